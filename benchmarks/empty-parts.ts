@@ -1,5 +1,6 @@
 /** A model and a sandbox that do nothing, behind the real interfaces: what is left is Longhaul itself. */
 
+import type { AgentRunActivities } from '../protocol/activities.ts';
 import type { PolicyTokenizer } from '../activities/generate/generate.ts';
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
 import type { Environment } from '../tasks/task.ts';
@@ -80,4 +81,12 @@ export const emptyEnvironment: Environment = {
   }),
   collect: async () => new Uint8Array(),
   grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
+};
+
+/** An agent's own activities, which do nothing: what its rollouts cost is in other stages. */
+export const idleAgent: AgentRunActivities = {
+  agentRun: async () => ({ line: '' }),
+  collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
+  releaseSandbox: async () => undefined,
+  holdSandbox: async () => undefined,
 };

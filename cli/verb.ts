@@ -1,6 +1,7 @@
 /** A verb of the command line: it defines its arguments, and does its work with nothing but the context it is given. */
 
 import type { Command } from 'commander';
+import { UserInputError } from '../client/errors.ts';
 
 export interface VerbContext {
   /** `--json` was given: the frame prints the outcome's document, and `say` is silent. */
@@ -30,4 +31,15 @@ export interface Verb {
    * `--json` is added by the frame.
    */
   define(command: Command, run: (work: Work) => Promise<void>): void;
+}
+
+/** A whole number off the command line. Errors: `UserInputError` that names the option, what was given, and what to give. */
+export function wholeNumber(option: string, text: string, least: number, most?: number): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= (most ?? value)) return value;
+  throw new UserInputError(
+    option,
+    text,
+    most === undefined ? `give a whole number of at least ${least}` : `give a whole number from ${least} to ${most}`,
+  );
 }

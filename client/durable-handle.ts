@@ -4,6 +4,7 @@
  */
 
 import type { Client, WorkflowHandle } from '@temporalio/client';
+import type { SweepResult, SweepStatus } from '../protocol/eval.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { whileAway } from './while-away.ts';
 
@@ -49,5 +50,15 @@ export class DurableHandle<Status, Result> {
    */
   result(): Promise<Result> {
     return whileAway(() => this.handle.result() as Promise<Result>);
+  }
+}
+
+/** On one eval: its results are in the store and in its folder. */
+export class EvalHandle extends DurableHandle<SweepStatus, SweepResult> {
+  readonly eval: string;
+
+  constructor(client: Client, id: string) {
+    super(client, `eval/${id}`);
+    this.eval = id;
   }
 }

@@ -1,9 +1,9 @@
 /** What `import … from 'longhaul'` gives. */
 
 export { Longhaul } from './longhaul.ts';
-export { EvalHandle } from './eval-handle.ts';
+export { EvalHandle } from './durable-handle.ts';
 export { RunHandle } from './run-handle.ts';
-export { StepsMissed } from './steps/new-steps.ts';
+export { StepsMissed } from './new-steps.ts';
 export { Unreachable, WrongStack } from './errors.ts';
 export type { RunSettings } from '../config/run-config.ts';
 export type { EvalSettings } from '../config/sweep-config.ts';

@@ -1,5 +1,6 @@
 /** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
 
+import { randomUUID } from 'node:crypto';
 import {
   type Client,
   WorkflowExecutionAlreadyStartedError,
@@ -8,7 +9,6 @@ import {
   WorkflowIdReusePolicy,
   type WorkflowStartOptions,
 } from '@temporalio/client';
-import { randomUUID } from 'node:crypto';
 import { type EvalSettings, resolveSweepConfig } from '../config/sweep-config.ts';
 import { resolveRunConfig, type RunSettings } from '../config/run-config.ts';
 import type { SweepConfig } from '../protocol/eval.ts';
@@ -17,7 +17,7 @@ import { QUEUES } from '../protocol/queues.ts';
 import type { RolloutInput, RolloutResult } from '../protocol/rollout.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { type ConnectOptions, connectClient, type Surroundings } from './connect.ts';
-import { EvalHandle } from './eval-handle.ts';
+import { EvalHandle } from './durable-handle.ts';
 import { refuseOtherSweep, sweepMemo, refuseOtherRun, runMemo } from './same-settings.ts';
 import { checkRolloutInput } from './check-input.ts';
 import { RunHandle } from './run-handle.ts';

@@ -10,8 +10,8 @@ import type { PausePoint, TrainStatus } from '../protocol/train-status.ts';
 import { naming, WrongStack } from '../connection/stack-identity.ts';
 import { whileAway } from './while-away.ts';
 import { DurableHandle } from './durable-handle.ts';
-import { lookOn } from './steps/look-on.ts';
-import { NewSteps } from './steps/new-steps.ts';
+import { lookOn } from './look-on.ts';
+import { NewSteps } from './new-steps.ts';
 
 const POLL_MS = 500;
 

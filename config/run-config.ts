@@ -13,7 +13,7 @@ import { type DispatcherSettings, MIN_REPLACE_RATIO, type StragglerSettings } fr
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../protocol/rollout.ts';
 import type { AlgorithmSettings, RunConfig } from '../protocol/run-config.ts';
 import { algorithmSchema } from './algorithm/config.ts';
-import { loraSchema } from './algorithm/lora-schema.ts';
+import { loraSchema } from './algorithm/critic-schema.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';

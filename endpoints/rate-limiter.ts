@@ -3,8 +3,6 @@
  * run never more a minute (a first minute may have twice as many), and none before the time that the server asked to wait for.
  */
 
-import { RateBucket } from './rate-bucket.ts';
-
 export interface RateLimits {
   readonly maxConcurrent: number;
   readonly requestsPerMinute?: number | undefined;
@@ -96,5 +94,39 @@ export class RateLimiter {
       this.#waiting.shift();
       next.begin();
     }
+  }
+}
+
+const MINUTE_MS = 60_000;
+
+/** Requests, or tokens, that a minute allows: full at first, and filled evenly. */
+class RateBucket {
+  readonly #capacity: number;
+  #level: number;
+  #at: number;
+
+  constructor(perMinute: number, now: number) {
+    this.#capacity = perMinute;
+    this.#level = perMinute;
+    this.#at = now;
+  }
+
+  #refill(now: number): void {
+    const gained = (Math.max(0, now - this.#at) * this.#capacity) / MINUTE_MS;
+    this.#level = Math.min(this.#capacity, this.#level + gained);
+    this.#at = Math.max(this.#at, now);
+  }
+
+  /** Milliseconds until `amount` is there; what is more than a minute's worth waits for a full bucket. */
+  waitMs(amount: number, now: number): number {
+    this.#refill(now);
+    const lacking = Math.min(amount, this.#capacity) - this.#level;
+    return lacking <= 0 ? 0 : Math.ceil((lacking * MINUTE_MS) / this.#capacity);
+  }
+
+  /** May go below zero, for what turned out larger than it was thought to be; what turned out smaller gives back. */
+  take(amount: number, now: number): void {
+    this.#refill(now);
+    this.#level -= amount;
   }
 }

@@ -2,7 +2,7 @@
 
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { setUp } from './setup/steps.mjs';
+import { setUp } from './setup/steps/set-up.mjs';
 
 /** Runs the set-up and reports on stderr; a failure ends the process (3 when something must be installed first). */
 export async function setUpOrExit() {

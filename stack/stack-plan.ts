@@ -3,9 +3,9 @@
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
+import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
 import { cacheDirectory, packageRoot } from '#setup/paths.mjs';
-import { findTemporal } from '#setup/temporal.mjs';
+import { findTemporal } from '#setup/temporal/temporal.mjs';
 import { gpuDevices } from '../workers/gpu-devices.ts';
 import { DUTY_VARIABLE, type GpuWorkerPlan, planGpuPool, POOL_VARIABLE } from '../workers/gpu-pool.ts';
 import type { Role } from '../workers/settings.ts';

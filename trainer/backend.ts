@@ -3,9 +3,10 @@
  * An update is written in these words alone, so that nothing of it knows which backend it runs on.
  */
 
-import type { AdamWSettings } from './optimizer/adamw.ts';
+import type { AdamWSettings } from './optimizer.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoints/checkpoint.ts';
-import type { Datum, GenerateRequest, GenerateResult } from './engine.ts';
+import type { Datum } from './update-request.ts';
+import type { GenerateRequest, GenerateResult } from './generate-request.ts';
 import type { GenerateCost } from '../protocol/sampling.ts';
 import type { NewLora, UpdateSettings } from '../protocol/algorithm.ts';
 import type { TokenStatistics } from './learner.ts';

@@ -71,7 +71,7 @@ export class Learner {
   }
 
   /** Forward alone. */
-  statistics(batch: TokenBatch, withEntropy: boolean): TokenStatistics {
+  forward(batch: TokenBatch, withEntropy: boolean): TokenStatistics {
     return leavingNothing(() => read(this.#forward(batch, withEntropy, 'none')));
   }
 
@@ -79,7 +79,7 @@ export class Learner {
    * Forward, then backward for the gradient that `respond` gives: by the log-probability of each token that counts (an
    * array alone), and by entropies where these are `trained`. Adds to `gradients`, which are cleared where it fails.
    */
-  learn(
+  forwardBackward(
     batch: TokenBatch,
     entropy: boolean | 'trained',
     respond: (statistics: TokenStatistics) => Float32Array | TokenGradient,

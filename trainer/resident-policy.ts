@@ -1,6 +1,6 @@
 /** A policy in training with its optimizer, and the directory that it equals, so that what follows need not read it. */
 
-import { AdamW } from './optimizer/adamw.ts';
+import { AdamW } from './optimizer.ts';
 import type { StateToLoad } from './backend.ts';
 import type { NewLora } from '../protocol/algorithm.ts';
 import { Learner } from './learner.ts';

@@ -1,12 +1,12 @@
 /** Supervised training on token sequences: the same seed and data give the same policy. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { AdamW, type AdamWSettings } from './optimizer/adamw.ts';
+import { AdamW, type AdamWSettings } from './optimizer.ts';
+import { learningRateAt } from './learning-rate.ts';
 import { microBatches } from './data/batching.ts';
 import { type CheckpointRecord, writeCheckpoint } from './checkpoints/checkpoint.ts';
 import type { NewLora, RateSchedule } from '../protocol/algorithm.ts';
 import { Learner } from './learner.ts';
-import { learningRateAt } from './optimizer/learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
 import { type Batching, batchOf } from './model/packed-batch.ts';
@@ -97,7 +97,7 @@ function learnBatch(
   if (targets === 0) throw new OutOfData('a batch has no token that counts');
   let loss = 0;
   for (const micro of microBatches(useful, batching)) {
-    learner.learn(batchOf(micro, batching), false, ({ logprobs }) => {
+    learner.forwardBackward(batchOf(micro, batching), false, ({ logprobs }) => {
       loss -= logprobs.reduce((sum, x) => sum + x, 0);
       return new Float32Array(logprobs.length).fill(-1 / targets);
     });

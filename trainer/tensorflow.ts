@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module';
 import util from 'node:util';
 import type * as Tf from '@tensorflow/tfjs-node-gpu';
-import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
+import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
 import { prepareTensorflowEnvironment } from './tensorflow-environment.ts';
 
 /** TensorFlow is there but would not give the same bits. */

@@ -1,118 +1,22 @@
 /** One update of a policy from rollouts: the same request writes the same weights, and a finished one trains nothing. */
 
-import { loadAlgorithms } from './algorithms/load-module.ts';
+import { usefulData, type Sources, type PreparedUpdate, prepareUpdate } from './training/prepare-update.ts';
+import { loadAlgorithms } from './algorithms/own-module.ts';
 import type { Trainer, TrainingSession } from './backend.ts';
 import { type CheckpointRecord, isMadeFrom, readCheckpointRecord } from './checkpoints/checkpoint.ts';
 import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
 import { criticPlace } from './critic/critic-files.ts';
 import { ResidentCritic } from './critic/resident-critic.ts';
-import { withValues } from './critic/score.ts';
-import { settingsWithCritic, trainCritic, type ValuedSequence, valuedSequences } from './critic/train-critic.ts';
+import { settingsWithCritic, trainCritic } from './critic/train-critic.ts';
 import { EmbeddedTrainer } from './embedded/embedded-trainer.ts';
-import type { Datum, UpdateRequest } from './engine.ts';
+import type { UpdateRequest } from './update-request.ts';
 import type { UpdateMetrics } from '../protocol/algorithm.ts';
-import { countTargets } from './model/token-batch.ts';
 import { weightsDigest } from './model/weights.ts';
-import { advantageMetrics, creditSamples } from './training/advantages.ts';
-import { differenceMetrics, recordedDifferences, ROLLOUT_TRAIN } from './training/logprob-difference.ts';
 import { passTokens } from './training/objective.ts';
-import { type Minibatch, type PassSequence, planUpdate } from './training/plan.ts';
-import { atTargets, type Sample } from './training/sample.ts';
-import type { Scores } from './training/score.ts';
-import { recomputesOld } from './training/settings.ts';
+import type { Minibatch, PassSequence } from './training/plan.ts';
 import { Tally } from './training/tally.ts';
 
-/** An update without a single token to learn from: nothing would be written that differs. */
-export class NothingToTrain extends Error {
-  override readonly name = 'NothingToTrain';
-}
-
-/** KL without a policy to take it to. */
-export class NoReference extends Error {
-  override readonly name = 'NoReference';
-}
-
 type Algorithm = UpdateRequest['algorithm'];
-
-/** Errors: `NothingToTrain`. */
-export function usefulData({ data, toDir }: Pick<UpdateRequest, 'data' | 'toDir'>): Datum[] {
-  const useful = data.filter((datum) => countTargets(datum) > 0);
-  if (useful.length === 0) throw new NothingToTrain(`the ${data.length} sequences for ${toDir} have no token to train`);
-  return useful;
-}
-
-/** Where an update's numbers come from before its first step. */
-interface Sources {
-  readonly trainer: Trainer;
-  readonly session: TrainingSession;
-  readonly critic?: Critic | undefined;
-}
-
-/** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
-async function referenceScores(
-  { algorithm, referenceDir, fromDir }: UpdateRequest,
-  { trainer, session }: Sources,
-  useful: readonly Datum[],
-  old: Scores | undefined,
-): Promise<Scores | undefined> {
-  if (algorithm.kl === undefined) return undefined;
-  if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
-  if (referenceDir === fromDir) return old ?? session.forward(useful, algorithm);
-  return trainer.score(referenceDir, useful, algorithm);
-}
-
-/** Every datum with what is known of its tokens before the first step. */
-async function samplesOf(request: UpdateRequest, sources: Sources, useful: readonly Datum[]): Promise<Sample[]> {
-  const { algorithm, data } = request;
-  const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm) : undefined;
-  const reference = await referenceScores(request, sources, useful, old);
-  return data.map((datum) => {
-    const recorded = atTargets(datum, datum.logprobs);
-    return {
-      datum,
-      count: recorded.length,
-      recorded,
-      old: old?.get(datum) ?? recorded,
-      reference: reference?.get(datum),
-    };
-  });
-}
-
-/** An update as it will be made: all that needs all of its data is done. */
-export interface PreparedUpdate {
-  readonly epochs: ReadonlyArray<readonly Minibatch[]>;
-  readonly tokens: number;
-  readonly sequences: number;
-  /** What the critic is trained on, where there is one. */
-  readonly valued: readonly ValuedSequence[];
-  readonly metrics: Readonly<Record<string, number>>;
-}
-
-/**
- * Nothing is trained here. Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`,
- * those of reading the reference.
- */
-export async function prepareUpdate(request: UpdateRequest, sources: Sources, shards = 1): Promise<PreparedUpdate> {
-  const { algorithm, toVersion } = request;
-  const { critic } = sources;
-  const scored = await samplesOf(request, sources, usefulData(request));
-  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm);
-  const { advantages, returns, metrics } = creditSamples(samples, algorithm);
-  const valued = critic === undefined ? [] : valuedSequences(samples, returns);
-  const items = samples.flatMap((sample, i) =>
-    sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : [],
-  );
-  const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);
-  const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
-  const compared = recomputesOld(algorithm) ? differenceMetrics(ROLLOUT_TRAIN, recordedDifferences(samples)) : {};
-  return {
-    epochs,
-    tokens,
-    sequences: items.length,
-    valued,
-    metrics: { ...advantageMetrics(advantages), ...metrics, ...compared },
-  };
-}
 
 /** What a pass is told beside its sequences. */
 export interface PassSettings {
@@ -125,7 +29,7 @@ export interface PassSettings {
 }
 
 /** One micro-batch, and what was seen of it. */
-export async function learnMicroBatch(
+export async function forwardBackward(
   session: TrainingSession,
   micro: readonly PassSequence[],
   settings: PassSettings,
@@ -155,7 +59,7 @@ async function train(
   for (const [epoch, minibatches] of epochs.entries()) {
     for (const minibatch of minibatches) {
       for (const micro of minibatch.micro) {
-        await learnMicroBatch(session, micro, { algorithm, toVersion, pass, epoch, minibatch }, tally);
+        await forwardBackward(session, micro, { algorithm, toVersion, pass, epoch, minibatch }, tally);
         onProgress(++pass / total);
       }
       tally.addStep(await session.optimStep(algorithm));
@@ -165,7 +69,7 @@ async function train(
 }
 
 /** Trains what was loaded, the critic first, and says what was measured. */
-async function learn(
+async function trainAll(
   request: UpdateRequest,
   sources: Sources,
   onProgress: (fraction: number) => void,
@@ -244,7 +148,7 @@ export class Updater {
     const { toDir: dir, toVersion: version, input } = request;
     let isWritten = false;
     try {
-      const metrics = await learn(request, sources, onProgress);
+      const metrics = await trainAll(request, sources, onProgress);
       const beside = critic && criticCheckpoint(critic, version);
       const record = await session.saveState({ dir, version, metrics, critic: beside, input });
       isWritten = beside !== undefined && record.critic?.sha256 === weightsDigest(beside.weights);

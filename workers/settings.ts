@@ -4,7 +4,7 @@ import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { allowedEndpoints, allowedKeys, BadEntry } from '../endpoints/allowed-addresses.ts';
-import { LIMITS } from '../tasks/swe-mini/world.ts';
+import { LIMITS } from '../tasks/swe-mini/problem.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 import { stackHome } from '../connection/stack-paths.ts';
 

@@ -2,9 +2,8 @@
 
 import type { Store } from '../../store/store.ts';
 import { advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
-import { loadAlgorithms } from '../../trainer/algorithms/load-module.ts';
+import { loadAlgorithms, namesOfModule } from '../../trainer/algorithms/own-module.ts';
 import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
-import { namesOfModule } from '../../trainer/algorithms/names-of-module.ts';
 import { NameTaken } from '../../modules/registry.ts';
 import type { AlgorithmSettings, RunConfig } from '../../protocol/run-config.ts';
 import { checkDefinitions } from '../../config/algorithm/config.ts';

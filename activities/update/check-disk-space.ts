@@ -4,7 +4,7 @@ import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StoreFull } from '../../store/disk-errors.ts';
 import { criticFolder } from '../../trainer/checkpoints/checkpoint.ts';
-import type { UpdateRequest } from '../../trainer/engine.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
 import { adapterJson, adapterModules } from '../../trainer/lora/adapter-config.ts';
 import { readAdapterJson, weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { adapterLayout } from '../../trainer/lora/adapter-layout.ts';

@@ -4,8 +4,8 @@
  */
 
 import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
-import { donorsOf, mayReplace } from '../../trainer/algorithms/filters/dynamic-sampling.ts';
-import { keepVarying } from '../../trainer/algorithms/filters/zero-variance.ts';
+import { donorsOf, mayReplace } from '../../trainer/algorithms/dynamic-sampling.ts';
+import { keepVarying } from '../../trainer/algorithms/filters.ts';
 import { SAME_REWARD } from '../../workflows/batch/ledger.ts';
 import type { ReplaceSettings } from '../../protocol/batch.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';

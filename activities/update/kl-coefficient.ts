@@ -1,6 +1,6 @@
 /** The weight of KL in a step's update: the configuration's at first, then as its controller says, from what is on record. */
 
-import { nextKlCoefficient } from '../../trainer/algorithms/kl/controller.ts';
+import { nextKlCoefficient } from '../../trainer/algorithms/kl.ts';
 import type { Store } from '../../store/store.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import type { UpdateInput } from '../../protocol/update.ts';

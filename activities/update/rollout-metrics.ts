@@ -1,6 +1,6 @@
 /** What a step's valid rollouts scored and said, by SkyRL's names. */
 
-import { generatorMetrics } from '../../trainer/algorithms/metrics/generator-metrics.ts';
+import { generatorMetrics } from '../../trainer/algorithms/generator-metrics.ts';
 import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
 import { spreadOf, timeMetrics } from '../../reports/spread.ts';
 

@@ -3,13 +3,13 @@
  * valid ones enter their group's baseline.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { manifestOf, turnsOf } from '../../store/read-records.ts';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
-import type { Datum } from '../../trainer/engine.ts';
+import type { Datum } from '../../trainer/update-request.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import { copiesOf, type Group, isLearnt, judge } from './choose-groups.ts';

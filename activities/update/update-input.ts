@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Store } from '../../store/store.ts';
 import { isMadeFrom, readCheckpointRecord, removeCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
 import { CheckpointTorn, readVerifiedRecord } from '../../trainer/checkpoints/verified-checkpoint.ts';
-import type { UpdateRequest } from '../../trainer/engine.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { keys, type UpdateEntry } from '../../protocol/records.ts';
 import type { TrainingData } from './training-data.ts';

@@ -1,8 +1,8 @@
 /** What an update is asked of the engine: a function of the step's input and of what is on record alone. */
 
 import type { Store } from '../../store/store.ts';
-import { learningRateAt } from '../../trainer/optimizer/learning-rate.ts';
-import type { UpdateRequest } from '../../trainer/engine.ts';
+import { learningRateAt } from '../../trainer/learning-rate.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { klCoefficientOf } from './kl-coefficient.ts';
 import { keys, type RunRecord } from '../../protocol/records.ts';

@@ -7,7 +7,8 @@ import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../..
 import type { Store } from '../../store/store.ts';
 import { carryOver } from '../../trainer/checkpoints/carry-over.ts';
 import { isMadeFrom, readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
-import type { Engine, UpdateRequest } from '../../trainer/engine.ts';
+import type { Engine } from '../../trainer/engine.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
 import { NoValidRollouts } from '../failures.ts';

@@ -66,7 +66,7 @@ async function throughTemporal(options: AsyncOptions): Promise<ReadonlyArray<ByM
     const places = options.mixes.reduce((sum, mix) => sum + mix.places, 0);
     const stop = await startOwnWorkers({
       address,
-      workflows: './workflows',
+      workflows: '../workflows',
       from: import.meta,
       activities: sleepingRun(jobs, options.scale),
       slots: MODES.length * places + 40,

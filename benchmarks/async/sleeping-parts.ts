@@ -14,7 +14,7 @@ import type {
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
-import { idleAgent } from '../sleeping-agent.ts';
+import { idleAgent } from '../empty-parts.ts';
 import { type AsyncMix, durationOf } from './mix.ts';
 
 const HOST = 'bench-host';

@@ -3,8 +3,8 @@
  * on real Temporal, over activities that sleep. All batches share one server and run side by side.
  */
 
-import { Client, Connection } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, Connection } from '@temporalio/client';
 import { QUEUES } from '../../protocol/queues.ts';
 import type { BatchInput } from '../../protocol/batch.ts';
 import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
@@ -13,7 +13,7 @@ import { measure, type Measures } from './measure.ts';
 import { type Order, ORDERS, scheduleFor, settingsFor } from './orders.ts';
 import { simulated } from './simulate.ts';
 import { type Job, sleepingActivities } from './sleeping-parts.ts';
-import type { batch, referenceBatch } from './workflows.ts';
+import type { batch, referenceBatch } from '../workflows.ts';
 
 export interface DispatchOptions {
   readonly cases: readonly DispatchCase[];
@@ -163,7 +163,7 @@ export async function benchDispatch(options: DispatchOptions) {
     const activities = sleepingActivities(jobs, options.scale);
     const stop = await startOwnWorkers({
       address,
-      workflows: './workflows',
+      workflows: '../workflows',
       from: import.meta,
       activities,
       slots: 4 * rollouts + 40,

@@ -13,7 +13,7 @@ import type {
 } from '../../protocol/activities.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import type { Stage } from '../../protocol/rollout.ts';
-import { idleAgent } from '../sleeping-agent.ts';
+import { idleAgent } from '../empty-parts.ts';
 import type { DispatchCase } from './cases.ts';
 import type { Interval } from './measure.ts';
 

@@ -3,10 +3,10 @@
  * memory. Both share one engine and real sandboxes, and run in alternating blocks of the same process.
  */
 
-import { Client, Connection } from '@temporalio/client';
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { Client, Connection } from '@temporalio/client';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import type { PolicyTokenizer } from '../../activities/generate/generate.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
@@ -124,7 +124,7 @@ async function startWorkers(address: string, store: Store, parts: DurabilityPart
   };
   return startOwnWorkers({
     address,
-    workflows: './workflows',
+    workflows: '../workflows',
     from: import.meta,
     activities,
     slots: 100,

@@ -1,7 +1,7 @@
 /** The engine in a process of its own, so that its threads and its peak of memory are its alone: the calls of `peer.py`. */
 
 import { readFile } from 'node:fs/promises';
-import { AdamW } from '../../trainer/optimizer/adamw.ts';
+import { AdamW } from '../../trainer/optimizer.ts';
 import { type EmbeddedEngine, createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { Learner } from '../../trainer/learner.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
@@ -71,7 +71,7 @@ class Own {
     const [began, before] = [performance.now(), processorSeconds()];
     const batch = tokenBatch(sequences.map((tokens) => ({ tokens, mask: tokens.map(() => 1) })));
     let loss = 0;
-    learner.learn(batch, false, ({ logprobs }) => {
+    learner.forwardBackward(batch, false, ({ logprobs }) => {
       for (const logprob of logprobs) loss -= logprob / logprobs.length;
       return new Float32Array(logprobs.length).fill(-1 / logprobs.length);
     });

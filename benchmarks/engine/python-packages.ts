@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 import { ask, run, which } from '#setup/command.mjs';
 import { hashFile, makeDirectoryOnce } from '#setup/files.mjs';
 import { cacheDirectory, packageRoot } from '#setup/paths.mjs';
-import { asMismatch, HashMismatch } from '#setup/pinned-wheels.mjs';
+import { asMismatch, HashMismatch } from '#setup/wheels/pinned-wheels.mjs';
 import { withLock } from '#setup/process-lock.mjs';
 
 /** A requirements file that pins each package, and what it asks for, to a version and its wheels' SHA-256. */

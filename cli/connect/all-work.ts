@@ -5,7 +5,7 @@ import { evalResultsOf } from '../../reports/evaluation/eval-results.ts';
 import { keys, type OutcomeRecord } from '../../protocol/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
-import { shellWord } from '../shell-word.ts';
+import { shellWord } from '../terminal-text.ts';
 import type { VerbContext } from '../verb.ts';
 import type { LocalStore } from './local-store.ts';
 import { SINGLE, singleRollouts } from './known-names.ts';

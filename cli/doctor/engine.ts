@@ -1,7 +1,7 @@
 /** The engine is looked at by using it: a child loads the binding and multiplies a matrix. */
 
 import { ask, which } from '#setup/command.mjs';
-import { loadEngine } from '#setup/engine-binding.mjs';
+import { loadEngine } from '#setup/engine/engine-binding.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
 import { gpuWorkers } from '../../stack/stack-plan.ts';
 import { type Finding, finding } from './finding.ts';

@@ -4,14 +4,14 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ask, which } from '#setup/command.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
-import { prerequisites } from '#setup/prerequisites.mjs';
+import { prerequisites } from '#setup/steps/prerequisites.mjs';
+import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../endpoints/allowed-addresses.ts';
+import { readAllowedAddresses, MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
+import { type Finding, finding } from './finding.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { diskTroubles, NEEDED_BYTES, runPlaces, stackPlaces } from '../../stack/disk-room.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
-import { examineAllowed } from './allowed.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
-import { type Finding, finding } from './finding.ts';
 import { examineSandboxes } from './sandboxes.ts';
 import { examineTemporal } from './temporal.ts';
 
@@ -110,4 +110,21 @@ async function examineStore(env: NodeJS.ProcessEnv): Promise<Finding> {
 function version(env: NodeJS.ProcessEnv, name: string, args: string[]): string | undefined {
   const path = which(name, env);
   return path === undefined ? undefined : ask(path, args)?.split('\n')[0];
+}
+
+const KEYS = 'keys of endpoints';
+
+/** What the inputs of workflows may name here: addresses and names of variables, never a value. */
+function examineAllowed(env: NodeJS.ProcessEnv): Finding[] {
+  try {
+    const { keys, endpoints } = readAllowedAddresses(env);
+    const listed = keys.map((key) => `${keyText(key)}${env[key.name] ? '' : ' (not set here)'}`);
+    const asked = endpoints?.map(addressText) ?? [`any but link-local ones; ${ENDPOINTS_VARIABLE} names the only ones`];
+    return [
+      finding(KEYS, true, listed.join(', ') || `none; ${KEYS_VARIABLE}=NAME@https://host/v1 allows one`, ''),
+      finding('addresses of endpoints', true, asked.join(', '), ''),
+    ];
+  } catch (error) {
+    return [finding(KEYS, true, undefined, error instanceof Error ? error.message : String(error))];
+  }
 }

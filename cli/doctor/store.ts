@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runOfKey, type StepEntry } from '../../protocol/records.ts';
 import { type DamagedRow, type StoreReport, verifyStore, wholeRecords } from '../../store/verify-store.ts';
-import { verifyCheckpoint } from '../../trainer/checkpoints/verify-checkpoint.ts';
+import { verifyCheckpoint } from '../../trainer/checkpoints/verified-checkpoint.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 import type { VerbContext } from '../verb.ts';
 

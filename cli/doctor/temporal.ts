@@ -2,7 +2,7 @@
 
 import { ask } from '#setup/command.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
-import { findTemporal } from '#setup/temporal.mjs';
+import { findTemporal } from '#setup/temporal/temporal.mjs';
 import { chooseCluster } from '../../stack/choose-cluster.ts';
 import { checkCluster } from '../../stack/temporal-server/cluster-health.ts';
 import { type Finding, finding } from './finding.ts';

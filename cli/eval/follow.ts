@@ -2,8 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tripLine } from '../../protocol/breaker.ts';
-import { StallTeller } from '../connect/stall-teller.ts';
-import { awayLine } from '../connect/disks.ts';
+import { StallReporter, awayLine } from '../connect/troubles.ts';
 import { whileAway } from '../../client/while-away.ts';
 import type { BatchStatus } from '../../protocol/batch.ts';
 import type { SweepStatus } from '../../protocol/eval.ts';
@@ -29,7 +28,7 @@ async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client 
 /** Returns when the eval has ended, however it ended. Errors: `AbortError` when `signal` fires first. */
 export async function followEval(longhaul: Longhaul, id: string, screen: Screen, signal: AbortSignal): Promise<void> {
   const handle = longhaul.evaluation(id);
-  const stalls = new StallTeller(longhaul.client, `eval/${id}`, (line) => screen.line(line));
+  const stalls = new StallReporter(longhaul.client, `eval/${id}`, (line) => screen.line(line));
   let told = 0;
   let why = '';
   try {

@@ -1,11 +1,11 @@
 /** An eval as lines of text. Pure; the terminal is somebody else's. */
 
-import { dispatching } from '../train/plan.ts';
 import { join } from 'node:path';
+import { dispatching } from '../train/plan.ts';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
 import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../protocol/eval.ts';
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 
 const number = (value: number) => value.toFixed(3);
 

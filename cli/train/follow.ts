@@ -3,17 +3,16 @@
  * reads; interrupting it leaves the run as it is.
  */
 
-import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import { visible } from '../../reports/visible.ts';
 import type { RunSummary } from '../../reports/run-summary.ts';
 import type { BatchStatus } from '../../protocol/batch.ts';
 import { tripLine } from '../../protocol/breaker.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
-import { awayLine } from '../connect/disks.ts';
-import { StallTeller } from '../connect/stall-teller.ts';
+import { awayLine, StallReporter } from '../connect/troubles.ts';
 import { whileAway } from '../../client/while-away.ts';
-import { breakLine, fitLine } from '../fit-line.ts';
+import { breakLine, fitLine } from '../terminal-text.ts';
 import { RunHandle } from '../../client/run-handle.ts';
 import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 
@@ -98,7 +97,7 @@ export async function followRun(
 ): Promise<void> {
   const handle = new RunHandle(client, run);
   const teller = new Teller(screen);
-  const stalls = new StallTeller(client, run, (line) => screen.line(line));
+  const stalls = new StallReporter(client, run, (line) => screen.line(line));
   let steps: number | undefined;
   try {
     for (;;) {

@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts';
 import { UnknownName } from '../../modules/registry.ts';
 import { batchesOf, type OutcomeRecord } from '../../protocol/records.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 import { evaluationLines, trajectoryText } from './format.ts';
 
 /**

@@ -2,8 +2,7 @@
 
 import { resolve } from 'node:path';
 import { type ChaosReport, runChaos } from '../../chaos/run-chaos.ts';
-import type { Outcome, Verb, VerbContext } from '../verb.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../verb.ts';
 
 interface Options {
   readonly kills: string;

@@ -1,9 +1,8 @@
 /** `longhaul serve`: a policy behind OpenAI's API. */
 
 import { UserInputError } from '../../client/errors.ts';
-import { runServe } from '../serve/run-serve.ts';
-import type { Outcome, Verb, VerbContext } from '../verb.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { runServe } from '../run-serve.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../verb.ts';
 
 interface Options {
   readonly model?: string;

@@ -1,8 +1,18 @@
-/** The schema of `algorithm.critic`: a value model of its own, with an optimizer and a learning rate of its own. */
+/** The schemas of `algorithm.critic`, a value model with an optimizer of its own, and of an adapter, the policy's or the critic's. */
 
 import { z } from 'zod';
-import { RATE_SCHEDULES } from '../../protocol/algorithm.ts';
-import { loraSchema } from './lora-schema.ts';
+import { LORA_TARGETS, RATE_SCHEDULES } from '../../protocol/algorithm.ts';
+
+/** `policy.lora`, `algorithm.critic.lora`, or that of supervised training. */
+export const loraSchema = z.strictObject({
+  rank: z.int().min(1).default(8),
+  alpha: z.number().positive().default(16),
+  targetModules: z
+    .array(z.enum(LORA_TARGETS))
+    .min(1)
+    .refine((names) => new Set(names).size === names.length, 'name each module once')
+    .default([...LORA_TARGETS]),
+});
 
 /** `.inf` is what YAML and PyTorch have for no bound; kept as `null`, since JSON has no infinity. */
 export const gradientBound = z

@@ -3,7 +3,7 @@
 import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { loraSchema } from '../../config/algorithm/lora-schema.ts';
+import { loraSchema } from '../../config/algorithm/critic-schema.ts';
 import { checkPolicyAdapter } from '../../activities/orchestrator/check-adapter.ts';
 import { parseSettings } from '../../config/run-config.ts';
 import { SEQUENCE_KINDS } from '../starter/sequences.ts';

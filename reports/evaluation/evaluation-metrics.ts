@@ -1,6 +1,6 @@
 /** An evaluation by SkyRL's names. */
 
-import { generatorMetrics } from '../../trainer/algorithms/metrics/generator-metrics.ts';
+import { generatorMetrics } from '../../trainer/algorithms/generator-metrics.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
 
 /** Of the sampled rollouts that were graded: what failed has no reward. `undefined` where none was. */

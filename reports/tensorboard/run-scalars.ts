@@ -4,7 +4,7 @@ import type { EvaluationRecord, Staleness } from '../../protocol/step-record.ts'
 import { evaluationMetrics } from '../evaluation/evaluation-metrics.ts';
 import { batchesOf } from '../../protocol/records.ts';
 import type { RunSummary } from '../run-summary.ts';
-import type { ScalarEvent } from './event.ts';
+import type { ScalarEvent } from './event-file.ts';
 
 export const secondsOf = (at: string) => Date.parse(at) / 1000;
 

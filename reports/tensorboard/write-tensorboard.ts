@@ -7,9 +7,8 @@ import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RunSummary } from '../run-summary.ts';
 import { writeAtomically } from '../../store/atomic-write.ts';
-import { scalarEvent, versionEvent } from './event.ts';
+import { scalarEvent, versionEvent, tfRecord } from './event-file.ts';
 import { runScalars, secondsOf } from './run-scalars.ts';
-import { tfRecord } from './tfrecord.ts';
 
 /** The same bytes at the same places: writers that are killed, or two at once, leave the one file that was meant. */
 async function extend(path: string, content: Buffer): Promise<void> {

@@ -7,7 +7,7 @@ import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 
 import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
-import { MOST_PSEUDO_TERMINALS } from '../supervised/machine-wide.ts';
+import { MOST_PSEUDO_TERMINALS } from '../supervised/spec.ts';
 import type { Runtime } from '../supervised/runtime.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 

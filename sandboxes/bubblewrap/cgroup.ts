@@ -7,7 +7,7 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmdirSync, 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { SOCKET_BYTES } from '../supervised/machine-wide.ts';
+import { SOCKET_BYTES } from '../supervised/spec.ts';
 
 const PARENT = 'longhaul';
 

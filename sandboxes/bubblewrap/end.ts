@@ -1,9 +1,8 @@
 /** Ends a sandbox from outside: when it returns, no process of it is left, and neither are its groups and its folder. */
 
-import { allOf } from '../supervised/all-of.ts';
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-
+import { allOf, endingFolders, readIdentity, readState, removeFolder, setAside } from '../supervised/state.ts';
 import { SandboxUnavailable } from '../sandbox.ts';
 import { processesIn, removeCgroup } from './cgroup.ts';
 import {
@@ -14,7 +13,6 @@ import {
   killProcess,
   parentOf,
 } from '../supervised/process-identity.ts';
-import { endingFolders, readIdentity, readState, removeFolder, setAside } from '../supervised/state.ts';
 
 const GONE_WITHIN_MS = 15_000;
 

@@ -7,8 +7,7 @@ import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 
 import type { SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
-import { MOST_PSEUDO_TERMINALS } from '../supervised/machine-wide.ts';
-import { DEFAULT_CPUS } from '../supervised/spec.ts';
+import { MOST_PSEUDO_TERMINALS, DEFAULT_CPUS } from '../supervised/spec.ts';
 
 const MIB = 1 << 20;
 const PAGE = 4096;

@@ -3,16 +3,22 @@
  * the container exists, so whoever cleans up after this process finds what it made.
  */
 
-import { allOf } from '../supervised/all-of.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-
+import {
+  allOf,
+  endingFolders,
+  folderName,
+  listFolders,
+  readIdentity,
+  removeFolder,
+  setAside,
+} from '../supervised/state.ts';
 import { SandboxLost, type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
 import type { Launcher } from '../supervised/launcher.ts';
 import { isAlive } from '../supervised/process-identity.ts';
-import { endingFolders, folderName, listFolders, readIdentity, removeFolder, setAside } from '../supervised/state.ts';
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
 import { type Accounts, accountsOf, uidOf, writeAccounts } from './accounts.ts';
@@ -25,10 +31,9 @@ import {
   type Transport,
   wantsQuota,
 } from './container.ts';
-import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within } from './engine.ts';
+import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within, userProcessLimit } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
-import { userProcessLimit } from './process-limit.ts';
 import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;

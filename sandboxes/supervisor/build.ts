@@ -28,7 +28,7 @@ export class SupervisorBuildFailed extends Error {
 /** The folder of the C sources: beside this module, or in the package when this module was compiled into `dist`. */
 async function sourceFolder(): Promise<string> {
   const here = fileURLToPath(new URL('.', import.meta.url));
-  const candidates = [here, join(here, '../../../sandboxes/supervisor')];
+  const candidates = ['native', '../../../sandboxes/supervisor/native'].map((place) => join(here, place));
   for (const folder of candidates) {
     const found = await access(join(folder, 'supervisor.c')).then(
       () => true,

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { argumentsText, type Message, readArguments, toolCallOf, type ToolSchema } from '../../protocol/message.ts';
 import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderPrompt } from '../../agents/render-conversation.ts';
-import type { TokenLogprob } from '../../trainer/engine.ts';
+import type { TokenLogprob } from '../../trainer/generate-request.ts';
 import { ApiError } from './api-error.ts';
 import { type ChatRequest, samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';

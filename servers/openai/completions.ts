@@ -1,7 +1,7 @@
 /** `/v1/completions`: text or token ids in; text, and on request vLLM's token ids and log-probabilities, out. */
 
 import { randomUUID } from 'node:crypto';
-import type { TokenLogprob } from '../../trainer/engine.ts';
+import type { TokenLogprob } from '../../trainer/generate-request.ts';
 import { ApiError } from './api-error.ts';
 import { type CompletionRequest, samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';

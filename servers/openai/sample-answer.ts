@@ -4,7 +4,8 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import type { Engine, TokenLogprob } from '../../trainer/engine.ts';
+import type { Engine } from '../../trainer/engine.ts';
+import type { TokenLogprob } from '../../trainer/generate-request.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import { contextExceeded } from './api-error.ts';
 import { stopAt } from './text-stream.ts';

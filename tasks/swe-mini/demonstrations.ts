@@ -3,14 +3,14 @@
  * id, the quality that was asked for, and a variant number alone.
  */
 
+import { numbered } from '../../agents/tools/view.ts';
+import { type Problem, makeProblem } from './problem.ts';
+import { workingTree, allPass, CHECK_COMMAND } from './repository.ts';
 import type { Message, ToolCall } from '../../protocol/message.ts';
 import { NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { createRandom, type Random } from '../random.ts';
 import type { Edit, Family } from './draft.ts';
 import { splitOfName, SYLLABLES } from './names.ts';
-import { edited, found, missing, notFound, viewed } from './observations.ts';
-import { makeProblem, type Problem } from './problem.ts';
-import { allPass, CHECK_COMMAND } from './repository.ts';
 
 /** `right` repairs the bug, `mistake` makes the family's plausible wrong edit, `give-up` finishes without an edit. */
 export type Outcome = 'right' | 'mistake' | 'give-up';
@@ -149,4 +149,34 @@ export function demonstrate(taskId: string, quality: Quality, variant = 0): Demo
   const messages = [...start, ...wrongView, ...view, ...wrongEdit, ...rest];
   const slips = [wrongView, wrongEdit].flatMap(([first]) => (first === undefined ? [] : [messages.indexOf(first)]));
   return { taskId, family: problem.family, outcome, messages, slips };
+}
+
+/** What tools answer, by their own words. `str_replace_editor view` of a whole file that ends with a line end. */
+function viewed(source: string): string {
+  return numbered(source.slice(0, -1).split('\n'), 1);
+}
+
+/** `str_replace_editor str_replace`. */
+function edited(path: string): string {
+  return `Edited ${path}.`;
+}
+
+/** `str_replace_editor str_replace` of a text that the file does not hold. */
+function notFound(path: string): string {
+  return `Error: old_str is not in ${path}; copy it exactly, with its indentation.`;
+}
+
+/** Any command of `str_replace_editor` on a file that is not there. */
+function missing(path: string): string {
+  return `Error: ${path} does not exist.`;
+}
+
+/** `search` for an exact text. */
+function found(query: string, problem: Problem): string {
+  return [...workingTree(problem)]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([path, content]) =>
+      content.split('\n').flatMap((line, i) => (line.includes(query) ? [`${path}:${i + 1}:${line}`] : [])),
+    )
+    .join('\n');
 }

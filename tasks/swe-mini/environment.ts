@@ -4,9 +4,8 @@ import type { SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Environment } from '../task.ts';
 import { collectDiff } from './collect.ts';
 import { gradeDiff } from './grade.ts';
-import { makeProblem, parseTaskId, type Problem } from './problem.ts';
+import { makeProblem, parseTaskId, type Problem, LIMITS, WORKDIR } from './problem.ts';
 import { makeRepository, workingTree } from './repository.ts';
-import { LIMITS, WORKDIR } from './world.ts';
 
 const TOOLS = ['bash', 'str_replace_editor', 'search', 'finish'] as const;
 

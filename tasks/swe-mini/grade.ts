@@ -26,10 +26,9 @@ import {
 } from '../../sandboxes/sandbox.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import { whyNoDiff } from './collect.ts';
-import type { Case, Problem } from './problem.ts';
+import { type Case, type Problem, LIMITS, WORKDIR } from './problem.ts';
 import { pythonRepr, workingTree } from './repository.ts';
 import { spend } from './tidy.ts';
-import { LIMITS, WORKDIR } from './world.ts';
 
 const TIMEOUT_MS = 10_000;
 /** Dozens of times what right answers take. */

@@ -3,11 +3,16 @@
  * tells what is meant, and the cases that the repaired package must answer. Same id, same problem, on any machine.
  */
 
+import type { SandboxLimits } from '../../sandboxes/sandbox.ts';
 import { createRandom, type Random } from '../random.ts';
 import { type Split, UnknownTask } from '../task.ts';
 import { type Draft, type DraftFunction, type Edit, FAMILIES, type Family, type Value } from './draft.ts';
 import { draftMakers } from './families/index.ts';
 import { createNames, type NameSource } from './names.ts';
+
+/** The machine that problems live on: the same for the agent and for the grader. */
+export const WORKDIR = '/work';
+export const LIMITS: SandboxLimits = { memoryMiB: 256, processes: 64, diskMiB: 32 };
 
 export interface Case {
   /** Dotted path, as imported: `PACKAGE.MODULE`. */

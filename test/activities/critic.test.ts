@@ -7,7 +7,8 @@ import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../
 import { roomForCheckpoint } from '../../activities/update/check-disk-space.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
-import type { Engine, UpdateRequest } from '../../trainer/engine.ts';
+import type { Engine } from '../../trainer/engine.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { Updater } from '../../trainer/update.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';

@@ -10,7 +10,7 @@ import { generateTurn } from '../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { updateOnce } from '../../activities/update/update.ts';
-import type { GenerateResult } from '../../trainer/engine.ts';
+import type { GenerateResult } from '../../trainer/generate-request.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import { call, finishCall, saying, someMetrics } from './scripted-parts.ts';

@@ -6,7 +6,9 @@ import type { Message } from '../../protocol/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Environment } from '../../tasks/task.ts';
 import type { Verdict } from '../../protocol/stages.ts';
-import type { Engine, GenerateRequest, GenerateResult, UpdateRequest } from '../../trainer/engine.ts';
+import type { Engine } from '../../trainer/engine.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
+import type { GenerateRequest, GenerateResult } from '../../trainer/generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 

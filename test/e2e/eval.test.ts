@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
-import type { MeanTimes } from '../../cli/times/mean-times.ts';
+import type { MeanTimes } from '../../cli/rollout/mean-times.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-eval-'));

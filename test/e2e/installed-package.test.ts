@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import * as library from '../../client/index.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import type { CliResult } from '../support/cli.ts';
-import { packAndInstall } from '../support/pack.ts';
+import { packAndInstall } from '../support/package.ts';
 import { startRefusingServer } from '../support/refusing-server.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-installed-'));

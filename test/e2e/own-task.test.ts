@@ -12,7 +12,7 @@ import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { stopStack } from '../../stack/stop-stack.ts';
 import type { CliResult } from '../support/cli.ts';
 import { type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
-import { installPackage } from '../support/install-package.ts';
+import { installPackage } from '../support/package.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-own-task-'));
 const module = 'count-errors.ts';

@@ -22,7 +22,7 @@ import type { RolloutEvent } from '../../store/store.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
 import { documents, fences } from '../docs/markdown.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
-import { installPackage } from '../support/install-package.ts';
+import { installPackage } from '../support/package.ts';
 
 const run = promisify(execFile);
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-steering-'));

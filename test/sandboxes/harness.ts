@@ -13,8 +13,8 @@ import { createDockerProvider, type DockerOptions, type DockerProvider } from '.
 import type { ExecCall, ExecResult, Sandbox, SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { buildSupervisor } from '../../sandboxes/supervisor/build.ts';
-import { dockerForTests } from '../support/docker-daemon.ts';
-import { lacksPodman, podmanForTests } from '../support/podman-service.ts';
+import { dockerForTests } from '../support/containers/docker-daemon.ts';
+import { lacksPodman, podmanForTests } from '../support/containers/podman-service.ts';
 
 export const cache = process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul');
 

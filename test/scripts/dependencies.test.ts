@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { differences } from '../../scripts/setup/dependencies.mjs';
+import { differences } from '../../scripts/setup/steps/dependencies.mjs';
 
 let root: string;
 beforeEach(() => {

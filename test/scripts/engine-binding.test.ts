@@ -1,7 +1,7 @@
 /** Hunts a binding that is linked and does not work: this is the real one, loaded in a child. */
 
 import { expect, test } from 'vitest';
-import { loadEngine } from '../../scripts/setup/engine-binding.mjs';
+import { loadEngine } from '../../scripts/setup/engine/engine-binding.mjs';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { findNode } from '../../scripts/setup/pinned-node.mjs';
 

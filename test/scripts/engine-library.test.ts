@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { which } from '../../scripts/setup/command.mjs';
-import { engineVariant, makeEngineLibrary } from '../../scripts/setup/engine-library.mjs';
+import { engineVariant, makeEngineLibrary } from '../../scripts/setup/engine/engine-library.mjs';
 
 let directory: string;
 beforeEach(() => {

@@ -39,7 +39,7 @@ test('every dependency, those of other platforms too, has a version in the lock 
 });
 
 test("the engine's own lock file, by which an installed package gets it, is part of this one and whole", () => {
-  const lock = join(packageRoot, 'scripts', 'setup', 'engine-package', 'lock.json');
+  const lock = join(packageRoot, 'scripts', 'setup', 'engine', 'lock.json');
   const engine = (
     JSON.parse(readFileSync(lock, 'utf8')) as { packages: Record<string, Entry & { integrity?: string }> }
   ).packages;

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
-import { readPins, withPinnedWheel } from '../../scripts/setup/pinned-wheels.mjs';
+import { readPins, withPinnedWheel } from '../../scripts/setup/wheels/pinned-wheels.mjs';
 
 const NAME = 'parcel-1.0.0-py3-none-any.whl';
 let directory: string;
@@ -80,7 +80,7 @@ test('another one is refused with both hashes, never used, and leaves nothing', 
 });
 
 test('every wheel that the project fetches has an exact version and hashes', () => {
-  const wheels = join(packageRoot, 'scripts', 'setup', 'wheels');
+  const wheels = join(packageRoot, 'scripts', 'setup', 'wheels', 'pins');
   const engine = join(packageRoot, 'benchmarks', 'engine');
   const files = [
     ...readdirSync(wheels).map((name) => join(wheels, name)),

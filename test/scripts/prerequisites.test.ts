@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { prerequisites } from '../../scripts/setup/prerequisites.mjs';
+import { prerequisites } from '../../scripts/setup/steps/prerequisites.mjs';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 
 test('this machine has all of them', () => {

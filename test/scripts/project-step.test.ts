@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { projectStep } from '../../scripts/setup/project-step.mjs';
+import { projectStep } from '../../scripts/setup/steps/project-step.mjs';
 
 let root: string;
 beforeEach(() => {

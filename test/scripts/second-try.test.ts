@@ -39,8 +39,8 @@ test.each([
   'test/e2e/eval.test.ts',
   'test/chaos/own-docker.test.ts',
 ])('never where races are hunted: %s', (file) => {
-  expect(secondTriesOf(reportOf({ [file]: ['fails'], 'test/cli/up.test.ts': ['late'] }), '/project')).toEqual([
-    { file: 'test/cli/up.test.ts', name: 'late' },
+  expect(secondTriesOf(reportOf({ [file]: ['fails'], 'test/cli/verbs/up.test.ts': ['late'] }), '/project')).toEqual([
+    { file: 'test/cli/verbs/up.test.ts', name: 'late' },
   ]);
 });
 

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { findTemporal, makeTemporal } from '../../scripts/setup/temporal.mjs';
+import { findTemporal, makeTemporal } from '../../scripts/setup/temporal/temporal.mjs';
 
 let directory: string;
 let bin: string;

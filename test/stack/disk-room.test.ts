@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { keys, type RunRecord } from '../../protocol/records.ts';
-import { awayLine } from '../../cli/connect/disks.ts';
+import { awayLine } from '../../cli/connect/troubles.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { ownIdentity } from '../../scripts/setup/process-identity.mjs';
 import { recordEndOfRun } from '../../reports/run-end.ts';

@@ -4,8 +4,8 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { FOLDER_VARIABLE, stopOwnDaemon } from './docker-daemon.ts';
-import { stopOwnPodman } from './podman-service.ts';
+import { FOLDER_VARIABLE, stopOwnDaemon } from './containers/docker-daemon.ts';
+import { stopOwnPodman } from './containers/podman-service.ts';
 
 export default function setup(): () => Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-docker-'));

@@ -3,86 +3,11 @@
  * there only after a change of workflow code that is meant to be incompatible: everything else must replay it.
  */
 
-import { ApplicationFailure } from '@temporalio/common';
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { TrainStatus } from '../../protocol/train-status.ts';
-import { serverProgram } from '../../stack/stack-plan.ts';
-import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
-import { restoreFailed, type Script, sandboxLost } from './scripted-activities.ts';
-import { startWorld } from './workflow-world.ts';
-
-const out = fileURLToPath(new URL('../histories', import.meta.url));
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-histories-'));
-let script: Script = {};
-const named = process.argv.slice(2);
-/** So that a rollout of some twenty turns goes on in a second history. */
-const suggesting = (events: number) =>
-  startPrivateServer(mkdtempSync(join(dir, 'server-')), [
-    `--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${events}`,
-  ]);
-const answers: Script = {
-  turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
-  before: (activity, input) => script.before?.(activity, input),
-  worker: (input) => script.worker?.(input),
-  ttlSeconds: () => script.ttlSeconds?.() ?? 1800,
-  ran: (activity, turn) => script.ran?.(activity, turn),
-};
-let server = await suggesting(240);
-let world = await startWorld(server.address, answers);
-mkdirSync(out, { recursive: true });
-
-const policy = { dir: '/p', version: 1 };
-const start = (workflow: string, workflowId: string, ...args: unknown[]) =>
-  world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
-const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy });
-
-/** Names of this machine and its paths are nobody's business, and replay does not read them. */
-function withoutMachine(key: string, value: unknown): unknown {
-  if (key === 'identity' || key === 'stickyAttributes') return undefined;
-  if (key === 'name' && typeof value === 'string' && /^\d+@/.test(value)) return 'sticky';
-  return key === 'stackTrace' ? '' : value;
-}
-
-async function save(name: string, workflowId: string, runId = ''): Promise<void> {
-  if (named.length > 0 && !named.includes(name)) return;
-  await world.client.workflow.getHandle(workflowId, runId || undefined).describe();
-  const shown = [
-    'workflow',
-    'show',
-    '--workflow-id',
-    workflowId,
-    ...(runId ? ['--run-id', runId] : []),
-    '--address',
-    server.address,
-    '--output',
-    'json',
-  ];
-  const text = execFileSync(serverProgram(process.env), shown, { encoding: 'utf8', maxBuffer: 1 << 26 });
-  const history: unknown = JSON.parse(text, withoutMachine);
-  writeFileSync(join(out, `${name}.json`), `${JSON.stringify({ workflowId, history })}\n`);
-}
-
-async function record(
-  name: string,
-  given: Script,
-  during: (handle: Awaited<ReturnType<typeof rollout>>) => Promise<void> = async () => undefined,
-) {
-  script = given;
-  const handle = await rollout(name);
-  await during(handle);
-  await handle.result().catch(() => undefined);
-  await save(name, name);
-}
-
-/** Until a rollout whose id ends so is in `activity`. */
-async function until(activity: string, rollout: string): Promise<void> {
-  while (!world.log.calls.some((call) => call.activity === activity && call.rollout.endsWith(rollout))) await sleep(50);
-}
+import { ApplicationFailure } from '@temporalio/common';
+import { play, policy, record, restart, rollout, save, start, stop, until, world } from './history-recorder.ts';
+import { restoreFailed, sandboxLost } from './scripted-activities.ts';
 
 let lost = false;
 let failures = 0;
@@ -148,17 +73,17 @@ await record(
     await handle.signal('resume');
   },
 );
-script = { turn: ({ turn }) => (turn < 25 ? 'calls' : 'finish') };
+play({ turn: ({ turn }) => (turn < 25 ? 'calls' : 'finish') });
 const long = await rollout('rollout-continued');
 await long.result();
 await save('rollout-continued', 'rollout-continued', long.firstExecutionRunId);
 await save('rollout-continuing', 'rollout-continued');
-script = {
+play({
   turn: ({ turn }) => (turn < 6 ? 'calls' : 'finish'),
   before: async (a) => {
     if (a === 'generate') await sleep(50);
   },
-};
+});
 const paused = await start('batch', 'train/golden/paused', {
   run: 'golden',
   name: 'paused',
@@ -177,7 +102,7 @@ await sleep(1000);
 await paused.signal('resume');
 await paused.result();
 await save('batch-paused', 'train/golden/paused');
-script = {};
+play({});
 const config = {
   run: 'golden',
   policy: { base: '/p' },
@@ -200,14 +125,14 @@ await steered.result();
 await save('train-steered', 'train/steered');
 let asked = 0;
 let alike = true;
-script = {
+play({
   before: (a, { rollout: id }) => {
     if (a === 'generate' && alike && id?.includes('/step-1/')) {
       asked += 1;
       throw ApplicationFailure.nonRetryable('refused', 'EndpointUnavailable');
     }
   },
-};
+});
 const broken = await start('train', 'train/broken', {
   ...config,
   run: 'broken',
@@ -222,7 +147,7 @@ alike = false;
 await broken.signal('resume');
 await broken.result();
 await save('train-broken', 'train/broken');
-script = {};
+play({});
 await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');
@@ -261,7 +186,7 @@ const batchOf = (name: string, over: object) => ({
   dispatcher: { type: 'pipeline', maxParallelAgents: 2 },
   ...over,
 });
-script = { turn: () => 'finish' };
+play({ turn: () => 'finish' });
 const nothing = { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] };
 const growing = await start('batch', 'train/golden/continued', batchOf('continued', { samples: 8 }), {
   begunAt: Date.now(),
@@ -287,7 +212,7 @@ const slow =
   async (a: string, { rollout: which }: { rollout?: string }) => {
     while (late && a === 'agentRun' && which?.endsWith(id)) await sleep(50);
   };
-script = { before: slow('t-train-1/3') };
+play({ before: slow('t-train-1/3') });
 const without = await start(
   'batch',
   'train/golden/stragglers',
@@ -297,14 +222,14 @@ await without.result();
 late = false;
 await save('batch-stragglers', 'train/golden/stragglers');
 late = true;
-script = { before: slow('') };
+play({ before: slow('') });
 const ending = await start('batch', 'train/golden/cancelled', batchOf('cancelled', {}));
 await sleep(1500);
 await ending.cancel();
 await ending.result().catch(() => undefined);
 late = false;
 await save('batch-cancelled', 'train/golden/cancelled');
-script = {
+play({
   turn: () => 'finish',
   before: async (a, { rollout: which }) => {
     if (a === 'computeReward' && which?.endsWith('/0'))
@@ -312,30 +237,30 @@ script = {
     while (a === 'computeReward' && !world.log.calls.some(({ activity }) => activity === 'recordFailures'))
       await sleep(50);
   },
-};
+});
 world.log.calls.length = 0;
 const failing = await start('batch', 'train/golden/failing', batchOf('failing', { dispatcher: { type: 'batch' } }));
 await failing.result();
 await save('batch-failures-as-heard', 'train/golden/failing');
 let updates = 0;
-script = {
+play({
   before: (a) => {
     if (a === 'update' && updates++ < 2) throw new Error('out of memory');
   },
-};
+});
 const retried = await start('train', 'train/retried', { ...config, run: 'retried', steps: 1 });
 await retried.result();
 await save('train-update-retried', 'train/retried');
-script = { turn: () => 'finish' };
+play({ turn: () => 'finish' });
 const evaluated = await start('train', 'train/evaluated', { ...config, run: 'evaluated', steps: 1 });
 await evaluated.result();
 await save('train-evaluated-batch-by-batch', 'train/evaluated');
 let shards = 0;
-script = {
+play({
   before: (a) => {
     if (a === 'forwardBackward' && shards++ === 1) throw new Error('its worker died');
   },
-};
+});
 const sharded = await start('train', 'train/sharded', {
   ...config,
   run: 'sharded',
@@ -347,19 +272,19 @@ await save('train-shards', 'train/sharded');
 // Nobody serves that worker's queue: the turns after the first time out there, and fall back.
 await record('rollout-worker-gone', { worker: ({ turn }) => (turn === 1 ? 'gone' : undefined) });
 late = true;
-script = { before: slow('') };
+play({ before: slow('') });
 const stopped = await start('train', 'train/stopped', { ...config, run: 'stopped' });
 await sleep(1500);
 await stopped.cancel();
 await stopped.result().catch(() => undefined);
 late = false;
 await save('train-cancelled', 'train/stopped');
-script = {
+play({
   ran: () => 900,
   before: async (a) => {
     if (a === 'agentRun') await sleep(1200);
   },
-};
+});
 const overdue = await start('rollout', 'rollout-graded-at-deadline', {
   task: 't-train-0',
   policy,
@@ -368,7 +293,7 @@ const overdue = await start('rollout', 'rollout-graded-at-deadline', {
 await overdue.result();
 await save('rollout-graded-at-deadline', 'rollout-graded-at-deadline');
 late = true;
-script = { before: slow('t-train-0/0') };
+play({ before: slow('t-train-0/0') });
 const bereft = await start(
   'batch',
   'train/golden/bereft',
@@ -380,7 +305,7 @@ await bereft.result();
 late = false;
 await save('batch-rollout-terminated', 'train/golden/bereft');
 late = true;
-script = { before: slow('group-1/t-train-0/0') };
+play({ before: slow('group-1/t-train-0/0') });
 const heard = await start('train', 'train/heard', {
   ...config,
   run: 'heard',
@@ -397,13 +322,10 @@ while ((await heard.query<TrainStatus>('status')).tripped === undefined) await s
 late = false;
 await heard.signal('resume');
 await heard.result();
-await save('train-group-terminated', 'train/heard');
-await world.stop();
-await server.stop();
-/** So that a batch of twelve rollouts turns long. */
-server = await suggesting(40);
-world = await startWorld(server.address, answers);
-script = { turn: () => 'finish' };
+await save('train-unit-terminated', 'train/heard');
+// So that a batch of twelve rollouts turns long.
+await restart(40);
+play({ turn: () => 'finish' });
 const turning = await start(
   'batch',
   'train/golden/turning',
@@ -411,6 +333,4 @@ const turning = await start(
 );
 await turning.result();
 await save('batch-turned-long', 'train/golden/turning', turning.firstExecutionRunId);
-await world.stop();
-await server.stop();
-rmSync(dir, { recursive: true, force: true });
+await stop();

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import type { Pass, StateToLoad, Trainer, TrainingSession } from '../../trainer/backend.ts';
-import type { Datum, UpdateRequest } from '../../trainer/engine.ts';
+import type { Datum, UpdateRequest } from '../../trainer/update-request.ts';
 import { countTargets } from '../../trainer/model/token-batch.ts';
 import { Updater } from '../../trainer/update.ts';
 

@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, test } from 'vitest';
-import { AdamW, TrainingDiverged } from '../../trainer/optimizer/adamw.ts';
+import { AdamW, TrainingDiverged } from '../../trainer/optimizer.ts';
 import { Learner } from '../../trainer/learner.ts';
 import { newAdapter } from '../../trainer/lora/new-adapter.ts';
 import type { ModelConfig } from '../../trainer/model/config.ts';
@@ -29,7 +29,7 @@ function learnerOf(kind: 'full' | 'adapter'): Learner {
 /** Passes over one length, then a step: everything that a learner keeps is there after it. */
 function step(learner: Learner, optimizer: AdamW, lengths: readonly number[], entropy: boolean | 'trained'): void {
   for (const length of lengths) {
-    learner.learn(batchOf(length), entropy, ({ logprobs, entropies }) => {
+    learner.forwardBackward(batchOf(length), entropy, ({ logprobs, entropies }) => {
       const gradient = new Float32Array(logprobs.length).fill(-0.01);
       return entropy === 'trained' && entropies !== undefined ? { logprobs: gradient, entropies: gradient } : gradient;
     });
@@ -56,8 +56,8 @@ describe.each([
         [5 + (i % 30), 12, 8, 33, 2 + (i % 7), 12, 40, 7],
         i % 3 === 0 ? 'trained' : i % 3 === 1,
       );
-      learner.statistics(batchOf(8 + (i % 20)), true);
-      learner.statistics(batchOf(20), false);
+      learner.forward(batchOf(8 + (i % 20)), true);
+      learner.forward(batchOf(20), false);
     }
     learner.policy.weights();
     expect(tf.memory().numTensors).toBe(before);
@@ -70,7 +70,7 @@ describe.each([
       const learner = learnerOf(kind);
       learner.gradientCheckpointing = recompute;
       const pass = (respond: (n: number) => Float32Array) =>
-        learner.learn(batchOf(30), true, ({ logprobs }) => respond(logprobs.length));
+        learner.forwardBackward(batchOf(30), true, ({ logprobs }) => respond(logprobs.length));
       const gradient = (): number[] => {
         pass((n) => new Float32Array(n).fill(1));
         const flat = learner.gradients.flatten(learner.policy);
@@ -118,7 +118,7 @@ test('a step that diverged leaves the weights, and nothing else', () => {
   learner.policy.weights();
   const { numTensors: before } = tf.memory();
   for (let i = 0; i < 5; i++) {
-    learner.learn(batchOf(20), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(Infinity));
+    learner.forwardBackward(batchOf(20), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(Infinity));
     expect(() => optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings)).toThrow(
       TrainingDiverged,
     );

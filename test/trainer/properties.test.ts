@@ -80,7 +80,7 @@ function gradientOf(
   const learner = new Learner(config, weights);
   learner.gradientCheckpointing = how.gradientCheckpointing ?? false;
   for (const batch of batches)
-    learner.learn(batchOf(batch, how), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
+    learner.forwardBackward(batchOf(batch, how), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
   const flat = learner.gradients.flatten(learner.policy);
   const data = Float32Array.from(flat.dataSync());
   flat.dispose();
@@ -104,9 +104,9 @@ describe('training', () => {
     fc.assert(
       fc.property(anyConfig, anyBatch, fc.nat(), (config, batch, seed) => {
         const learner = new Learner(config, randomWeights(config, seed));
-        const together = learner.statistics(tokenBatch(batch), false).logprobs;
+        const together = learner.forward(tokenBatch(batch), false).logprobs;
         const alone = Float32Array.from(
-          batch.flatMap((one) => [...learner.statistics(tokenBatch([one]), false).logprobs]),
+          batch.flatMap((one) => [...learner.forward(tokenBatch([one]), false).logprobs]),
         );
         learner.dispose();
         expect(together).toHaveLength(alone.length);
@@ -134,7 +134,7 @@ describe('training', () => {
       fc.property(anyConfig, anyMixedBatch, fc.nat(), (config, batch, seed) => {
         const weights = randomWeights(config, seed);
         const learner = new Learner(config, weights);
-        const [packed, padded] = [packedBatch, tokenBatch].map((make) => learner.statistics(make(batch), true));
+        const [packed, padded] = [packedBatch, tokenBatch].map((make) => learner.forward(make(batch), true));
         learner.dispose();
         expect(packed!.logprobs).toHaveLength(padded!.logprobs.length);
         expect(farthest(packed!.logprobs, padded!.logprobs)).toBeLessThan(tolerance);
@@ -167,7 +167,7 @@ describe('training', () => {
         const [weights, adapter] = [randomWeights(config, seed), anyAdapter(config, seed % 100)];
         const [policy, beside] = [new Policy(config, weights, adapter), new Learner(config, weights, adapter)];
         const merged = new Learner(config, policy.merged());
-        const [a, b] = [beside, merged].map((learner) => learner.statistics(tokenBatch(batch), false).logprobs) as [
+        const [a, b] = [beside, merged].map((learner) => learner.forward(tokenBatch(batch), false).logprobs) as [
           Float32Array,
           Float32Array,
         ];

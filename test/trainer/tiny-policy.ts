@@ -60,7 +60,7 @@ export async function asSampled(dir: string, lengths: readonly number[]) {
     const tokens = someTokens(length, i + 1);
     const mask = tokens.map((_, t) => (t > 5 && t % 3 !== 0 ? 1 : 0));
     const batch = tokenBatch([{ tokens, mask }]);
-    const { logprobs: known } = learner.statistics(batch, false);
+    const { logprobs: known } = learner.forward(batch, false);
     const logprobs = tokens.map(() => 0);
     for (const [at, value] of known.entries()) logprobs[batch.indexOf[at]!] = value;
     return { tokens, mask, logprobs };

@@ -4,12 +4,13 @@ import { createHash } from 'node:crypto';
 import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { TrainingDiverged } from '../../trainer/optimizer/adamw.ts';
-import type { Datum, UpdateRequest } from '../../trainer/engine.ts';
+import { TrainingDiverged } from '../../trainer/optimizer.ts';
+import type { Datum, UpdateRequest } from '../../trainer/update-request.ts';
 import { readSafetensors } from '../../trainer/model/safetensors.ts';
 import { tokenBatch } from '../../trainer/model/token-batch.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
-import { NothingToTrain, Updater } from '../../trainer/update.ts';
+import { Updater } from '../../trainer/update.ts';
+import { NothingToTrain } from '../../trainer/training/prepare-update.ts';
 import { asSampled, inScratch, loadLearner, qwen3Dir } from './tiny-policy.ts';
 
 const algorithm: UpdateRequest['algorithm'] = {
@@ -107,7 +108,7 @@ describe('runUpdate', () => {
       await new Updater().run(request(qwen3Dir, path.join(dir, 'v1'), 1, data));
       const learner = await loadLearner(path.join(dir, 'v1'));
       for (const datum of data) {
-        const { logprobs } = learner.statistics(tokenBatch([datum]), false);
+        const { logprobs } = learner.forward(tokenBatch([datum]), false);
         const before = datum.logprobs.reduce((sum, x) => sum + x, 0);
         const after = logprobs.reduce((sum, x) => sum + x, 0);
         expect(Math.sign(after - before)).toBe(Math.sign(datum.advantage!));

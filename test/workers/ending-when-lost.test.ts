@@ -1,7 +1,7 @@
 /** Hunts a gpu process that goes on without its engine: it would fail every call that it is given, for as long as it lives. */
 import { expect, it, vi } from 'vitest';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
-import type { GenerateRequest } from '../../trainer/engine.ts';
+import type { GenerateRequest } from '../../trainer/generate-request.ts';
 import { endingWhenLost } from '../../workers/roles/ending-when-lost.ts';
 import { ScriptedEngine } from '../activities/scripted-parts.ts';
 

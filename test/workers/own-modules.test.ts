@@ -44,7 +44,7 @@ test('a worker loads the module that the stack was started with, whatever became
     keepModules(home, env);
     const program = `import { loadOwnModules } from ${JSON.stringify(join(packageRoot, 'workers', 'own-modules.ts'))};
       import { readAsStarted } from ${JSON.stringify(join(packageRoot, 'workers', 'allowed', 'modules.ts'))};
-      import { namesOfModule } from ${JSON.stringify(join(packageRoot, 'trainer', 'algorithms', 'names-of-module.ts'))};
+      import { namesOfModule } from ${JSON.stringify(join(packageRoot, 'trainer', 'algorithms', 'own-module.ts'))};
       readAsStarted(${JSON.stringify(home)}, ${JSON.stringify(paths)}, 'LONGHAUL_MODULES');
       await loadOwnModules(${JSON.stringify(paths)});
       console.log((await namesOfModule(${JSON.stringify(algorithm)})).loss.includes('twice'));`;

@@ -10,7 +10,7 @@ import { choiceFile } from '../../workers/sandbox-choice.ts';
 import { openSandboxProvider } from '../../workers/sandbox-provider.ts';
 import type { SandboxSettings } from '../../workers/settings.ts';
 import { eventually, openDockerBench, specOf } from '../sandboxes/harness.ts';
-import { dockerForTests } from '../support/docker-daemon.ts';
+import { dockerForTests } from '../support/containers/docker-daemon.ts';
 
 const AUTO: SandboxSettings = { provider: 'auto' };
 // Making the base image takes minutes the first time: not within a test's limit.

@@ -2,7 +2,7 @@
 
 import { hostname, totalmem } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
-import { LIMITS } from '../../tasks/swe-mini/world.ts';
+import { LIMITS } from '../../tasks/swe-mini/problem.ts';
 import { readMaxLiveSandboxes, readSandboxSettings, readWorkerSettings, sandboxesFor } from '../../workers/settings.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 

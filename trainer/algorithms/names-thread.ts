@@ -3,7 +3,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { readFromCopy } from '../../modules/import-own.ts';
 import { advantageEstimators } from './advantages/registry.ts';
-import { loadAlgorithms } from './load-module.ts';
+import { loadAlgorithms } from './own-module.ts';
 import { policyLosses } from './losses/registry.ts';
 
 const { module, copy } = workerData as { module: string; copy?: string };

@@ -2,7 +2,7 @@
 
 import { type CheckpointRecord, isMadeFrom, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import { carriedCritic } from '../critic/critic-files.ts';
-import type { NewCritic } from '../engine.ts';
+import type { NewCritic } from '../update-request.ts';
 import type { NewLora } from '../../protocol/algorithm.ts';
 import { newAdapter } from '../lora/new-adapter.ts';
 import { asWeights } from '../model/weights.ts';

@@ -11,7 +11,7 @@ import {
   readVerifiedPolicy,
   verifiedCriticDir,
 } from '../checkpoints/verified-checkpoint.ts';
-import type { NewCritic, UpdateRequest } from '../engine.ts';
+import type { NewCritic, UpdateRequest } from '../update-request.ts';
 import { VALUE_MODULE } from '../lora/adapter-config.ts';
 import { baseDirectory, type PolicyFiles, readAdapterJson } from '../lora/adapter-files.ts';
 import { adapterName, type AdapterWeights } from '../lora/adapter-layout.ts';

@@ -4,7 +4,7 @@ import type { Checkpoint } from '../checkpoints/checkpoint.ts';
 import type { Tensor } from '../model/layers/kernels.ts';
 import { Policy } from '../model/policy.ts';
 import type { Weights } from '../model/weights.ts';
-import { AdamW, type AdamWSettings } from '../optimizer/adamw.ts';
+import { AdamW, type AdamWSettings } from '../optimizer.ts';
 import { type CriticFiles, type CriticPlace, readCritic, readCriticMoments } from './critic-files.ts';
 import { ValueModel } from './value-model.ts';
 

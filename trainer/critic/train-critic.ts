@@ -2,12 +2,11 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { criticLoss } from '../algorithms/critic-loss.ts';
-import { startsOf } from '../algorithms/rows.ts';
+import { startsOf, joined, ones } from '../algorithms/rows.ts';
 import { microBatchesFor, shuffled, split } from '../data/batching.ts';
 import { type UpdateSettings, type CriticSettings, DEFAULT_VALUE_CLIP } from '../../protocol/algorithm.ts';
 import { batchOf } from '../model/packed-batch.ts';
 import { NoCredit } from '../training/advantages.ts';
-import { joined, ones } from '../training/arrays.ts';
 import type { Sample } from '../training/sample.ts';
 import { type Critic, stepCritic } from './critic.ts';
 import { criticMetrics, CriticTally } from './critic-metrics.ts';
@@ -67,7 +66,7 @@ export function planCritic<S extends ValuedSequence>(
 }
 
 /** Adds the gradient of some of a step's sequences, whose loss is a mean over all of them. */
-export async function learnValues(
+export async function forwardBackwardValues(
   { model }: Critic,
   micro: readonly ValuedSequence[],
   sequences: number,
@@ -84,7 +83,7 @@ export async function learnValues(
     returns: joined(micro.map(({ returns }) => returns)),
   };
   model.gradientCheckpointing = settings.gradientCheckpointing ?? false;
-  model.learn(batchOf(micro, settings), (values) => {
+  model.forwardBackward(batchOf(micro, settings), (values) => {
     const { loss, gradient, clipFraction } = criticLoss({ ...tokens, values }, valueClip ?? Infinity);
     tally.addPass(values, loss * share, clipFraction);
     return Float32Array.from(gradient, (slope) => slope * share);
@@ -111,7 +110,7 @@ export async function trainCritic(
   let done = 0;
   for (const step of steps) {
     for (const micro of step.micro) {
-      await learnValues(critic, micro, step.sequences, settings, tally);
+      await forwardBackwardValues(critic, micro, step.sequences, settings, tally);
       onProgress(++done / total);
     }
     tally.addStep(stepCritic(critic, model.gradients.flatten(model.decoder), settings.critic));

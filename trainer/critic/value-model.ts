@@ -37,9 +37,9 @@ export class ValueModel {
    * Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`, which are cleared where
    * it fails.
    */
-  learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
+  forwardBackward(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
     try {
-      leavingNothing(() => this.#learn(batch, respond));
+      leavingNothing(() => this.#forwardBackward(batch, respond));
     } catch (error) {
       this.gradients.clear();
       throw error;
@@ -52,7 +52,7 @@ export class ValueModel {
     this.#tables.dispose();
   }
 
-  #learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
+  #forwardBackward(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
     const { hidden, values, saved } = this.#forward(batch, this.gradientCheckpointing ? 'inputs' : 'all');
     const slope = respond(values.dataSync() as Float32Array);
     const column = tf.tensor2d(slope, [slope.length, 1]);

@@ -4,7 +4,7 @@
  */
 
 import type { Backend } from '../backend.ts';
-import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { EngineStats, Trained, TrainingWork } from './messages.ts';
 import type { Sampler } from '../sampler/sampler.ts';

@@ -1,16 +1,10 @@
 /** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
 
 import { SHARE_ENV, Worker } from 'node:worker_threads';
-import type {
-  GenerateRequest,
-  GenerateResult,
-  PlannedUpdate,
-  PlanRequest,
-  PoolEngine,
-  RoundRequest,
-  ShardRequest,
-  UpdateRequest,
-} from '../engine.ts';
+import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
+import type { PoolEngine } from '../engine.ts';
+import type { PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
+import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import {
@@ -22,7 +16,6 @@ import {
   errorFrom,
 } from './messages.ts';
 import { buffersOf, packData } from './packed-data.ts';
-import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
 import { prepareTensorflowEnvironment } from '../tensorflow-environment.ts';
 
 export type { EngineStats } from './messages.ts';

@@ -1,10 +1,10 @@
 /** The embedded engine's half of the seam that trains: one policy at a time, in the thread that TensorFlow runs in. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { AdamW, AdamWSettings } from '../optimizer/adamw.ts';
+import type { AdamW, AdamWSettings } from '../optimizer.ts';
 import type { Backend, Pass, PassResult, ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint.ts';
-import type { Datum } from '../engine.ts';
+import type { Datum } from '../update-request.ts';
 import { type Batching, batchOf } from '../model/packed-batch.ts';
 import { stampOf } from '../checkpoints/policy-files.ts';
 import { disposeTrainee, type Resident, ResidentPolicy, trainedPart } from '../resident-policy.ts';
@@ -41,14 +41,18 @@ class EmbeddedSession implements ShardSession {
     const { promise, resolve } = Promise.withResolvers<PassResult>();
     const { learner } = this.#resident;
     learner.gradientCheckpointing = algorithm.gradientCheckpointing ?? false;
-    learner.learn(batchOf(sequences, algorithm), bonus > 0 ? 'trained' : firstEpoch, ({ logprobs, entropies }) => {
-      const { gradient, ...objective } = objectiveOf(tokens, logprobs, algorithm, minibatch, noiseKey);
-      resolve({ logprobs, entropies: firstEpoch ? entropies : undefined, objective });
-      const slope = Float32Array.from(gradient);
-      return bonus > 0
-        ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-bonus / minibatch.tokens) }
-        : { logprobs: slope };
-    });
+    learner.forwardBackward(
+      batchOf(sequences, algorithm),
+      bonus > 0 ? 'trained' : firstEpoch,
+      ({ logprobs, entropies }) => {
+        const { gradient, ...objective } = objectiveOf(tokens, logprobs, algorithm, minibatch, noiseKey);
+        resolve({ logprobs, entropies: firstEpoch ? entropies : undefined, objective });
+        const slope = Float32Array.from(gradient);
+        return bonus > 0
+          ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-bonus / minibatch.tokens) }
+          : { logprobs: slope };
+      },
+    );
     this.#equals = equals;
     // Lets the thread answer its owner between passes.
     await nextTurn();

@@ -1,14 +1,7 @@
 /** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
 
-import type {
-  GenerateRequest,
-  GenerateResult,
-  PlannedUpdate,
-  PlanRequest,
-  RoundRequest,
-  ShardRequest,
-  UpdateRequest,
-} from '../engine.ts';
+import type { PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
+import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { PackedData } from './packed-data.ts';

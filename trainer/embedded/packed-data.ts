@@ -1,6 +1,6 @@
 /** Training sequences between threads: their numbers lie in a few flat arrays, which change hands without being copied. */
 
-import type { Datum } from '../engine.ts';
+import type { Datum } from '../update-request.ts';
 
 /** One sequence without its numbers. */
 interface Outline extends Pick<Datum, 'advantage' | 'credit'> {

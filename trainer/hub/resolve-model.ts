@@ -1,9 +1,10 @@
 /** From a path or a hub id to a directory with a policy; a closed network is told with what was looked at and what helps. */
 
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type Environment, hubHome, cachedSnapshot, hubCache, isCommit, isComplete } from './hub-cache.ts';
 import type { DownloadProgress } from './download-model.ts';
-import { cachedSnapshot, type Environment, hubCache, isCommit, isComplete } from './hub-cache.ts';
 import { type HubId, parseHubId } from './hub-id.ts';
-import { hubToken } from './hub-token.ts';
 import { readAdapterJson } from '../lora/adapter-files.ts';
 
 /** The model is neither in the cache nor to be had, or is there and cannot be used. */
@@ -97,4 +98,18 @@ export async function resolveModel(text: string, options: ResolveOptions = {}): 
   const snapshot = await fromHub(id, options);
   await refuseFolder(id, hubCache(options.env), snapshot);
   return snapshot;
+}
+
+const given = (text: string | undefined): string | undefined => text?.trim() || undefined;
+
+/** The token that a hub is shown, found where `huggingface_hub` finds it: `HF_TOKEN`, else what is in the file `HF_TOKEN_PATH`, else in `HF_HOME/token`; `undefined` where there is none. */
+async function hubToken(env: Environment): Promise<string | undefined> {
+  const said = given(env['HF_TOKEN']) ?? given(env['HUGGING_FACE_HUB_TOKEN']);
+  if (said !== undefined) return said;
+  try {
+    return given(await readFile(env['HF_TOKEN_PATH'] ?? path.join(hubHome(env), 'token'), 'utf8'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
 }

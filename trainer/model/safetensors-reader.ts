@@ -1,8 +1,7 @@
 /** Reads safetensors a piece at a time: of a file's tensors no more is in memory than some of their rows. */
 
 import { type FileHandle, open } from 'node:fs/promises';
-import { littleEndian } from './little-endian.ts';
-import { BadSafetensors, type Entry, fill, readHeader, sizes } from './safetensors-header.ts';
+import { littleEndian, BadSafetensors, type Entry, fill, readHeader, sizes } from './safetensors-header.ts';
 
 const halfMantissa = 2 ** -24;
 

@@ -1,7 +1,7 @@
 /** Safetensors files as a whole: their tensors by name, in float32. */
 
 import { open, rename, rm } from 'node:fs/promises';
-import { littleEndianBytes } from './little-endian.ts';
+import { littleEndianBytes } from './safetensors-header.ts';
 import { SafetensorsReader, type TensorPiece } from './safetensors-reader.ts';
 
 export { BadSafetensors } from './safetensors-header.ts';

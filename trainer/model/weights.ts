@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { littleEndianBytes } from './little-endian.ts';
+import { littleEndianBytes } from './safetensors-header.ts';
 import { addPiece, BadSafetensors, type NamedTensor, writeSafetensors } from './safetensors.ts';
 import { PieceBuffers, SafetensorsReader, type TensorPiece } from './safetensors-reader.ts';
 

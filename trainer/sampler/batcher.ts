@@ -4,7 +4,7 @@
  * tokens as fit beside. The other policies' sequences stand still meanwhile, and keep what they have.
  */
 
-import type { GenerateResult } from '../engine.ts';
+import type { GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { BlockCache, BlockUse, Sequence } from './cache/block-cache.ts';
 import type { Generation } from './generation.ts';

@@ -1,6 +1,6 @@
 /** One `generate` call while it runs: its tokens so far, and when it ends. */
 
-import type { GenerateRequest, GenerateResult, PromptLogprob, TokenLogprob } from '../engine.ts';
+import type { GenerateRequest, GenerateResult, PromptLogprob, TokenLogprob } from '../generate-request.ts';
 import { noiseOf } from './noise.ts';
 import type { Draw, Drawn } from './pass/decoder.ts';
 import { rankTokens, sampleToken } from './sample-token.ts';

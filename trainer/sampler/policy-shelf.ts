@@ -1,6 +1,6 @@
 /** The policy versions that are loaded: the last two, so that two versions in turns do not load one another out; what is in use stays. */
 
-import type { GenerateRequest } from '../engine.ts';
+import type { GenerateRequest } from '../generate-request.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Limits } from './generation.ts';
 import type { LoadedPolicy } from './policy-loader.ts';

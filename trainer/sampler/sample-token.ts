@@ -3,7 +3,7 @@
  * the whole distribution at the sampling temperature, before any filter, as float32: what the compiled decoder says too.
  */
 
-import type { TokenLogprob } from '../engine.ts';
+import type { TokenLogprob } from '../generate-request.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { Drawn } from './pass/decoder.ts';
 

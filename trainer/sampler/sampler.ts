@@ -4,14 +4,13 @@
  */
 
 import { setImmediate } from 'node:timers/promises';
-import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
 import { blocksWithin, cacheBudget } from './cache/cache-budget.ts';
 import { Generation } from './generation.ts';
-import { chooseDecoderKind } from './pass/choose-decoder.ts';
-import type { Decoder, DecoderKind } from './pass/decoder.ts';
+import { chooseDecoderKind, type Decoder, type DecoderKind } from './pass/decoder.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
 import { mostPolicies, type PolicyName, PolicyShelf, policyKey, type ShelvedPolicy } from './policy-shelf.ts';

@@ -4,7 +4,7 @@ import { readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint
 import { criticCheckpoint, disposeCritic, stepCritic } from '../critic/critic.ts';
 import { CriticTally, type CriticTallyData } from '../critic/critic-metrics.ts';
 import type { PlacedCritic, ResidentCritic } from '../critic/resident-critic.ts';
-import { learnValues, type SettingsWithCritic, settingsWithCritic } from '../critic/train-critic.ts';
+import { forwardBackwardValues, type SettingsWithCritic, settingsWithCritic } from '../critic/train-critic.ts';
 import { tf } from '../tensorflow.ts';
 import { checkPlanned, criticBefore, type Located, resultDir } from './located-plan.ts';
 import type { Progress, RoundSession, Share } from './round-session.ts';
@@ -34,7 +34,7 @@ class CriticRound implements RoundSession<CriticTallyData> {
     this.#placed = placed;
   }
 
-  async make(shard: number, onProgress: Progress): Promise<Share<CriticTallyData>> {
+  async forwardBackward(shard: number, onProgress: Progress): Promise<Share<CriticTallyData>> {
     const {
       critic: { sequences },
       planned,
@@ -44,7 +44,7 @@ class CriticRound implements RoundSession<CriticTallyData> {
     const tally = new CriticTally();
     const passes = planned.shards[shard] ?? [];
     for (const [i, indices] of passes.entries()) {
-      await learnValues(
+      await forwardBackwardValues(
         critic,
         indices.flatMap((index) => sequences[index] ?? []),
         planned.sequences,
@@ -59,7 +59,7 @@ class CriticRound implements RoundSession<CriticTallyData> {
     return { gradient, tally: tally.data };
   }
 
-  async finish(sum: Float32Array, seen: readonly CriticTallyData[]): Promise<void> {
+  async optimStep(sum: Float32Array, seen: readonly CriticTallyData[]): Promise<void> {
     const { critic } = this.#placed;
     const { toVersion, input } = this.#at.plan.request;
     const tally = await this.#tallyBefore();

@@ -6,7 +6,7 @@ import { CheckpointTorn } from '../checkpoints/verified-checkpoint.ts';
 import { carriedCritic } from '../critic/critic-files.ts';
 import { criticMetrics, CriticTally, type CriticTallyData } from '../critic/critic-metrics.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
-import { learnMicroBatch } from '../update.ts';
+import { forwardBackward } from '../update.ts';
 import {
   checkPlanned,
   criticBefore,
@@ -32,14 +32,14 @@ class PolicyRound implements RoundSession<TallyData> {
     this.#session = session;
   }
 
-  async make(shard: number, onProgress: Progress): Promise<Share<TallyData>> {
+  async forwardBackward(shard: number, onProgress: Progress): Promise<Share<TallyData>> {
     const { plan } = this.#at;
     const { epoch, minibatch, shards } = this.#planned;
     const { algorithm, toVersion } = plan.request;
     const tally = new Tally(this.#stepsBefore);
     const passes = shards[shard] ?? [];
     for (const [i, planned] of passes.entries()) {
-      await learnMicroBatch(
+      await forwardBackward(
         this.#session,
         sequencesOf(plan, planned),
         { algorithm, toVersion, pass: planned.pass, epoch, minibatch },
@@ -50,7 +50,7 @@ class PolicyRound implements RoundSession<TallyData> {
     return { gradient: await this.#session.takeGradient(), tally: tally.data };
   }
 
-  async finish(sum: Float32Array, seen: readonly TallyData[]): Promise<void> {
+  async optimStep(sum: Float32Array, seen: readonly TallyData[]): Promise<void> {
     const tally = await this.#tallyBefore();
     for (const one of seen) tally.merge(one);
     this.#session.setGradient(sum);

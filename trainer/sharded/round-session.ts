@@ -10,12 +10,12 @@ export type Progress = (fraction: number) => void;
 
 export interface RoundSession<Tally = unknown> {
   /** Errors: those of a pass. */
-  make(shard: number, onProgress: Progress): Promise<Share<Tally>>;
+  forwardBackward(shard: number, onProgress: Progress): Promise<Share<Tally>>;
   /**
    * Takes the step along the sum of the shares, and saves what the round leaves; `seen` is what they measured, in their
    * order. Errors: `PlanLost`, `TrainingDiverged`, `CheckpointTorn`.
    */
-  finish(sum: Float32Array, seen: readonly Tally[]): Promise<void>;
+  optimStep(sum: Float32Array, seen: readonly Tally[]): Promise<void>;
   /** Gives up what was not saved. */
   release(): Promise<void>;
 }

@@ -5,12 +5,12 @@
  */
 
 import { mkdir, rm, rmdir } from 'node:fs/promises';
-import { loadAlgorithms } from '../algorithms/load-module.ts';
+import { loadAlgorithms } from '../algorithms/own-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
 import { criticPlace } from '../critic/critic-files.ts';
 import { ResidentCritic } from '../critic/resident-critic.ts';
-import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest, UpdateRequest } from '../engine.ts';
-import { prepareUpdate, type PreparedUpdate, usefulData } from '../update.ts';
+import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
+import { prepareUpdate, type PreparedUpdate, usefulData } from '../training/prepare-update.ts';
 import { openCriticRound } from './critic-round.ts';
 import { KnownPlan } from './known-plan.ts';
 import {
@@ -144,7 +144,7 @@ export class ShardedUpdater {
     { round, shard }: Pick<ShardRequest, 'round' | 'shard'>,
     onProgress: Progress,
   ): Promise<Shard> {
-    const made: Shard = { of: [at.sha256, round, shard], ...(await session.make(shard, onProgress)) };
+    const made: Shard = { of: [at.sha256, round, shard], ...(await session.forwardBackward(shard, onProgress)) };
     await writeSealed(shardFile(at.dir, round, shard), made).catch(async (error: unknown) => {
       await checkPlanned(at);
       throw error;
@@ -162,7 +162,7 @@ export class ShardedUpdater {
       seen.push(tally);
       sum = sum === undefined ? gradient : plus(sum, gradient);
     }
-    await session.finish(sum ?? new Float32Array(0), seen);
+    await session.optimStep(sum ?? new Float32Array(0), seen);
   }
 
   /** What the next rounds do not need. */

@@ -3,12 +3,11 @@
 import { advantagesByGroup } from '../algorithms/advantages/within-group.ts';
 import type { AdvantageSettings } from '../algorithms/advantages/estimator.ts';
 import { advantageEstimators } from '../algorithms/advantages/registry.ts';
-import { penaliseRewards } from '../algorithms/kl/in-reward.ts';
-import { normaliseAdvantages } from '../algorithms/reductions/reduce.ts';
-import { startsOf } from '../algorithms/rows.ts';
-import type { Credit, Datum } from '../engine.ts';
+import { penaliseRewards } from '../algorithms/kl.ts';
+import { normaliseAdvantages } from '../algorithms/reductions.ts';
+import { startsOf, joined, ones, parted } from '../algorithms/rows.ts';
+import type { Credit, Datum } from '../update-request.ts';
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
-import { joined, ones, parted } from './arrays.ts';
 import type { Sample } from './sample.ts';
 
 /** Data of which some say an advantage or a credit, and some do not. */

@@ -1,12 +1,11 @@
 /** What a pass minimises: policy loss, KL and entropy of its tokens, and the gradient of the first two by log-probability. */
 
-import { klLoss } from '../algorithms/kl/loss.ts';
+import { klLoss } from '../algorithms/kl.ts';
 import type { Metrics } from '../algorithms/losses/loss.ts';
 import { policyLoss } from '../algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../algorithms/losses/registry.ts';
-import { startsOf } from '../algorithms/rows.ts';
+import { startsOf, joined, ones } from '../algorithms/rows.ts';
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
-import { joined, ones } from './arrays.ts';
 import type { Minibatch, PassSequence } from './plan.ts';
 import { lossSettings } from './settings.ts';
 

@@ -1,11 +1,10 @@
 /** An update as it will be made: minibatches (one optimizer step each) of micro-batches (one pass each), their advantages scaled. */
 
-import { reductionScales } from '../algorithms/reductions/reduce.ts';
+import { reductionScales } from '../algorithms/reductions.ts';
 import type { LossReduction, UpdateSettings } from '../../protocol/algorithm.ts';
-import { startsOf } from '../algorithms/rows.ts';
+import { startsOf, ones, parted } from '../algorithms/rows.ts';
 import { microBatchesFor, shuffled, split } from '../data/batching.ts';
-import type { Datum } from '../engine.ts';
-import { ones, parted } from './arrays.ts';
+import type { Datum } from '../update-request.ts';
 import type { TokenSequence } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';
 

@@ -1,6 +1,6 @@
 /** A sequence with all that is known of the tokens that count, in their order, before the update's first step. */
 
-import type { Datum } from '../engine.ts';
+import type { Datum } from '../update-request.ts';
 import { countTargets } from '../model/token-batch.ts';
 
 export interface Sample {

@@ -1,30 +1,40 @@
-/** Log-probabilities that a policy gives to sequences: forward passes alone, nothing is learnt. */
+/** Log-probabilities that a policy gives to sequences, and values that a critic gives: forward passes alone, nothing is learnt. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { microBatches } from '../data/batching.ts';
-import type { Datum } from '../engine.ts';
-import { Learner } from '../learner.ts';
+import type { Datum } from '../update-request.ts';
 import { type Batching, batchOf } from '../model/packed-batch.ts';
-import { countTargets } from '../model/token-batch.ts';
+import { type TokenBatch, countTargets } from '../model/token-batch.ts';
+import type { Sample } from './sample.ts';
+import type { ValueModel } from '../critic/value-model.ts';
+import { Learner } from '../learner.ts';
 import { readVerifiedConfig, readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 
 /** Of the tokens that count, for each datum that has some. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;
 
-export async function scoresOf(learner: Learner, data: readonly Datum[], batching: Batching): Promise<Scores> {
+async function byDatum(
+  data: readonly Datum[],
+  batching: Batching,
+  pass: (batch: TokenBatch) => Float32Array,
+): Promise<Scores> {
   const scores = new Map<Datum, Float64Array>();
   for (const micro of microBatches(data, batching)) {
-    const { logprobs } = learner.statistics(batchOf(micro, batching), false);
+    const given = pass(batchOf(micro, batching));
     let from = 0;
     for (const datum of micro) {
       const to = from + countTargets(datum);
-      scores.set(datum, Float64Array.from(logprobs.subarray(from, to)));
+      scores.set(datum, Float64Array.from(given.subarray(from, to)));
       from = to;
     }
     // Lets the thread answer its owner between passes.
     await nextTurn();
   }
   return scores;
+}
+
+export function scoresOf(learner: Learner, data: readonly Datum[], batching: Batching): Promise<Scores> {
+  return byDatum(data, batching, (batch) => learner.forward(batch, false).logprobs);
 }
 
 /** By the policy in a directory, which is in memory only meanwhile. Errors: those of reading it. */
@@ -36,4 +46,11 @@ export async function scoresOfPolicy(dir: string, data: readonly Datum[], batchi
   } finally {
     learner.dispose();
   }
+}
+
+/** Each sample with its tokens' values, as they are before the first step. */
+export async function withValues(model: ValueModel, samples: readonly Sample[], batching: Batching): Promise<Sample[]> {
+  const data = samples.flatMap(({ datum, count }) => (count > 0 ? [datum] : []));
+  const values = await byDatum(data, batching, (batch) => model.values(batch));
+  return samples.map((sample) => ({ ...sample, values: values.get(sample.datum) ?? new Float64Array(0) }));
 }

@@ -1,7 +1,7 @@
 /** An update's settings as the parts read them, with SkyRL's defaults for what is left out. */
 
 import type { LossSettings, OffPolicySettings, UpdateSettings } from '../../protocol/algorithm.ts';
-import { isCorrecting, NO_CORRECTION } from '../algorithms/off-policy/settings.ts';
+import { isCorrecting, NO_CORRECTION } from '../algorithms/off-policy-settings.ts';
 
 /** The settings of the loss, for the pass that `noiseKey` names. */
 export function lossSettings(settings: UpdateSettings, noiseKey?: string): LossSettings {

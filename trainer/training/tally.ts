@@ -1,6 +1,6 @@
 /** What an update measures, added up over its passes: means over tokens, extremes, and sums over minibatches. */
 
-import { klEstimate } from '../algorithms/kl/estimate.ts';
+import { klEstimate } from '../algorithms/kl.ts';
 import { clamp, clampedExp, MAX_LOG_RATIO } from '../algorithms/rows.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../protocol/algorithm.ts';
 import type { TokenStatistics } from '../learner.ts';

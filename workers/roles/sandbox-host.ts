@@ -9,8 +9,7 @@ import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
-import { ownerLives } from '../owner-lives.ts';
-import { ownerWaits } from '../owner-waits.ts';
+import { ownerLives, ownerWaits } from '../lease-owner.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 

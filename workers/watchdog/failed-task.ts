@@ -4,7 +4,6 @@
  */
 
 import type { Client } from '@temporalio/client';
-import { millis, type Timestamp } from './timestamp.ts';
 
 /** Signals may have come since. */
 const EVENTS = 50;
@@ -54,3 +53,13 @@ export async function failedTaskOf(client: Client, workflowId: string): Promise<
     return UNKNOWN;
   }
 }
+
+/** A time as Temporal's API gives it. */
+export type Timestamp =
+  | { readonly seconds?: { toString(): string } | null; readonly nanos?: number | null }
+  | null
+  | undefined;
+
+/** Milliseconds since the epoch. */
+export const millis = (at: Timestamp): number =>
+  Number(at?.seconds?.toString() ?? 0) * 1000 + Math.floor((at?.nanos ?? 0) / 1e6);

@@ -5,9 +5,8 @@ import { ApplicationFailure, DefaultFailureConverter, defaultPayloadConverter } 
 import { classOfCause } from '../../workflows/failures/classify-failure.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { chooseWorkflows, type OpenWorkflow } from './choose-workflows.ts';
-import { failedTaskOf } from './failed-task.ts';
+import { failedTaskOf, millis } from './failed-task.ts';
 import { FAILING_ATTEMPT, type Pending, type Stall, stallOf, WORKFLOW_TASK } from './stall.ts';
-import { millis } from './timestamp.ts';
 
 /** Open workflows that are listed, the newest first; beyond that the oldest are not known. */
 const LISTED = 10_000;

@@ -3,8 +3,7 @@
 import { benchAsync } from '../../../benchmarks/async/async.ts';
 import { MIXES, MODES } from '../../../benchmarks/async/mix.ts';
 import { UserInputError } from '../../../client/errors.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
 interface AsyncFlags {
   readonly mix?: readonly string[];

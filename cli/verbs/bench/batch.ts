@@ -2,8 +2,7 @@
 
 import { benchBatch } from '../../../benchmarks/batch.ts';
 import { UserInputError } from '../../../client/errors.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
 interface BatchFlags {
   readonly rollouts: string;

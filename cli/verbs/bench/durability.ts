@@ -1,8 +1,7 @@
 /** `longhaul bench durability`: Temporal and records on disk against memory. */
 
 import { goOnAsShipped } from '../../../benchmarks/as-shipped.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
 interface DurabilityFlags {
   readonly blocks: string;

@@ -1,8 +1,7 @@
 /** `longhaul bench orchestration`: what workflows cost beside bare activities. */
 
 import { goOnAsShipped } from '../../../benchmarks/as-shipped.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
 interface Options {
   readonly rollouts: string;

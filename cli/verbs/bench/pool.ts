@@ -1,10 +1,9 @@
 /** `longhaul bench pool`: updates by several workers against one. */
 
 import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
-import { benchPool } from '../../../benchmarks/pool/pool.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+import { benchPool } from '../../../benchmarks/pool.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 import { benchModels } from './engine-options.ts';
-import { wholeNumber } from '../../whole-number.ts';
 
 interface PoolFlags {
   readonly model: string;

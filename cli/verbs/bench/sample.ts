@@ -2,9 +2,8 @@
 
 import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
 import { benchSample } from '../../../benchmarks/engine/sample.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 import { type EngineFlags, perModel } from './engine-options.ts';
-import { wholeNumber } from '../../whole-number.ts';
 
 async function sample(options: EngineFlags, context: VerbContext): Promise<Outcome> {
   const document = await perModel(options.model, (model) =>

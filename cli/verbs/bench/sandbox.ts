@@ -2,8 +2,7 @@
 
 import { benchSandbox, type SandboxBench } from '../../../benchmarks/sandbox.ts';
 import { UserInputError } from '../../../client/errors.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
 interface SandboxOptions {
   readonly provider: string;

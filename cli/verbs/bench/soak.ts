@@ -5,9 +5,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { type SoakReport, soakRollouts, soakSteps } from '../../../benchmarks/soak/soak.ts';
 import { Interrupted, JobFailed } from '../../../client/errors.ts';
-import { table } from '../../table.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { wholeNumber } from '../../whole-number.ts';
+import { table } from '../../terminal-text.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
 interface SoakFlags {
   readonly steps: string;

@@ -2,9 +2,8 @@
 
 import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
 import { benchTrain } from '../../../benchmarks/engine/train.ts';
-import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 import { type EngineFlags, perModel } from './engine-options.ts';
-import { wholeNumber } from '../../whole-number.ts';
 
 interface TrainFlags extends Omit<EngineFlags, 'prompt'> {
   readonly gradientCheckpointing?: true;

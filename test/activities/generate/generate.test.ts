@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
-import type { GenerateResult } from '../../../trainer/engine.ts';
+import type { GenerateResult } from '../../../trainer/generate-request.ts';
 import type { GenerateInput } from '../../../protocol/stages.ts';
 import { call, characterTokenizer, finishCall, saying } from '../scripted-parts.ts';
 import { eventLines, RUN, turnInput, useWorld } from '../world.ts';

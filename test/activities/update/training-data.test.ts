@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { type BatchManifest, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
-import type { Datum } from '../../../trainer/engine.ts';
+import type { Datum } from '../../../trainer/update-request.ts';
 import { creditSamples } from '../../../trainer/training/advantages.ts';
 import type { Sample } from '../../../trainer/training/sample.ts';
 import type { AlgorithmSettings } from '../../../protocol/run-config.ts';

@@ -14,8 +14,8 @@ import { examineSandboxes } from '../../../cli/doctor/sandboxes.ts';
 import { openEngine } from '../../../sandboxes/docker/engine.ts';
 import { imageOutlook } from '../../../sandboxes/docker/images/outlook.ts';
 import { followReports } from '../../../sandboxes/docker/images/progress.ts';
-import { dockerForTests } from '../../support/docker-daemon.ts';
-import { type Registry, startRegistry } from '../../support/registry.ts';
+import { dockerForTests } from '../../support/containers/docker-daemon.ts';
+import { type Registry, startRegistry } from '../../support/containers/registry.ts';
 
 const { docker, host: DAEMON } = await dockerForTests();
 let folder = '';

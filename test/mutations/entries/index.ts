@@ -1,29 +1,31 @@
 /** All mutations, in the order of the table in docs/reliability.md. */
 
 import type { Mutation } from '../mutation.ts';
-import { betweenRecords } from './between-records.ts';
+import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
-import { checkpoints } from './checkpoints.ts';
-import { critics } from './critics.ts';
-import { disks } from './disks.ts';
+import { checkpoints } from './store/checkpoints.ts';
+import { critics } from './training/critics.ts';
+import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
 import { fullHistories } from './full-histories.ts';
-import { graders } from './graders.ts';
+import { graders } from './sandboxes/graders.ts';
 import { inputs } from './inputs.ts';
-import { lateExecutions } from './late-executions.ts';
+import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
-import { lostSandboxes } from './lost-sandboxes.ts';
-import { lostWorkers } from './lost-workers.ts';
-import { pruning } from './pruning.ts';
-import { sandboxOwners } from './sandbox-owners.ts';
-import { server } from './server.ts';
-import { sharedPool } from './shared-pool.ts';
-import { stuck } from './stuck.ts';
-import { supervisor } from './supervisor.ts';
-import { updates } from './updates.ts';
+import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
+import { lostWorkers } from './processes/lost-workers.ts';
+import { pruning } from './store/pruning.ts';
+import { sandboxOwners } from './sandboxes/sandbox-owners.ts';
+import { server } from './processes/server.ts';
+import { sharedPool } from './processes/shared-pool.ts';
+import { stuck } from './processes/stuck.ts';
+import { supervisor } from './sandboxes/supervisor.ts';
+import { shards } from './training/shards.ts';
+import { temperatures } from './training/temperatures.ts';
+import { updates } from './training/updates.ts';
 import { upgrades } from './upgrades.ts';
-import { workers } from './workers.ts';
-import { wrongStack } from './wrong-stack.ts';
+import { workers } from './processes/workers.ts';
+import { wrongStack } from './processes/wrong-stack.ts';
 
 export const MUTATIONS: readonly Mutation[] = [
   ...workers,
@@ -32,6 +34,8 @@ export const MUTATIONS: readonly Mutation[] = [
   ...wrongStack,
   ...supervisor,
   ...updates,
+  ...shards,
+  ...temperatures,
   ...critics,
   ...checkpoints,
   ...lostSandboxes,

@@ -1,7 +1,6 @@
 /** Hunts event files that TensorBoard would refuse. The records were made by TensorBoard's own protobufs and CRC (2.21). */
 import { expect, it } from 'vitest';
-import { crc32c, tfRecord } from '../../../reports/tensorboard/tfrecord.ts';
-import { scalarEvent, versionEvent } from '../../../reports/tensorboard/event.ts';
+import { crc32c, tfRecord, scalarEvent, versionEvent } from '../../../reports/tensorboard/event-file.ts';
 
 const range = Array.from({ length: 32 }, (_, i) => i);
 

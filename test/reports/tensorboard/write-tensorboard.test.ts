@@ -4,8 +4,7 @@ import { dirname, join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { type EvaluationEntry, keys, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
 import { writeRunFiles } from '../../../activities/orchestrator/run-folder.ts';
-import { scalarEvent, type ScalarEvent, versionEvent } from '../../../reports/tensorboard/event.ts';
-import { tfRecord } from '../../../reports/tensorboard/tfrecord.ts';
+import { scalarEvent, type ScalarEvent, versionEvent, tfRecord } from '../../../reports/tensorboard/event-file.ts';
 import { tensorboardFile } from '../../../reports/tensorboard/write-tensorboard.ts';
 import { RUN, useWorld } from '../../activities/world.ts';
 

@@ -15,7 +15,7 @@ import { baseImageName, ensureBaseImage } from '../../../sandboxes/docker/images
 import { followReports } from '../../../sandboxes/docker/images/progress.ts';
 import { publishedName } from '../../../sandboxes/docker/images/published-base.ts';
 import { SandboxImpossible, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
-import { startRegistry } from '../../support/registry.ts';
+import { startRegistry } from '../../support/containers/registry.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
 
 const bench = await openDockerBench();

@@ -11,7 +11,7 @@ import { credentialsFor, registryOf } from '../../../sandboxes/docker/images/cre
 import { followReports } from '../../../sandboxes/docker/images/progress.ts';
 import { pullImage } from '../../../sandboxes/docker/images/pull.ts';
 import { SandboxImpossible } from '../../../sandboxes/sandbox.ts';
-import { REGISTRY_LOGIN, startRegistry } from '../../support/registry.ts';
+import { REGISTRY_LOGIN, startRegistry } from '../../support/containers/registry.ts';
 import { openDockerBench } from '../harness.ts';
 
 let folder = '';

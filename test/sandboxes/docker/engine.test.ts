@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import type Docker from 'dockerode';
 import { describe, expect, it, onTestFinished } from 'vitest';
 
-import { openEngine } from '../../../sandboxes/docker/engine.ts';
-import { userProcessLimit } from '../../../sandboxes/docker/process-limit.ts';
+import { openEngine, userProcessLimit } from '../../../sandboxes/docker/engine.ts';
 import { chooseTransport, createDockerProvider } from '../../../sandboxes/docker/provider.ts';
 import { SandboxImpossible } from '../../../sandboxes/sandbox.ts';
 

@@ -10,7 +10,7 @@ import { openImages } from '../../../sandboxes/docker/images/images.ts';
 import { pullImage } from '../../../sandboxes/docker/images/pull.ts';
 import { followReports } from '../../../sandboxes/docker/images/progress.ts';
 import { SandboxImpossible, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
-import { startRegistry } from '../../support/registry.ts';
+import { startRegistry } from '../../support/containers/registry.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
 
 const bench = await openDockerBench();

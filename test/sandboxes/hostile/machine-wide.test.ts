@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 import { afterAll, describe, expect, it } from 'vitest';
 
-import { MOST_PSEUDO_TERMINALS, SOCKET_BYTES } from '../../../sandboxes/supervised/machine-wide.ts';
+import { MOST_PSEUDO_TERMINALS, SOCKET_BYTES } from '../../../sandboxes/supervised/spec.ts';
 import { eventually, sh, specOf } from '../harness.ts';
 import { bounds, openBenches, pidOf, python, SMALL, socketMemoryOf } from './host.ts';
 

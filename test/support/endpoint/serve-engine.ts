@@ -4,7 +4,8 @@
  */
 
 import type { PolicyTokenizer } from '../../../activities/generate/generate.ts';
-import type { Engine, GenerateResult } from '../../../trainer/engine.ts';
+import type { Engine } from '../../../trainer/engine.ts';
+import type { GenerateResult } from '../../../trainer/generate-request.ts';
 import { asApiError } from '../../../servers/openai/api-error.ts';
 import { replyTo } from '../../../servers/openai/api.ts';
 import type { Answer, Asked, Handler } from './http-server.ts';

@@ -1,11 +1,14 @@
 /** Filters over batches and what is counted of them, against SkyRL's own functions. */
 
 import { expect, test } from 'vitest';
-import { filterGroups, replaceGroups, type SampledRow } from '../../../trainer/algorithms/filters/dynamic-sampling.ts';
-import { filterOverlong } from '../../../trainer/algorithms/filters/overlong.ts';
-import { keepVarying } from '../../../trainer/algorithms/filters/zero-variance.ts';
-import { generatorMetrics, type Reward, totalOf } from '../../../trainer/algorithms/metrics/generator-metrics.ts';
-import { turnTokenCounts } from '../../../trainer/algorithms/metrics/turn-token-counts.ts';
+import { filterGroups, replaceGroups, type SampledRow } from '../../../trainer/algorithms/dynamic-sampling.ts';
+import { filterOverlong, keepVarying } from '../../../trainer/algorithms/filters.ts';
+import {
+  generatorMetrics,
+  type Reward,
+  totalOf,
+  turnTokenCounts,
+} from '../../../trainer/algorithms/generator-metrics.ts';
 import { close, eachCase, type Named, type Table } from './vectors.ts';
 
 interface ZeroVarianceCase extends Named {

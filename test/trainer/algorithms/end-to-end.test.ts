@@ -1,6 +1,6 @@
 /** Rewards to gradient in one piece, against SkyRL's own functions: the seams between the parts are what is hunted. */
 
-import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
+import { klLoss } from '../../../trainer/algorithms/kl.ts';
 import type { KlEstimator } from '../../../protocol/algorithm.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';

@@ -1,11 +1,8 @@
 /** KL estimates, their use in loss and reward, and the controllers against SkyRL's own functions. */
 
 import { expect } from 'vitest';
-import { nextKlCoefficient } from '../../../trainer/algorithms/kl/controller.ts';
-import { klEstimate } from '../../../trainer/algorithms/kl/estimate.ts';
+import { nextKlCoefficient, klEstimate, penaliseRewards, klLoss } from '../../../trainer/algorithms/kl.ts';
 import type { KlEstimator } from '../../../protocol/algorithm.ts';
-import { penaliseRewards } from '../../../trainer/algorithms/kl/in-reward.ts';
-import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
 import { close, closeAll, eachCase, flat, lengthsOf, mustFail, type Named, type Table } from './vectors.ts';
 
 interface KlCase extends Named {

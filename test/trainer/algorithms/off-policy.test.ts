@@ -1,7 +1,7 @@
 /** Weights, masks and metrics of off-policy correction against SkyRL's own functions. */
 
 import { expect } from 'vitest';
-import { correctOffPolicy } from '../../../trainer/algorithms/off-policy/correct.ts';
+import { correctOffPolicy } from '../../../trainer/algorithms/off-policy.ts';
 import { offPolicyOf } from './skyrl-settings.ts';
 import { closeAll, eachCase, flat, lengthsOf, mustFail, type Named, sameMetrics, type Table } from './vectors.ts';
 

@@ -1,6 +1,6 @@
 /** Reductions and normalisation over minibatches of a table, as SkyRL's trainer applies them. */
 
-import { normaliseAdvantages, reduceAdvantages } from '../../../trainer/algorithms/reductions/reduce.ts';
+import { normaliseAdvantages, reduceAdvantages } from '../../../trainer/algorithms/reductions.ts';
 import type { LossReduction } from '../../../protocol/algorithm.ts';
 import { flat, lengthsOf, type Table } from './vectors.ts';
 

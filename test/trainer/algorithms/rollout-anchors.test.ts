@@ -6,7 +6,7 @@ import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
 import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
-import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
+import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy-settings.ts';
 
 const tokens = (logprob: number, rollout: number, advantage: number) => ({
   starts: [0, 1],

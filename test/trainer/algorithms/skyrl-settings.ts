@@ -2,7 +2,7 @@
 
 import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
 import type { LossSettings, OffPolicySettings } from '../../../protocol/algorithm.ts';
-import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
+import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy-settings.ts';
 
 const OFF_POLICY: Readonly<Record<string, keyof OffPolicySettings>> = {
   tis_ratio_type: 'tisRatioType',

@@ -10,7 +10,7 @@ import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import { CheckpointTorn } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { disposeCritic, loadCritic } from '../../../trainer/critic/critic.ts';
-import type { NewCritic, UpdateRequest } from '../../../trainer/engine.ts';
+import type { NewCritic, UpdateRequest } from '../../../trainer/update-request.ts';
 import type { NewLora } from '../../../protocol/algorithm.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { weightsDigest } from '../../../trainer/model/weights.ts';

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { UpdateRequest } from '../../../trainer/engine.ts';
+import type { UpdateRequest } from '../../../trainer/update-request.ts';
 import type { Updater } from '../../../trainer/update.ts';
 import { qwen3Dir } from '../tiny-policy.ts';
 

@@ -3,7 +3,7 @@
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
-import type { Datum, UpdateRequest } from '../../../trainer/engine.ts';
+import type { Datum, UpdateRequest } from '../../../trainer/update-request.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 
 let engine: EmbeddedEngine;

@@ -7,7 +7,7 @@ import { defineAdvantage } from '../../../trainer/algorithms/advantages/registry
 import { defineLoss } from '../../../trainer/algorithms/losses/registry.ts';
 import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
-import type { UpdateRequest } from '../../../trainer/engine.ts';
+import type { UpdateRequest } from '../../../trainer/update-request.ts';
 import type { NewLora } from '../../../protocol/algorithm.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';

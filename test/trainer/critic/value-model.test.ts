@@ -55,7 +55,7 @@ describe('a critic', () => {
     // The old values lie apart from the present ones, so that some tokens are clipped.
     const old = start.map((x, i) => x + (i % 4 === 0 ? 0.5 : 0.1) * Math.sin(i + 0.4));
     expect(lossAt(start, old).clipFraction).toBeGreaterThan(0);
-    model.learn(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
+    model.forwardBackward(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
     const flat = model.gradients.flatten(model.decoder).dataSync() as Float32Array;
     const gradients = unpackFlat(model.decoder.layout, flat);
     model.dispose();
@@ -98,7 +98,7 @@ describe('a critic', () => {
     const model = adapted(tensors);
     const start = model.values(batch);
     const old = start.map((x, i) => x + (i % 4 === 0 ? 0.5 : 0.1) * Math.sin(i + 0.4));
-    model.learn(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
+    model.forwardBackward(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
     const gradients = unpackFlat(
       model.decoder.trainable.layout,
       model.gradients.flatten(model.decoder).dataSync() as Float32Array,
@@ -151,7 +151,7 @@ describe('a critic', () => {
     const model = new ValueModel(smallConfig, weightsOf(smallConfig, 'm'));
     const pass = (): number => {
       model.values(batch);
-      model.learn(batch, (values) => values);
+      model.forwardBackward(batch, (values) => values);
       model.gradients.flatten(model.decoder).dispose();
       return tf.memory().numTensors;
     };
@@ -160,7 +160,7 @@ describe('a critic', () => {
     const refuse = (): never => {
       throw new Error('refused');
     };
-    expect(() => model.learn(batch, refuse)).toThrow('refused');
+    expect(() => model.forwardBackward(batch, refuse)).toThrow('refused');
     expect(tf.memory().numTensors).toBe(first);
     model.dispose();
   });

@@ -4,7 +4,7 @@ import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { buffersOf, packData, type PackedData, unpackData } from '../../../trainer/embedded/packed-data.ts';
-import type { Datum } from '../../../trainer/engine.ts';
+import type { Datum } from '../../../trainer/update-request.ts';
 
 const number = fc.oneof(fc.double({ noDefaultInfinity: true }), fc.constantFrom(-0, Infinity, -Infinity, Number.NaN));
 

@@ -9,7 +9,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import { readCritic } from '../../../trainer/critic/critic-files.ts';
-import type { Datum, UpdateRequest } from '../../../trainer/engine.ts';
+import type { Datum, UpdateRequest } from '../../../trainer/update-request.ts';
 import type { NewLora } from '../../../protocol/algorithm.ts';
 import { readVerifiedPolicy } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';

@@ -22,7 +22,7 @@ const factors = Float32Array.from(batch.labels, (_, i) => Math.cos(i) / batch.la
 
 function lossOf(config: ModelConfig, weights: Weights, of: TokenBatch): number {
   const learner = new Learner(config, weights);
-  const { logprobs } = learner.statistics(of, false);
+  const { logprobs } = learner.forward(of, false);
   learner.dispose();
   return logprobs.reduce((sum, x, i) => sum + x * (factors[i] ?? 0), 0);
 }
@@ -39,7 +39,7 @@ function moved(weights: Weights, direction: Weights, by: number): Weights {
 /** The slope along the gradient's own direction is its norm: any wrong part of any tensor shows. Per tensor. */
 function check(config: ModelConfig, weights: Weights): void {
   const learner = new Learner(config, weights);
-  learner.learn(batch, false, () => factors);
+  learner.forwardBackward(batch, false, () => factors);
   const flat = learner.gradients.flatten(learner.policy).dataSync() as Float32Array;
   const gradients = unpackFlat(learner.policy.layout, flat);
   learner.dispose();
@@ -86,7 +86,7 @@ describe('gradient', () => {
       );
     const gradientsOf = (weights: Weights): { bound: number; gradients: Weights } => {
       const learner = new Learner(smallConfig, weights);
-      learner.learn(batch, false, () => factors);
+      learner.forwardBackward(batch, false, () => factors);
       const flat = learner.gradients.flatten(learner.policy).dataSync() as Float32Array;
       const bound = learner.policy.weights().scoreBound;
       learner.dispose();
@@ -108,7 +108,7 @@ describe('gradient', () => {
     const learner = new Learner(smallConfig, initializeWeights(smallConfig, 'f'));
     const tokens = someTokens(2300, 3);
     const logprobsOf = (length: number): Float32Array =>
-      learner.statistics(tokenBatch([{ tokens: tokens.slice(0, length), mask: tokens.map(() => 1) }]), false).logprobs;
+      learner.forward(tokenBatch([{ tokens: tokens.slice(0, length), mask: tokens.map(() => 1) }]), false).logprobs;
     const [short, long] = [logprobsOf(200), logprobsOf(2300)];
     learner.dispose();
     for (const [i, x] of short.entries()) expect(Math.abs(long[i]! - x)).toBeLessThan(1e-4);
@@ -123,7 +123,7 @@ describe('gradient', () => {
     const flatOf = (groups: (typeof parts)[]): Float32Array => {
       const learner = new Learner(smallConfig, weights);
       for (const group of groups)
-        learner.learn(tokenBatch(group), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(1));
+        learner.forwardBackward(tokenBatch(group), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(1));
       const flat = learner.gradients.flatten(learner.policy).dataSync() as Float32Array;
       learner.dispose();
       return flat;

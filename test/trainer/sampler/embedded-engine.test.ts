@@ -8,15 +8,16 @@ import {
   EngineLost,
   createEmbeddedEngine,
 } from '../../../trainer/embedded/embedded-engine.ts';
-import type { GenerateRequest, UpdateRequest } from '../../../trainer/engine.ts';
+import type { UpdateRequest } from '../../../trainer/update-request.ts';
+import type { GenerateRequest } from '../../../trainer/generate-request.ts';
 import type { GenerateCost } from '../../../protocol/sampling.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler } from '../../../trainer/sampler/sampler.ts';
-import { vectorsDir } from './vectors.ts';
+import { qwen3Dir } from '../tiny-policy.ts';
 
 function request(name: number, maxTokens = 20): GenerateRequest {
   return {
-    policy: { dir: vectorsDir, version: 0 },
+    policy: { dir: qwen3Dir, version: 0 },
     cacheKey: `rollout ${name}`,
     tokens: [304, 452, 450, 459 + name],
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens },
@@ -39,7 +40,7 @@ afterAll(async () => {
 function updateTo(version: number, learningRate: number, advantage: number): UpdateRequest {
   const tokens = [304, 452, 450, 459, 67, 67, 67];
   return {
-    fromDir: vectorsDir,
+    fromDir: qwen3Dir,
     toDir: path.join(folder, `version-${version}`),
     toVersion: version,
     data: [{ tokens, mask: [0, 0, 0, 0, 1, 1, 1], logprobs: [0, 0, 0, 0, -2, -1, -1], advantage }],

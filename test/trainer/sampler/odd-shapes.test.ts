@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, it } from 'vitest';
-import type { GenerateRequest, GenerateResult } from '../../../trainer/engine.ts';
+import type { GenerateRequest, GenerateResult } from '../../../trainer/generate-request.ts';
 import { Learner } from '../../../trainer/learner.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
@@ -83,7 +83,7 @@ const request = (
 
 function trainedLogprobs(learner: Learner, prompt: readonly number[], sampled: readonly number[]): Float32Array {
   const tokens = [...prompt, ...sampled];
-  return learner.statistics(tokenBatch([{ tokens, mask: tokens.map((_, i) => Number(i >= prompt.length)) }]), false)
+  return learner.forward(tokenBatch([{ tokens, mask: tokens.map((_, i) => Number(i >= prompt.length)) }]), false)
     .logprobs;
 }
 

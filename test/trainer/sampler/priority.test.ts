@@ -8,13 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
-import type { GenerateRequest, GenerateResult } from '../../../trainer/engine.ts';
+import type { GenerateRequest, GenerateResult } from '../../../trainer/generate-request.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import type { LoadedPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler, type SamplerOptions } from '../../../trainer/sampler/sampler.ts';
 import { decoderKind } from '../vectors/passes.ts';
 import { randomIds, randomWeights, smallShape } from './random-policy.ts';
-import { vectorsDir } from './vectors.ts';
+import { qwen3Dir } from '../tiny-policy.ts';
 
 const config: ModelConfig = { ...smallShape, layers: 2, hiddenSize: 64, intermediateSize: 128 };
 const otherShape = { ...config, kvHeads: 2 };
@@ -216,7 +216,7 @@ describe('two policies on the embedded engine', () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'longhaul-priority-'));
-    await cp(vectorsDir, join(folder, 'evaluated'), { recursive: true });
+    await cp(qwen3Dir, join(folder, 'evaluated'), { recursive: true });
     engine = await createEmbeddedEngine({ maxRows: 4 });
   });
   afterAll(async () => {
@@ -232,7 +232,7 @@ describe('two policies on the embedded engine', () => {
         return tokens.length;
       });
     const waiting = Array.from({ length: 12 }, () => ask('evaluation', join(folder, 'evaluated'), EVALUATION, 300));
-    const urgent = Array.from({ length: 6 }, () => ask('training', vectorsDir, TRAINING, 20));
+    const urgent = Array.from({ length: 6 }, () => ask('training', qwen3Dir, TRAINING, 20));
     expect(await Promise.all(urgent)).toEqual(Array(6).fill(20));
     expect(ended).not.toContain('evaluation');
     expect(await Promise.all(waiting)).toEqual(Array(12).fill(300));

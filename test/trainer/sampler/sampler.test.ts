@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { GenerateRequest } from '../../../trainer/engine.ts';
+import type { GenerateRequest } from '../../../trainer/generate-request.ts';
 import type { GenerateCost } from '../../../protocol/sampling.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { ContextTooLong, InvalidRequest } from '../../../trainer/sampler/generation.ts';

@@ -2,25 +2,24 @@
 
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import type { GenerateRequest, GenerateResult } from '../../../trainer/engine.ts';
+import type { GenerateRequest, GenerateResult } from '../../../trainer/generate-request.ts';
 import { InvalidRequest } from '../../../trainer/sampler/generation.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
-import { sampleMany } from '../../../trainer/sampler/sample-many.ts';
 import { rankTokens, sampleToken } from '../../../trainer/sampler/sample-token.ts';
 import { Sampler } from '../../../trainer/sampler/sampler.ts';
 import { StopTexts } from '../../../trainer/sampler/stop-texts.ts';
 import { loadTokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
-import { vectorsDir } from './vectors.ts';
+import { qwen3Dir } from '../tiny-policy.ts';
 
 const sampler = new Sampler({ load: ({ dir }) => loadPolicy(dir), admissionMs: 1, gatherMs: 1 });
-const tokenizer = await loadTokenizer(vectorsDir);
+const tokenizer = await loadTokenizer(qwen3Dir);
 afterAll(() => sampler.dispose());
 
 type Change = Partial<Omit<GenerateRequest, 'sampling'>> & { readonly sampling?: Partial<GenerateRequest['sampling']> };
 let calls = 0;
 
 const request = (name: string, { sampling, ...rest }: Change = {}): GenerateRequest => ({
-  policy: { dir: vectorsDir, version: 0 },
+  policy: { dir: qwen3Dir, version: 0 },
   cacheKey: `${name} ${calls++}`,
   tokens: tokenizer.encode('The pilot measured seven bright lanterns before noon.'),
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 24, ...sampling },
@@ -165,7 +164,9 @@ describe('log-probabilities', () => {
 
 it('several answers to one prompt are those of their own noise keys, each alone', async () => {
   const one = request('many');
-  const answers = await sampleMany(sampler, one, 3);
+  const answers = await Promise.all(
+    [0, 1, 2].map((i) => sampler.generate({ ...one, cacheKey: `${one.cacheKey}/${i}`, noiseKey: `many/${i}` })),
+  );
   expect(new Set(answers.map(({ tokens }) => tokens.join())).size).toBe(3);
   for (const [i, answer] of answers.entries())
     expect(await sampler.generate({ ...one, noiseKey: `many/${i}` })).toEqual(answer);

@@ -12,10 +12,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
-import type { PlannedUpdate } from '../../../trainer/engine.ts';
+import type { PlannedUpdate } from '../../../trainer/update-request.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 
-const program = fileURLToPath(new URL('../../../benchmarks/pool/pool-process.ts', import.meta.url));
+const program = fileURLToPath(new URL('../../../benchmarks/pool-process.ts', import.meta.url));
 
 class WorkerProcess {
   readonly child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {

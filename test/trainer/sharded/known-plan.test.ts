@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { PlanRequest } from '../../../trainer/engine.ts';
+import type { PlanRequest } from '../../../trainer/update-request.ts';
 import { KnownPlan } from '../../../trainer/sharded/known-plan.ts';
 import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';

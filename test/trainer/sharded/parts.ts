@@ -1,7 +1,7 @@
 /** Updates in shards, carried out part by part; each `ShardedUpdater` is a worker with a memory of its own. */
 
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { PlannedUpdate, PlanRequest } from '../../../trainer/engine.ts';
+import type { PlannedUpdate, PlanRequest } from '../../../trainer/update-request.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 
 export const worker = (): ShardedUpdater => new ShardedUpdater(new EmbeddedTrainer());

@@ -4,7 +4,7 @@ import { truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { PlanRequest } from '../../../trainer/engine.ts';
+import type { PlanRequest } from '../../../trainer/update-request.ts';
 import { PLAN_FORMAT, UnknownPlanFormat } from '../../../trainer/sharded/plan-file.ts';
 import { readSealed, writeSealed } from '../../../trainer/sharded/sealed-file.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';

@@ -1,7 +1,7 @@
 /** An update in shards, two rounds of it, for tests of its plan. */
 
 import path from 'node:path';
-import type { PlanRequest } from '../../../trainer/engine.ts';
+import type { PlanRequest } from '../../../trainer/update-request.ts';
 import { asSampled, qwen3Dir } from '../tiny-policy.ts';
 
 export async function planRequest(dir: string, shards: number): Promise<PlanRequest> {

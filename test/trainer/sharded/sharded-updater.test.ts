@@ -9,13 +9,14 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ShardSession, Trainer } from '../../../trainer/backend.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { Datum, PlanRequest } from '../../../trainer/engine.ts';
+import type { Datum, PlanRequest } from '../../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { planUpdate } from '../../../trainer/training/plan.ts';
-import { metricsOf, prepareUpdate, learnMicroBatch, NothingToTrain, Updater } from '../../../trainer/update.ts';
+import { metricsOf, forwardBackward, Updater } from '../../../trainer/update.ts';
+import { prepareUpdate, NothingToTrain } from '../../../trainer/training/prepare-update.ts';
 import { Tally } from '../../../trainer/training/tally.ts';
 import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { carryOut, type Who, worker } from './parts.ts';
@@ -129,7 +130,7 @@ describe('an update in shards', () => {
         const { epochs } = await prepareUpdate(request, { trainer, session }, n);
         const [minibatch] = epochs[0]!;
         for (const micro of minibatch!.micro)
-          await learnMicroBatch(
+          await forwardBackward(
             session,
             micro,
             { algorithm, toVersion: 1, pass: 0, epoch: 0, minibatch: minibatch! },

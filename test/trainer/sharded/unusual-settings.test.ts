@@ -6,7 +6,7 @@
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
-import type { Datum, PlanRequest } from '../../../trainer/engine.ts';
+import type { Datum, PlanRequest } from '../../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { metricsOf, Updater } from '../../../trainer/update.ts';

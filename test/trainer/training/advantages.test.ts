@@ -1,7 +1,7 @@
 /** Hunts advantages that reach the wrong tokens: shared by a rollout's sequences, and in its baseline without tokens. */
 
 import { expect, test } from 'vitest';
-import type { Credit } from '../../../trainer/engine.ts';
+import type { Credit } from '../../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { creditSamples, NoCredit } from '../../../trainer/training/advantages.ts';
 import { planUpdate } from '../../../trainer/training/plan.ts';

@@ -14,7 +14,7 @@ const factors = Float32Array.from(batch.labels, (_, i) => Math.cos(i) / batch.la
 
 function entropyOf(weights: Weights): number {
   const learner = new Learner(smallConfig, weights);
-  const { entropies } = learner.statistics(batch, true);
+  const { entropies } = learner.forward(batch, true);
   learner.dispose();
   return entropies!.reduce((sum, x, i) => sum + x * factors[i]!, 0);
 }
@@ -28,7 +28,7 @@ test('d Σ w·H / d weights', () => {
     ]),
   );
   const learner = new Learner(smallConfig, weights);
-  learner.learn(batch, 'trained', ({ logprobs }) => ({
+  learner.forwardBackward(batch, 'trained', ({ logprobs }) => ({
     logprobs: new Float32Array(logprobs.length),
     entropies: factors,
   }));

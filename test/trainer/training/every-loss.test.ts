@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { LOSSES } from '../../../trainer/algorithms/losses/registry.ts';
-import type { Datum } from '../../../trainer/engine.ts';
+import type { Datum } from '../../../trainer/update-request.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../../protocol/algorithm.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
-import { NoReference, Updater } from '../../../trainer/update.ts';
+import { Updater } from '../../../trainer/update.ts';
+import { NoReference } from '../../../trainer/training/prepare-update.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { settings, storedRollouts } from './stored-rollouts.ts';
 

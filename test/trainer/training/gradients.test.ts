@@ -4,11 +4,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { criticLoss } from '../../../trainer/algorithms/critic-loss.ts';
 import { KL_ESTIMATORS } from '../../../protocol/algorithm.ts';
-import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
+import { klLoss } from '../../../trainer/algorithms/kl.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { LOSSES } from '../../../trainer/algorithms/losses/registry.ts';
 import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
-import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
+import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy-settings.ts';
 
 const logprob = fc.double({ min: -4, max: -0.05, noNaN: true });
 const shift = fc.double({ min: -0.6, max: 0.6, noNaN: true });

@@ -6,7 +6,7 @@
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { Datum } from '../../../trainer/engine.ts';
+import type { Datum } from '../../../trainer/update-request.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../../protocol/algorithm.ts';
 import { Updater } from '../../../trainer/update.ts';
 import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';

@@ -1,6 +1,6 @@
 /** Rollouts as they are stored, of the tiny policy: log-probabilities near what it gives, rewards by group. */
 
-import type { Datum } from '../../../trainer/engine.ts';
+import type { Datum } from '../../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { loadLearner, qwen3Dir, someTokens } from '../tiny-policy.ts';
@@ -25,7 +25,7 @@ export async function storedRollouts(noise = 0.05): Promise<Datum[]> {
     const mask = tokens.map((_, t) => (t > 4 && t % 3 !== 0 ? 1 : 0));
     const batch = tokenBatch([{ tokens, mask }]);
     const logprobs = tokens.map(() => 0);
-    for (const [at, value] of learner.statistics(batch, false).logprobs.entries()) {
+    for (const [at, value] of learner.forward(batch, false).logprobs.entries()) {
       logprobs[batch.indexOf[at]!] = Math.min(-1e-3, value + noise * Math.sin(7 * at + i));
     }
     return { tokens, mask, logprobs, credit: { reward: [1, 0, 0, 0.5, 0.5][i]!, group: rollout[0]!, rollout } };

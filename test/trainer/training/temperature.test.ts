@@ -9,7 +9,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { defineLoss, LOSSES } from '../../../trainer/algorithms/losses/registry.ts';
 import { mergeTransitions, type Transition } from '../../../trainer/data/merge-transitions.ts';
 import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
-import type { Datum, GenerateResult, UpdateRequest } from '../../../trainer/engine.ts';
+import type { Datum, UpdateRequest } from '../../../trainer/update-request.ts';
+import type { GenerateResult } from '../../../trainer/generate-request.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../../protocol/algorithm.ts';
 import { Learner } from '../../../trainer/learner.ts';
 import { initializeWeights } from '../../../trainer/model/initialize.ts';
@@ -185,7 +186,7 @@ test('entropies are of the distributions that log-probabilities are of', async (
       mask: [0, 0, 0, 1],
       temperatures: [1, 1, 1, temperature],
     }));
-    const { logprobs, entropies } = learner.statistics(tokenBatch(ends), true);
+    const { logprobs, entropies } = learner.forward(tokenBatch(ends), true);
     const entropy = -logprobs.reduce((sum, logprob) => sum + Math.exp(logprob) * logprob, 0);
     for (const got of entropies!) expect(got).toBeCloseTo(entropy, 4);
     entropyAt.push(entropy);
@@ -244,7 +245,7 @@ function learnt(at: Weights, batches: ReadonlyArray<readonly TokenSequence[]>, p
   const [logprobs, entropies]: [number[], number[]] = [[], []];
   let value = 0;
   for (const batch of batches) {
-    learner.learn(batchOf(batch, { packing }), 'trained', (seen) => {
+    learner.forwardBackward(batchOf(batch, { packing }), 'trained', (seen) => {
       const from = logprobs.length;
       const slopes = {
         logprobs: seen.logprobs.map((_, i) => Math.cos(from + i)),
@@ -302,8 +303,8 @@ test.each([false, true])('a batch of mixed temperatures is its rows done apart (
 test('rows at temperature 1 keep their bits beside others', () => {
   const plain = sequences.map(({ tokens, mask }) => ({ tokens, mask }));
   const learner = new Learner(smallConfig, weights);
-  const cold = learner.statistics(tokenBatch(plain), true);
-  const mixed = learner.statistics(tokenBatch([plain[0]!, sequences[1]!, plain[2]!]), true);
+  const cold = learner.forward(tokenBatch(plain), true);
+  const mixed = learner.forward(tokenBatch([plain[0]!, sequences[1]!, plain[2]!]), true);
   learner.dispose();
   const { rowOf } = tokenBatch(plain);
   for (const [i, row] of rowOf.entries()) {

@@ -1,7 +1,7 @@
 /** Truncated importance sampling in an update whose tokens another policy sampled; its formula has tests of its own. */
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Datum, UpdateRequest } from '../../../trainer/engine.ts';
+import type { Datum, UpdateRequest } from '../../../trainer/update-request.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { Updater } from '../../../trainer/update.ts';
 import { inScratch, loadLearner, qwen3Dir, someTokens } from '../tiny-policy.ts';
@@ -29,7 +29,7 @@ async function dataOf(dir: string, shift: number): Promise<Datum[]> {
     const mask = tokens.map((_, t) => (t > 5 && t % 3 !== 0 ? 1 : 0));
     const batch = tokenBatch([{ tokens, mask }]);
     const logprobs = tokens.map(() => 0);
-    for (const [at, value] of learner.statistics(batch, false).logprobs.entries())
+    for (const [at, value] of learner.forward(batch, false).logprobs.entries())
       logprobs[batch.indexOf[at]!] = value - shift;
     return { tokens, mask, logprobs, advantage: i === 1 ? -0.5 : 1 };
   });

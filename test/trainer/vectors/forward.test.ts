@@ -116,9 +116,9 @@ for (const { file, dir, expected } of models) {
       const learner = await loadLearner(dir);
       const whole = expected.forward.map(({ input_ids: ids }) => ({ tokens: ids, mask: ids.map(() => 1) }));
       const want = expected.forward.flatMap((one) => one.logprobs_t1);
-      const together = learner.statistics(tokenBatch(whole), true);
+      const together = learner.forward(tokenBatch(whole), true);
       expectClose(together.logprobs, want, tolerance, 'forward logprobs_t1, together');
-      const alone = whole.flatMap((sequence) => [...learner.statistics(tokenBatch([sequence]), false).logprobs]);
+      const alone = whole.flatMap((sequence) => [...learner.forward(tokenBatch([sequence]), false).logprobs]);
       expectClose(alone, want, tolerance, 'forward logprobs_t1, alone');
       const entropies = expected.forward.flatMap((one) => one.entropy_t1.slice(0, one.logprobs_t1.length));
       expectClose(together.entropies ?? [], entropies, tolerance, 'forward entropy_t1');

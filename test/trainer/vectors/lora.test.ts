@@ -78,10 +78,10 @@ describe.each(models)('$file', (model) => {
       const last = rows.at(-1) ?? new Float32Array();
       expectClose(last.subarray(0, 16), one.last_first16, 2e-4, `lora.outputs[${i}].last_first16`);
       expect(last.indexOf(Math.max(...last)), `lora.outputs[${i}].argmax_last`).toBe(one.argmax_last);
-      const unmerged = learner.statistics(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs;
+      const unmerged = learner.forward(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs;
       const plain = new Learner(config, merged);
       expectClose(
-        plain.statistics(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs,
+        plain.forward(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs,
         unmerged,
         1e-6,
         'merged and unmerged',

@@ -17,7 +17,7 @@ export function trainBatch({ train }: Expected): TokenBatch {
 export function learn(learner: Learner, batch: TokenBatch): number {
   const tokens = batch.labels.length;
   let loss = 0;
-  learner.learn(batch, false, ({ logprobs }) => {
+  learner.forwardBackward(batch, false, ({ logprobs }) => {
     loss = -logprobs.reduce((sum, x) => sum + x, 0) / tokens;
     return new Float32Array(tokens).fill(-1 / tokens);
   });

@@ -1,7 +1,7 @@
 /** Loss, gradients and AdamW against PyTorch (values of a float64 run). */
 
 import { describe, expect, test } from 'vitest';
-import { AdamW } from '../../../trainer/optimizer/adamw.ts';
+import { AdamW } from '../../../trainer/optimizer.ts';
 import { unpackFlat } from '../../../trainer/model/parameters.ts';
 import { loadLearner } from '../tiny-policy.ts';
 import { expectClose, largest, models, norm } from './model-folders.ts';

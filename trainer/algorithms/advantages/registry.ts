@@ -3,9 +3,8 @@
 import { guarded, miscounted } from '../own-code.ts';
 import { Registry } from '../../../modules/registry.ts';
 import type { AdvantageEstimator, TokenAdvantages, TokenRewards } from './estimator.ts';
-import { gaeAdvantages, valuesOf } from './gae.ts';
+import { gaeAdvantages, valuesOf, reinforcePlusPlusAdvantages } from './token-level.ts';
 import { grpoAdvantages, maxrlAdvantages, rlooAdvantages } from './within-group.ts';
-import { reinforcePlusPlusAdvantages } from './reinforce-plus-plus.ts';
 
 const epsilonOf = (epsilon: number | undefined) => (epsilon === undefined ? {} : { epsilon });
 

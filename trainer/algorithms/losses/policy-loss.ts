@@ -1,7 +1,7 @@
 /** A policy loss over a pass: its tokens' terms, corrected for off-policy data, summed over the tokens that count. */
 
-import { type Correction, correctOffPolicy } from '../off-policy/correct.ts';
-import { isCorrecting } from '../off-policy/settings.ts';
+import { type Correction, correctOffPolicy } from '../off-policy.ts';
+import { isCorrecting } from '../off-policy-settings.ts';
 import { at } from '../rows.ts';
 import type { Metrics, PolicyLossDefinition, PolicyTokens } from './loss.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';

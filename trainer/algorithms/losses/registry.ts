@@ -3,12 +3,10 @@
 import { guarded, miscounted } from '../own-code.ts';
 import { Registry } from '../../../modules/registry.ts';
 import { cispo } from './cispo.ts';
-import { clipCov } from './clip-cov.ts';
-import { crossEntropy } from './cross-entropy.ts';
+import { clipCov, klCov } from './covariance.ts';
+import { crossEntropy, importanceSampling } from './tinker.ts';
 import { dppo } from './dppo.ts';
 import { gspo } from './gspo.ts';
-import { importanceSampling } from './importance-sampling.ts';
-import { klCov } from './kl-cov.ts';
 import type { PolicyLossDefinition, PolicyTokens, TokenTerms } from './loss.ts';
 import { dualClip, regular } from './ppo.ts';
 import { rolloutIs } from './rollout-is.ts';

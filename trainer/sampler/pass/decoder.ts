@@ -4,6 +4,10 @@
  * whichever blocks they lie.
  */
 
+import { tensorflow } from '../../tensorflow.ts';
+import { graphDecoderKind } from './graph/graph-decoder.ts';
+import { NoNativeDecoder } from './native/native-binding.ts';
+import { nativeDecoderKind } from './native/native-decoder.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { WeightPieces } from '../../model/weights.ts';
 
@@ -63,4 +67,16 @@ export interface DecoderKind<Model extends DecoderModel = DecoderModel> {
   /** `positions`: the longest context. Errors: `WeightsMismatch`, those of reading the weights. */
   model(config: ModelConfig, weights: WeightPieces, positions: number): Promise<Model>;
   decoder(config: ModelConfig, positions: number, blocks: number): Decoder<Model>;
+}
+
+/** TensorFlow's graph where it has a GPU, or where the compiled decoder does not run; the compiled decoder elsewhere. */
+export function chooseDecoderKind(): DecoderKind {
+  if (tensorflow.gpu) return graphDecoderKind();
+  try {
+    return nativeDecoderKind();
+  } catch (error) {
+    if (!(error instanceof NoNativeDecoder)) throw error;
+    process.stderr.write(`sampling is slower here: ${error.message}\n`);
+    return graphDecoderKind();
+  }
 }

@@ -2,7 +2,7 @@
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { findEngine } from '#setup/engine-package.mjs';
+import { findEngine } from '#setup/engine/engine-package.mjs';
 
 /** What the binding holds: a model's packed weights, or a decoder with its cache. */
 export type Handle = object & { readonly brand: 'native' };

@@ -1,0 +1,51 @@
+/** What holds work up, as whoever follows it is told: full disks, and what waits too long. */
+
+import type { Client } from '@temporalio/client';
+import { type DiskTrouble, diskTroubles, runPlaces, stackPlaces } from '../../stack/disk-room.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import type { VerbContext } from '../verb.ts';
+import { findStalls } from '../../workers/watchdog/find-stalls.ts';
+import { stallLines } from '../../workers/watchdog/stall.ts';
+
+/** A look asks about many workflows: every so many polls of a follower. */
+const EVERY_POLLS = 30;
+
+/** Each finding once, for as long as it is so. */
+export class StallReporter {
+  readonly #client: Client;
+  readonly #run: string;
+  readonly #say: (line: string) => void;
+  #polls = 0;
+  #told = new Set<string>();
+
+  /** `run`: as in `LonghaulRun`. */
+  constructor(client: Client, run: string, say: (line: string) => void) {
+    this.#client = client;
+    this.#run = run;
+    this.#say = say;
+  }
+
+  /** To be called with each poll. A server that does not answer is told of elsewhere. */
+  async poll(): Promise<void> {
+    this.#polls += 1;
+    if (this.#polls % EVERY_POLLS !== 0) return;
+    const stalls = await findStalls(this.#client, this.#run).catch(() => undefined);
+    if (!stalls) return;
+    const lines = stallLines(stalls);
+    for (const [key, line] of lines) if (!this.#told.has(key)) this.#say(line);
+    this.#told = new Set(lines.keys());
+  }
+}
+
+/** What keeps this folder's disks from being written; each is said at once, as a remark. */
+export async function reportDisks({ env, cwd, note }: VerbContext): Promise<readonly DiskTrouble[]> {
+  const home = stackHome(env, cwd);
+  const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
+  for (const { line } of troubles) note(line);
+  return troubles;
+}
+
+/** What is said of a server that does not answer: its disk, where that is why. */
+export function awayLine(line: string): string {
+  return diskTroubles(stackPlaces(stackHome()))[0]?.line ?? line;
+}

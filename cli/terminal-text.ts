@@ -1,0 +1,67 @@
+/** Text as a terminal takes it: lines in its width, columns, and words to be copied into a shell. */
+
+const SEPARATOR = ' · ';
+const BAR = /^(█*)(░*) /u;
+const SHORTEST_BAR = 4;
+
+/** A live line: the bar gets shorter, then whole fields are left out, the last first. Fields are between ` · `, the most important first; a bar may stand before them. No word is cut unless the first field alone is too long. */
+export function fitLine(line: string, columns: number): string {
+  const [head = '', full = '', empty = ''] = BAR.exec(line) ?? [];
+  const fields = line.slice(head.length).split(SEPARATOR);
+  for (let count = fields.length; count > 0; count -= 1) {
+    const text = fields.slice(0, count).join(SEPARATOR);
+    if (head.length + text.length <= columns) return head + text;
+    const room = columns - text.length - 1;
+    if (room >= Math.min(SHORTEST_BAR, head.length))
+      return head === '' ? text : `${shorter(full.length, empty.length, room)} ${text}`;
+  }
+  const [name = ''] = fields;
+  if (name.length <= columns) return name;
+  return columns < 2
+    ? ''
+    : `${Array.from(name)
+        .slice(0, columns - 1)
+        .join('')}…`;
+}
+
+/** A line that stays, broken between its fields where it is wider than the terminal. A single field is left to the terminal: it may be a path. */
+export function breakLine(line: string, columns: number): string {
+  if (line.length <= columns) return line;
+  const [first = '', ...rest] = line.split(SEPARATOR);
+  const lines = [first];
+  for (const field of rest) {
+    const last = lines.at(-1) ?? '';
+    if (last.length + SEPARATOR.length + field.length <= columns)
+      lines[lines.length - 1] = `${last}${SEPARATOR}${field}`;
+    else lines.push(`    ${field}`);
+  }
+  return lines.join('\n');
+}
+
+/** Of the same proportion; what has begun is never shown as nothing, nor what is under way as whole. */
+function shorter(full: number, empty: number, room: number): string {
+  const width = Math.min(full + empty, room);
+  const least = full > 0 ? 1 : 0;
+  const most = empty > 0 ? width - 1 : width;
+  const filled = Math.max(least, Math.min(most, Math.round((full / (full + empty)) * width)));
+  return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
+}
+
+/** A word as a shell takes it, for commands that are printed to be copied. */
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** Rows as aligned columns. */
+export function table(rows: ReadonlyArray<readonly string[]>): string[] {
+  const columns = Math.max(0, ...rows.map((row) => row.length));
+  const widths = Array.from({ length: columns }, (_, index) =>
+    Math.max(...rows.map((row) => (row[index] ?? '').length)),
+  );
+  return rows.map((row) =>
+    row
+      .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
+}

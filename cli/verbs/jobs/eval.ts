@@ -1,0 +1,60 @@
+/** `longhaul eval`: pass@k and mean reward of policies on tasks. */
+
+import { allowEval } from '../../connect/allow-named.ts';
+import { loadModules } from '../../connect/own-modules.ts';
+import { checkEvalInputs } from '../../eval/check-inputs.ts';
+import { evalPlanLines } from '../../eval/format.ts';
+import { readSweepConfig } from '../../eval/read-config.ts';
+import { runEval } from '../../eval/run-eval.ts';
+import { shellWord } from '../../terminal-text.ts';
+import { screenOn } from '../../train/follow.ts';
+import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+
+interface Options {
+  readonly evalId?: string;
+  readonly set?: string[];
+  readonly detach?: boolean;
+  readonly dryRun?: boolean;
+}
+
+async function evaluate(file: string, options: Options, context: VerbContext): Promise<Outcome> {
+  const config = await readSweepConfig(file, options, context.cwd);
+  await loadModules(context);
+  if (options.dryRun === true) {
+    await checkEvalInputs(config);
+    for (const line of evalPlanLines(config)) context.say(line);
+    return { document: config };
+  }
+  const screen = screenOn(context.json ? process.stderr : process.stdout);
+  const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
+  return {
+    document: await runEval(config, {
+      detach: options.detach === true,
+      allow: () => allowEval(context, config),
+      signal: context.signal,
+      screen,
+      again,
+    }),
+  };
+}
+
+export const evalVerb: Verb = {
+  define(command, run) {
+    command
+      .description(
+        'Runs the eval that CONFIG describes, or attaches to it where it is going on; Ctrl-C leaves it running. One that ' +
+          'failed or was stopped runs only what is missing.',
+      )
+      .argument('<config>', 'eval configuration, YAML')
+      .option('--eval-id <id>', 'name of the eval; default: the configuration, then the file name')
+      .option(
+        '--set <a.b=c>',
+        'change one setting, the value in YAML; may be given often',
+        (value: string, all: string[]) => [...all, value],
+        [],
+      )
+      .option('-d, --detach', 'return when the eval has started')
+      .option('--dry-run', 'validate, and print the resolved plan')
+      .action((file: string, options: Options) => run((context) => evaluate(file, options, context)));
+  },
+};

@@ -1,0 +1,133 @@
+/** `longhaul rollout`: one rollout, its turns shown as they happen. */
+
+import type { Command } from 'commander';
+import { checkTask } from '../../../config/check-tasks.ts';
+import { messageWithPlace } from '../../../modules/own-frame.ts';
+import type { RolloutInput } from '../../../protocol/rollout.ts';
+import { loadModules } from '../../connect/own-modules.ts';
+import { JobFailed, UserInputError } from '../../../client/errors.ts';
+import { newRolloutId } from '../../../client/longhaul.ts';
+import { choosePolicy, type PolicyOptions } from '../../rollout/choose-policy.ts';
+import { type RolloutEnd, runRollout } from '../../rollout/run-rollout.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
+
+interface Options extends PolicyOptions {
+  readonly task?: string;
+  readonly attach?: string;
+  readonly seed: string;
+  readonly temperature: string;
+  readonly maxTurns: string;
+  readonly maxContextTokens?: string;
+  readonly maxTokens?: string;
+}
+
+function temperatureOf(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== '' && value >= 0 && value <= 10) return value;
+  throw new UserInputError('--temperature', text, 'give a number from 0 (greedy) to 10');
+}
+
+function checkedTask(task: string | undefined): string {
+  if (task === undefined) throw new UserInputError('--task', undefined, 'give a task id such as swe-mini-held-out-0');
+  try {
+    checkTask(task);
+    return task;
+  } catch (error) {
+    throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${messageWithPlace(error)})`);
+  }
+}
+
+async function inputOf(options: Options, context: VerbContext): Promise<RolloutInput> {
+  const task = checkedTask(options.task);
+  const { policy, maxContextTokens, maxTokens } = await choosePolicy(options, context);
+  return {
+    task,
+    policy,
+    seed: wholeNumber('--seed', options.seed, 0),
+    agent: {
+      maxTurns: wholeNumber('--max-turns', options.maxTurns, 1),
+      maxContextTokens:
+        options.maxContextTokens === undefined
+          ? maxContextTokens
+          : wholeNumber('--max-context-tokens', options.maxContextTokens, 1),
+    },
+    sampling: {
+      temperature: temperatureOf(options.temperature),
+      maxTokens: options.maxTokens === undefined ? maxTokens : wholeNumber('--max-tokens', options.maxTokens, 1),
+    },
+  };
+}
+
+/** Why one failed says the error that follows. */
+function endLines({ result, trajectory }: RolloutEnd): string[] {
+  const { status, reward = 0, passed = false, failure, message, finish, turns, attempt } = result;
+  const verdict =
+    status === 'graded' ? `reward ${reward} (${passed ? 'passed' : 'not passed'})` : `failed: ${failure ?? 'internal'}`;
+  const why = status === 'graded' ? (trajectory?.reason ?? message ?? '').trim() : '';
+  const again = attempt > 1 ? `, attempt ${attempt}` : '';
+  return [
+    '── verdict',
+    `${verdict}${why === '' ? '' : `: ${why}`}`,
+    `${turns} turns, finish: ${finish ?? 'none'}${again}`,
+  ];
+}
+
+/** A rollout goes on as it was started. Errors: `UserInputError` for what was given beside `--attach`. */
+function refuseBeside(command: Command): void {
+  const given = command.options.find(
+    (option) =>
+      !['attach', 'json'].includes(option.attributeName()) &&
+      command.getOptionValueSource(option.attributeName()) === 'cli',
+  );
+  if (given === undefined) return;
+  const value: unknown =
+    given.attributeName() === 'apiKeyEnv' ? '(not shown)' : command.getOptionValue(given.attributeName());
+  throw new UserInputError(
+    given.long ?? given.flags,
+    value,
+    'leave it out: --attach follows a rollout as it was started',
+  );
+}
+
+/** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
+async function rolledOut(options: Options, context: VerbContext): Promise<Outcome> {
+  const { attach } = options;
+  await loadModules(context);
+  const input = attach === undefined ? await inputOf(options, context) : undefined;
+  const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), input, context);
+  for (const line of endLines(end)) context.say(line);
+  const { status, failure = 'internal', message = '' } = end.result;
+  if (status === 'graded') return { document: end };
+  if (failure === 'bad-input') throw new UserInputError('rollout', end.rollout, message);
+  throw new JobFailed(`rollout ${end.rollout} failed: ${failure}: ${message}`, end);
+}
+
+export const rolloutVerb: Verb = {
+  define(command, run) {
+    command
+      .description('Starts one rollout and shows its turns as they happen, then the verdict; Ctrl-C leaves it running.')
+      .option('--task <id>', 'task id, such as swe-mini-held-out-0')
+      .option('--policy <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
+      .option('--endpoint <url>', "instead of --policy: a server with OpenAI's API, such as http://127.0.0.1:8000/v1")
+      .option('--model <name>', 'what the endpoint knows the model by')
+      .option(
+        '--api-key-env <variable>',
+        'environment variable with its key, where the gpu worker runs: one that $LONGHAUL_KEYS lists for the address',
+      )
+      .option('--seed <n>', 'of the sampling noise', '0')
+      .option('--temperature <t>', '0: greedy', '1')
+      .option('--max-turns <n>', 'turns at most', '30')
+      .option(
+        '--max-context-tokens <n>',
+        'prompt, observations and sampled tokens together; default: what the policy can attend to',
+      )
+      .option('--max-tokens <n>', 'sampled in one turn; default: a quarter of the context')
+      .option('--attach <id>', 'follow a rollout that was started before, instead of starting one')
+      .action((options: Options) =>
+        run((context) => {
+          if (options.attach !== undefined) refuseBeside(command);
+          return rolledOut(options, context);
+        }),
+      );
+  },
+};

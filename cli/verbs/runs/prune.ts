@@ -1,0 +1,118 @@
+/** `longhaul prune`: what ended runs and evals need no more leaves the store. */
+
+import { join } from 'node:path';
+import { type Prunable, prunable, type Pruned, pruneRecords } from '../../../activities/orchestrator/prune-records.ts';
+import type { EvalRecord } from '../../../reports/evaluation/eval-records.ts';
+import { stackHome } from '../../../connection/stack-paths.ts';
+import { type LocalStore, withLocalStore } from '../../connect/local-store.ts';
+import { Interrupted, UserInputError } from '../../../client/errors.ts';
+import { evalOf, localEval } from '../../eval/local-eval.ts';
+import { table } from '../../terminal-text.ts';
+import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+
+interface Options {
+  readonly olderThan?: string;
+  readonly dryRun?: boolean;
+}
+
+/** Milliseconds. Errors: `UserInputError`. */
+function ageOf(text: string): number {
+  const [, count, unit] = /^(\d{1,6})(h|d)$/u.exec(text) ?? [];
+  if (unit === undefined) throw new UserInputError('--older-than', text, 'give hours or days, such as 12h or 7d');
+  return Number(count) * (unit === 'd' ? 24 : 1) * 3_600_000;
+}
+
+interface Known {
+  readonly ended: readonly Prunable[];
+  /** Names of what is under way. */
+  readonly live: readonly string[];
+}
+
+async function allOf(local: LocalStore): Promise<Known> {
+  const evals = (await local.store.list<EvalRecord>('eval:')).map(({ value }) => `eval/${value.eval}`);
+  const names = [...(await local.runs()).map(({ run }) => run), ...evals];
+  const found = await Promise.all(names.map(async (name) => ({ name, one: await prunable(name, local.store) })));
+  return { ended: found.flatMap(({ one }) => one ?? []), live: found.flatMap(({ name, one }) => (one ? [] : [name])) };
+}
+
+/** Errors: `UserInputError` for a name that is none. */
+async function checkKnown(name: string, local: LocalStore): Promise<void> {
+  const id = evalOf(name);
+  await (id === undefined ? local.summary(name) : localEval(id, local.store));
+}
+
+/** Errors: `UserInputError` for a name that is none, or of something under way. */
+async function chosen(
+  names: readonly string[],
+  { olderThan }: Options,
+  known: Known,
+  local: LocalStore,
+): Promise<Prunable[]> {
+  const before = olderThan === undefined ? Number.POSITIVE_INFINITY : Date.now() - ageOf(olderThan);
+  if (names.length === 0 && olderThan === undefined)
+    throw new UserInputError('RUN', '', 'name runs (or eval/ID), or give --older-than, such as 7d');
+  for (const name of names) {
+    await checkKnown(name, local);
+    if (known.live.includes(name))
+      throw new UserInputError(
+        'RUN',
+        name,
+        'it has not ended; prune takes only what has (npx longhaul cancel ends it)',
+      );
+  }
+  return known.ended.filter(
+    ({ name, finishedAt }) => (names.length === 0 || names.includes(name)) && Date.parse(finishedAt) < before,
+  );
+}
+
+const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+
+function rowOf({ name, status, finishedAt, rollouts, results, executions, objects }: Pruned): string[] {
+  return [name, status, finishedAt, ...[rollouts, results, executions, objects].map(String)];
+}
+
+function prune(names: readonly string[], options: Options, context: VerbContext): Promise<Outcome> {
+  return withLocalStore(context, async (local) => {
+    const known = await allOf(local);
+    const those = await chosen(names, options, known, local);
+    const dir = join(stackHome(context.env, context.cwd), 'store');
+    const dryRun = options.dryRun === true;
+    const { note, signal } = context;
+    const report = await pruneRecords(those, dir, local.store, {
+      dryRun,
+      note,
+      signal,
+      shrink: known.live.length === 0,
+    }).catch((error: unknown) => {
+      if (!signal.aborted) throw error;
+      throw new Interrupted('interrupted: what was pruned so far is gone, and the same command does the rest', {
+        cause: error,
+      });
+    });
+    const head = ['RUN', 'STATUS', 'ENDED', 'ROLLOUTS', 'RECORDS', 'EXECUTIONS', 'OBJECTS'];
+    for (const line of table([head, ...report.pruned.map(rowOf)])) context.say(line);
+    const { before, after } = report.bytes;
+    context.say(
+      dryRun
+        ? `nothing was changed; the store has ${mebibytes(before)}`
+        : `the store has ${mebibytes(after)} (${mebibytes(before)} before)`,
+    );
+    if (!dryRun && !report.shrunk)
+      context.say(`its file keeps its size while ${known.live.join(', ')} is under way: what was freed is used again`);
+    return { document: { dryRun, ...report } };
+  });
+}
+
+export const pruneVerb: Verb = {
+  define(command, run) {
+    command
+      .description(
+        'Removes what ended runs and evals need no more from the store: tokens and log-probabilities of each model call, answers of tools, ' +
+          'what was graded, the journal of executions. Trajectories, rewards, accounting, steps and results stay. A run that was pruned cannot be begun again.',
+      )
+      .argument('[run...]', 'names of runs that have ended, or eval/ID')
+      .option('--older-than <time>', 'only what ended so long ago, in hours or days (12h, 7d); without names: all such')
+      .option('--dry-run', 'say what would be removed, and remove nothing')
+      .action((names: string[], options: Options) => run((context) => prune(names, options, context)));
+  },
+};

@@ -1,0 +1,105 @@
+/** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
+
+import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import { eventsOfRun } from '../../../reports/rollout-ends.ts';
+import { trajectoryOf } from '../../../reports/trajectories.ts';
+import type { Store } from '../../../store/store.ts';
+import { UserInputError } from '../../../client/errors.ts';
+import { isSingleRollout, rolloutNames } from '../../connect/known-names.ts';
+import { didYouMean, fullName } from '../../connect/names.ts';
+import { loadModules } from '../../connect/own-modules.ts';
+import { evalOf, localEval } from '../../eval/local-eval.ts';
+import { knownNames, withLocalStore } from '../../connect/local-store.ts';
+import { rolloutPrefixes } from '../../connect/rollout-prefixes.ts';
+import { table } from '../../terminal-text.ts';
+import { trajectoryText } from '../../train/format.ts';
+import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+
+interface Options {
+  readonly step?: string;
+}
+
+/** Its first line: of a failure the whole one, which says where it happened. */
+function reasonOf({ status, reason }: OutcomeRecord): string {
+  const first = reason.split('\n')[0] ?? '';
+  return status === 'failed' ? first : first.slice(0, 60);
+}
+
+function rollouts(run: string, options: Options, context: VerbContext): Promise<Outcome> {
+  return withLocalStore(context, async (local) => {
+    const { store } = local;
+    const id = evalOf(run);
+    const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
+    const prefixes = await rolloutPrefixes(run, options.step, store);
+    const events = (await eventsOfRun(run, store)).filter(({ rollout }) =>
+      prefixes.some((prefix) => rollout.startsWith(prefix)),
+    );
+    const outcomes: OutcomeRecord[] = [];
+    for (const prefix of prefixes)
+      outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));
+    const rows = outcomes.map((o) => [
+      o.rollout,
+      o.status === 'graded' ? String(o.reward) : `failed: ${o.failure ?? 'internal'}`,
+      o.finish ?? '-',
+      String(o.turns),
+      reasonOf(o),
+    ]);
+    for (const line of table([['ROLLOUT', 'REWARD', 'FINISH', 'TURNS', 'REASON'], ...rows])) context.say(line);
+    const plain = events.map(({ rollout, attempt, event, at, detail }) => ({
+      rollout,
+      attempt,
+      event,
+      at,
+      ...(detail ? { detail } : {}),
+    }));
+    return { document: { run, accounting, rollouts: outcomes, events: plain } };
+  });
+}
+
+/** Rollouts that have ended whose ids begin with `given`, and single ones whose last part does. */
+async function namesFor(given: string, store: Store): Promise<string[]> {
+  const ofRuns =
+    given === '' ? [] : (await store.list<OutcomeRecord>(keys.outcome(given))).map(({ value }) => value.rollout);
+  return [...ofRuns, ...(await rolloutNames(store))];
+}
+
+/** The single rollout that `given` is, or is short for, unless it is the name of a run; `undefined` of anything else. */
+export async function singleRollout(given: string, context: VerbContext): Promise<string | undefined> {
+  const name = fullName(given, await knownNames(context), 'RUN');
+  return name !== undefined && isSingleRollout(name) ? name : undefined;
+}
+
+export async function trajectory(given: string, context: VerbContext): Promise<Outcome> {
+  await loadModules(context, 'last');
+  return withLocalStore(context, async ({ store }) => {
+    const rollout = fullName(given, await namesFor(given, store), 'ROLLOUT') ?? given;
+    const found = await trajectoryOf(rollout, store);
+    if (!found) {
+      const near = didYouMean(given, await rolloutNames(store));
+      throw new UserInputError(
+        'ROLLOUT',
+        given,
+        `${near}give the id of a rollout that has ended, as longhaul rollouts RUN and longhaul runs --all print it`,
+      );
+    }
+    context.say(trajectoryText(found));
+    return { document: found };
+  });
+}
+
+export const rolloutsVerb: Verb = {
+  define(command, run) {
+    command
+      .argument('<run>', 'name of the run, or eval/ID')
+      .option('--step <n>', 'only the rollouts of this training step')
+      .action((id: string, options: Options) => run((context) => rollouts(id, options, context)));
+  },
+};
+
+export const trajectoryVerb: Verb = {
+  define(command, run) {
+    command
+      .argument('<rollout>', 'id of the rollout; a start that only one has is enough')
+      .action((id: string) => run((context) => trajectory(id, context)));
+  },
+};

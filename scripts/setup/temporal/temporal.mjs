@@ -1,0 +1,148 @@
+/** Temporal's server program: the cluster or binary that is there already, else one that is downloaded or built once. */
+
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { ask, MissingPrerequisites, run, which } from '../command.mjs';
+import { makeDirectoryOnce, readJson, writeWhole } from '../files.mjs';
+import { withGo } from './go-toolchain.mjs';
+import { HashMismatch } from '../wheels/pinned-wheels.mjs';
+
+/** The last version that `go install` builds: later ones carry a replace directive. */
+export const TEMPORAL_CLI = '1.5.1';
+
+/** SHA-256 of the release's archives. Other platforms build it, where Go compares with its public checksum database. */
+const ARCHIVES = {
+  'linux-x64': 'ddc95e08b0b076efd4ea9733a3f488eb7d2be875f8834e616cd2a37358b4852d',
+  'linux-arm64': 'bd1b0db9f18b051026de8bf6cc1505f2510f14bbb7a8b9a4a91fff46c77454f5',
+  'darwin-x64': 'bbb73e2a31135abe50a1f1cdb35030c42961df618e8ce9c60ae89f201540c5d9',
+  'darwin-arm64': 'cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415',
+};
+const GO_PACKAGE = `github.com/temporalio/cli/cmd/temporal@v${TEMPORAL_CLI}`;
+
+/** The server program that is here now: on PATH, else in the cache; `undefined` when neither. */
+export function findTemporal(cache, env = process.env) {
+  const onPath = which('temporal', env);
+  if (onPath !== undefined) return { path: onPath, from: 'PATH' };
+  const cached = join(cacheOf(cache), 'temporal');
+  return existsSync(join(cacheOf(cache), '.complete.json')) && existsSync(cached)
+    ? { path: cached, from: 'cache' }
+    : undefined;
+}
+
+/** Go compares every module with its public checksum database, also where this machine's settings leave that out. */
+function verifying(env) {
+  return {
+    GOFLAGS: '',
+    GONOSUMDB: 'none',
+    GOSUMDB: env.GOSUMDB && env.GOSUMDB !== 'off' ? env.GOSUMDB : 'sum.golang.org',
+  };
+}
+
+/** Sees to it that there is a server to start, or one to reach. Returns what was found or done, in words. */
+export async function makeTemporal(cache, env = process.env) {
+  if (env.TEMPORAL_ADDRESS) return `${env.TEMPORAL_ADDRESS} ${await probe(env.TEMPORAL_ADDRESS)}`;
+  const present = findTemporal(cache, env);
+  if (present !== undefined) return `${versionOf(cache, present.path)} (${present.from})`;
+  let how = 'downloaded';
+  await makeDirectoryOnce(cacheOf(cache), async (aside) => {
+    const closed = await download(aside);
+    if (closed !== undefined) {
+      how = `built by go, since the download failed: ${closed}`;
+      await build(cache, aside, closed, env);
+    }
+    return { version: versionOf(cache, join(aside, 'temporal')) };
+  });
+  return `${versionOf(cache, join(cacheOf(cache), 'temporal'))} (${how})`;
+}
+
+function cacheOf(cache) {
+  return join(cache, 'temporal', `${TEMPORAL_CLI}-${process.platform}-${process.arch}`);
+}
+
+/** Starting it to ask costs 0.1 s: the answer is kept for the file as it is. */
+function versionOf(cache, path) {
+  const { size, mtimeMs } = statSync(path);
+  const stampPath = join(cache, 'stamps', 'temporal-version.json');
+  const stamp = readJson(stampPath);
+  if (stamp?.path === path && stamp.size === size && stamp.mtimeMs === mtimeMs) return stamp.version;
+  const version = ask(path, ['--version']);
+  if (version === undefined) throw new Error(`${path} --version failed: it is no working Temporal CLI`);
+  writeWhole(stampPath, JSON.stringify({ path, size, mtimeMs, version }));
+  return version;
+}
+
+/** Whether something listens there, in words; set-up does not fail when a cluster is only down for now. */
+function probe(address) {
+  const [host, port] = [
+    address.slice(0, address.lastIndexOf(':')),
+    Number(address.slice(address.lastIndexOf(':') + 1)),
+  ];
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: port || 7233, timeout: 3000 });
+    const end = (words) => {
+      socket.destroy();
+      resolve(words);
+    };
+    socket.on('connect', () => end('is reachable'));
+    socket.on('timeout', () => end('does not answer now'));
+    socket.on('error', () => end('does not answer now'));
+  });
+}
+
+/** The release's archive. Returns why it cannot be used, quickly where the network is closed; else `undefined`. */
+async function download(directory) {
+  const pinned = ARCHIVES[`${process.platform}-${process.arch}`];
+  if (pinned === undefined) return `no archive is pinned for ${process.platform} on ${process.arch}`;
+  const bytes = await fetchArchive(archiveUrl());
+  if (typeof bytes === 'string') return bytes;
+  const hash = createHash('sha256').update(bytes).digest('hex');
+  if (hash !== pinned)
+    return `what came has the SHA-256 ${hash}, not ${pinned}: it is damaged or not genuine, and was not used`;
+  const archive = join(directory, 'temporal.tar.gz');
+  writeWhole(archive, bytes);
+  await run('tar', ['-xzf', archive, '-C', directory, 'temporal']);
+  rmSync(archive);
+  return undefined;
+}
+
+function archiveUrl() {
+  const name = `temporal_cli_${TEMPORAL_CLI}_${process.platform}_${process.arch === 'x64' ? 'amd64' : process.arch}.tar.gz`;
+  return `https://github.com/temporalio/cli/releases/download/v${TEMPORAL_CLI}/${name}`;
+}
+
+/** The bytes, or in words why they did not come. */
+async function fetchArchive(url) {
+  try {
+    const opening = new AbortController();
+    const timer = setTimeout(() => opening.abort(new Error('no answer in 10 s')), 10_000);
+    const response = await fetch(url, { signal: opening.signal }).finally(() => clearTimeout(timer));
+    const announced = Number(response.headers.get('content-length'));
+    if (!response.ok) return `HTTP ${response.status}`;
+    const bytes = Buffer.from(await response.arrayBuffer());
+    return announced > 0 && bytes.length !== announced ? `${bytes.length} of ${announced} bytes came` : bytes;
+  } catch (error) {
+    return error.cause?.code ?? error.message;
+  }
+}
+
+async function build(cache, directory, closed, env) {
+  const bin = join(directory, 'gobin');
+  mkdirSync(bin);
+  try {
+    await withGo(cache, env, (go) =>
+      run(go, ['install', GO_PACKAGE], { env: { ...env, GOBIN: bin, ...verifying(env) } }),
+    );
+  } catch (error) {
+    if (error instanceof HashMismatch) throw error;
+    throw new MissingPrerequisites([
+      {
+        what: `Temporal's server (its download failed: ${closed}; go install: ${error.message})`,
+        remedy: 'sudo apt-get install -y golang-go',
+      },
+    ]);
+  }
+  renameSync(join(bin, 'temporal'), join(directory, 'temporal'));
+  rmSync(bin, { recursive: true });
+}

@@ -1,0 +1,100 @@
+/** Hunts followers that read all events of a run at each look: one of weeks has millions, and they look once a second. */
+
+import type { Client } from '@temporalio/client';
+import { expect, it } from 'vitest';
+import { keys, type RunRecord } from '../../../protocol/records.ts';
+import { withLocalStore } from '../../../cli/connect/local-store.ts';
+import type { Longhaul } from '../../../client/longhaul.ts';
+import { followed } from '../../../cli/train/run-train.ts';
+import type { VerbContext } from '../../../cli/verb.ts';
+import type { RolloutEvent, Store } from '../../../store/store.ts';
+import type { RunConfig } from '../../../protocol/run-config.ts';
+import { RUN, useWorld } from '../../activities/world.ts';
+
+const world = useWorld();
+const { signal } = new AbortController();
+const temporal = { address: '', namespace: 'default', ui: '' };
+const EVENTS = 50;
+
+const dispatched = (n: number): RolloutEvent => ({
+  run: RUN,
+  rollout: `train/${RUN}/step-1/t/${n}`,
+  attempt: 1,
+  event: 'dispatched',
+  at: new Date(n).toISOString(),
+});
+
+async function writeRun(): Promise<void> {
+  const { store } = world.now;
+  const policy = { base: '/b', parameters: 1, vocabulary: 1 };
+  await store.putOnce<RunRecord>(keys.run(RUN), {
+    run: RUN,
+    runDir: '/r',
+    seed: 1,
+    startedAt: new Date(0).toISOString(),
+    policy,
+    task: { name: 't', train: 1, heldOut: 1 },
+  });
+  await store.append(Array.from({ length: EVENTS }, (_, n) => dispatched(n)));
+}
+
+/** Counts the events that `store` gives from now on; one more is written at each reading, as in a run that goes on. */
+function count(store: Store): { read: number; asked: number } {
+  const counts = { read: 0, asked: 0 };
+  const [events, eventsSince] = [store.events.bind(store), store.eventsSince.bind(store)];
+  const heard = async (given: readonly RolloutEvent[]) => {
+    counts.read += given.length;
+    await world.now.store.append([dispatched(EVENTS + counts.asked++)]);
+  };
+  store.events = async (run) => {
+    const told = await events(run);
+    await heard(told);
+    return told;
+  };
+  store.eventsSince = async (run, after) => {
+    const told = await eventsSince(run, after);
+    await heard(told.events);
+    return told;
+  };
+  return counts;
+}
+
+/** A run that ends at the third look. */
+function fakeLonghaul(): Longhaul {
+  let looks = 0;
+  const describe = async () => ({ status: { name: (looks += 1) < 3 ? 'RUNNING' : 'COMPLETED' } });
+  const query = () => Promise.reject(new Error('no worker'));
+  return {
+    client: {
+      workflow: { getHandle: () => ({ describe, query }) },
+      withDeadline: (_at: number, work: () => Promise<unknown>) => work(),
+    } as unknown as Client,
+  } as unknown as Longhaul;
+}
+
+it('`train` reads each event of its run once', async () => {
+  await writeRun();
+  const counts = count(world.now.store);
+  const { summary } = await followed(
+    { run: RUN, dir: '/r' } as RunConfig,
+    fakeLonghaul(),
+    world.now.store,
+    temporal,
+    { line: () => undefined, bar: () => undefined },
+    signal,
+  );
+  expect(counts.asked).toBe(4);
+  expect(counts.read).toBe(EVENTS + 3);
+  expect(summary?.accounting.dispatched).toBe(EVENTS + 3);
+});
+
+it('so do the summaries that `watch` asks for', async () => {
+  await writeRun();
+  const context = { env: { LONGHAUL_HOME: world.now.dir }, cwd: '/', signal } as unknown as VerbContext;
+  await withLocalStore(context, async (local) => {
+    const counts = count(local.store);
+    for (let look = 0; look < 4; look += 1)
+      expect((await local.summary(RUN)).accounting.dispatched).toBe(EVENTS + look);
+    expect(counts.read).toBe(EVENTS + 3);
+  });
+});

@@ -1,0 +1,35 @@
+/** Hunts a benchmark that leaves the shape which scripts read, or that leaves out a provider without a word. */
+
+import { expect, test } from 'vitest';
+import { benchSandbox } from '../../../benchmarks/sandbox.ts';
+import { dockerForTests } from '../../support/containers/docker-daemon.ts';
+
+test('every provider is measured, the first at the top', async () => {
+  process.env['DOCKER_HOST'] = (await dockerForTests()).host;
+  const options = { sandboxes: 1, commands: 3, concurrency: 2 };
+  const document = await benchSandbox({ ...options, providers: ['bubblewrap', 'docker'] });
+  expect(document.absent).toEqual([]);
+  expect(document.providers.map(({ provider }) => provider)).toEqual(['bubblewrap', 'docker']);
+  expect(document.provider).toBe('bubblewrap');
+  for (const one of [document, ...document.providers])
+    for (const value of [
+      one.coldStartMs,
+      one.leaseMs,
+      one.execMs.p50,
+      one.execMs.p95,
+      one.digestMs,
+      one.execsPerSecond,
+      one.together.execMs.max,
+    ])
+      expect(value).toBeGreaterThan(0);
+});
+
+test('one that is not there is named with the reason, and an error where it was asked for alone', async () => {
+  process.env['DOCKER_HOST'] = 'unix:///nonexistent/docker.sock';
+  const options = { sandboxes: 1, commands: 1, concurrency: 1 };
+  const document = await benchSandbox({ ...options, providers: ['bubblewrap', 'docker'] });
+  expect(document.absent).toMatchObject([
+    { provider: 'docker', reason: expect.stringContaining('no Docker daemon answers') },
+  ]);
+  await expect(benchSandbox({ ...options, providers: ['docker'] })).rejects.toThrow('no Docker daemon answers');
+});

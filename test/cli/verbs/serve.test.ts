@@ -1,0 +1,66 @@
+/** Hunts servers that open themselves to others without a key, that serve what cannot be loaded, and that do not end. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { runCommandLine } from '../../../cli/run.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-serve-'));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+async function serve(
+  args: string[],
+  { env = {}, onNote }: { env?: Record<string, string>; onNote?: (line: string, end: () => void) => void } = {},
+) {
+  let out = '';
+  const end = new AbortController();
+  const err = (text: string) => onNote?.(text, () => end.abort());
+  const exitCode = await runCommandLine(['serve', ...args, '--json'], {
+    out: (text) => {
+      out += text;
+    },
+    err,
+    env: { ...process.env, ...env },
+    cwd: dir,
+    signal: end.signal,
+  });
+  return { exitCode, document: JSON.parse(out) as { error?: Record<string, unknown> } & Record<string, unknown> };
+}
+
+it.each([
+  [['--model', 'starter', '--tinker'], '--tinker'],
+  [[], '--model'],
+  [['--model', 'nowhere'], '--model'],
+  [['--model', 'starter', '--port', '80000'], '--port'],
+  [['--model', 'starter', '--timeout-seconds', '0'], '--timeout-seconds'],
+  [['--model', 'starter', '--host', '0.0.0.0'], '--host'],
+  [['--model', 'starter', '--api-key-env', 'LONGHAUL_NO_SUCH_KEY'], '--api-key-env'],
+])('%j is refused by %s before anything is loaded', async (args, field) => {
+  expect(await serve(args)).toMatchObject({
+    exitCode: 2,
+    document: { error: { field, remedy: expect.any(String) as string } },
+  });
+});
+
+it('says where it is, answers behind its key, and ends when it is told to', async () => {
+  let told = '';
+  let asked: Promise<number[]> | undefined;
+  const onNote = (line: string, end: () => void) => {
+    told += line;
+    const address = /(http:\S+)\/v1/.exec(told)?.[1];
+    if (!address || asked) return;
+    const ask = async (headers: Record<string, string>) => (await fetch(`${address}/v1/models`, { headers })).status;
+    asked = Promise.all([
+      ask({}),
+      ask({ authorization: 'Bearer sk-here' }),
+      fetch(`${address}/health`).then(({ status }) => status),
+    ]).finally(end);
+  };
+  const { exitCode, document } = await serve(
+    ['--model', 'starter', '--served-name', 'mine', '--port', '0', '--api-key-env', 'SERVE_KEY'],
+    { env: { SERVE_KEY: 'sk-here' }, onNote },
+  );
+  expect(await asked).toEqual([401, 200, 200]);
+  expect([exitCode, document]).toMatchObject([0, { model: 'mine', requests: 3 }]);
+  expect(told).not.toContain('sk-here');
+});

@@ -1,6 +1,0 @@
-/** What `../journal.test.ts` hunts, in containers. */
-
-import { overDocker } from '../harness.ts';
-
-overDocker('socket');
-await import('../journal.test.ts');

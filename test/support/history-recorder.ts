@@ -1,0 +1,99 @@
+/** A world whose activities play a script, and the histories of what ran in it as files: named ones alone where the command line names some. */
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { serverProgram } from '../../stack/stack-plan.ts';
+import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
+import type { Script } from './scripted-activities.ts';
+import { startWorld } from './workflow-world.ts';
+
+const out = fileURLToPath(new URL('../histories', import.meta.url));
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-histories-'));
+let script: Script = {};
+const named = process.argv.slice(2);
+/** So that a rollout of some twenty turns goes on in a second history. */
+const suggesting = (events: number) =>
+  startPrivateServer(mkdtempSync(join(dir, 'server-')), [
+    `--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${events}`,
+  ]);
+const answers: Script = {
+  turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
+  before: (activity, input) => script.before?.(activity, input),
+  worker: (input) => script.worker?.(input),
+  ttlSeconds: () => script.ttlSeconds?.() ?? 1800,
+  ran: (activity, turn) => script.ran?.(activity, turn),
+};
+let server = await suggesting(240);
+export let world = await startWorld(server.address, answers);
+mkdirSync(out, { recursive: true });
+
+/** What the activities do from now on. */
+export function play(given: Script): void {
+  script = given;
+}
+
+/** Another server, which suggests a second history after so many events. */
+export async function restart(events: number): Promise<void> {
+  await world.stop();
+  await server.stop();
+  server = await suggesting(events);
+  world = await startWorld(server.address, answers);
+}
+
+export async function stop(): Promise<void> {
+  await world.stop();
+  await server.stop();
+  rmSync(dir, { recursive: true, force: true });
+}
+
+export const policy = { dir: '/p', version: 1 };
+export const start = (workflow: string, workflowId: string, ...args: unknown[]) =>
+  world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
+export const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy });
+
+/** Names of this machine and its paths are nobody's business, and replay does not read them. */
+function withoutMachine(key: string, value: unknown): unknown {
+  if (key === 'identity' || key === 'stickyAttributes') return undefined;
+  if (key === 'name' && typeof value === 'string' && /^\d+@/.test(value)) return 'sticky';
+  return key === 'stackTrace' ? '' : value;
+}
+
+export async function save(name: string, workflowId: string, runId = ''): Promise<void> {
+  if (named.length > 0 && !named.includes(name)) return;
+  await world.client.workflow.getHandle(workflowId, runId || undefined).describe();
+  const shown = [
+    'workflow',
+    'show',
+    '--workflow-id',
+    workflowId,
+    ...(runId ? ['--run-id', runId] : []),
+    '--address',
+    server.address,
+    '--output',
+    'json',
+  ];
+  const text = execFileSync(serverProgram(process.env), shown, { encoding: 'utf8', maxBuffer: 1 << 26 });
+  const history: unknown = JSON.parse(text, withoutMachine);
+  writeFileSync(join(out, `${name}.json`), `${JSON.stringify({ workflowId, history })}\n`);
+}
+
+export async function record(
+  name: string,
+  given: Script,
+  during: (handle: Awaited<ReturnType<typeof rollout>>) => Promise<void> = async () => undefined,
+) {
+  play(given);
+  const handle = await rollout(name);
+  await during(handle);
+  await handle.result().catch(() => undefined);
+  await save(name, name);
+}
+
+/** Until a rollout whose id ends so is in `activity`. */
+export async function until(activity: string, rollout: string): Promise<void> {
+  while (!world.log.calls.some((call) => call.activity === activity && call.rollout.endsWith(rollout))) await sleep(50);
+}

@@ -1,0 +1,187 @@
+/** Hunts a run that stands still without a word: what is stuck is named with its queue, its time and a remedy, and what merely takes its time is not. */
+import { describe, expect, it } from 'vitest';
+import { chooseWorkflows, type OpenWorkflow } from '../../../workers/watchdog/choose-workflows.ts';
+import { pendingOf } from '../../../workers/watchdog/find-stalls.ts';
+import { type Pending, stallLines, stallOf } from '../../../workers/watchdog/stall.ts';
+import { FAILURES } from '../../../protocol/failure-policy.ts';
+
+const MINUTE = 60_000;
+const T0 = Date.UTC(2026, 0, 2, 3, 4, 5);
+const pending = (over: Partial<Pending> = {}): Pending => ({
+  workflow: 'train/r/step-1/t-train-0/0',
+  activity: 'generate',
+  queue: 'gpu',
+  state: 'scheduled',
+  attempt: 1,
+  since: T0,
+  ...over,
+});
+
+describe('what is stuck', () => {
+  it('is what no worker has polled for in a minute', () => {
+    expect(stallOf(pending(), 0, T0 + MINUTE - 1)).toBeUndefined();
+    expect(stallOf(pending(), 0, T0 + MINUTE)).toMatchObject({
+      kind: 'no-worker',
+      why: 'no worker polls the queue gpu',
+      remedy: 'start one: npx longhaul up --detach',
+    });
+    expect(stallOf(pending({ activity: 'agentRun', queue: 'agent-run@host-7' }), 0, T0 + MINUTE)?.remedy).toMatch(
+      /on host-7/,
+    );
+  });
+
+  it('is what waits among busy workers, or runs, for ten minutes; an update for an hour', () => {
+    expect(stallOf(pending(), 3, T0 + 10 * MINUTE - 1)).toBeUndefined();
+    expect(stallOf(pending(), 3, T0 + 10 * MINUTE)).toMatchObject({
+      kind: 'no-slot',
+      remedy: expect.stringContaining('--role gpu'),
+    });
+    expect(stallOf(pending({ queue: 'endpoint' }), 3, T0 + 10 * MINUTE)).toMatchObject({
+      kind: 'no-slot',
+      remedy: expect.stringContaining('--role gpu'),
+    });
+    expect(stallOf(pending({ state: 'started' }), 0, T0 + 10 * MINUTE)).toMatchObject({ kind: 'slow' });
+    expect(stallOf(pending({ state: 'started', activity: 'update' }), 1, T0 + 59 * MINUTE)).toBeUndefined();
+  });
+
+  it('is what fails for the third time, with the remedy of its class', () => {
+    const failure = {
+      error: 'EndpointUnavailable',
+      message: 'connection refused',
+      failure: 'endpoint-unavailable' as const,
+    };
+    expect(stallOf(pending({ attempt: 2, failure }), 1, T0)).toBeUndefined();
+    expect(stallOf(pending({ attempt: 3, failure }), 1, T0)).toMatchObject({
+      kind: 'failing',
+      why: 'try 3; the last one: EndpointUnavailable: connection refused',
+      remedy: FAILURES['endpoint-unavailable'].remedy,
+    });
+  });
+
+  it('is what was silent for the third time, which is no bug to be reported, with the remedy of what Temporal says', () => {
+    const tried = (lastFailure: object) => {
+      const raw = {
+        pendingActivities: [
+          {
+            state: 1,
+            attempt: 3,
+            activityType: { name: 'computeReward' },
+            scheduledTime: { seconds: T0 / 1000 },
+            lastFailure,
+          },
+        ],
+      };
+      return stallOf(pendingOf({ workflowId: 'w', raw: raw as never })[0]!, 1, T0);
+    };
+    const timeout = (message: string, timeoutType: number) => tried({ message, timeoutFailureInfo: { timeoutType } });
+    expect(timeout('activity Heartbeat timeout', 4)).toMatchObject({
+      kind: 'failing',
+      why: 'try 3; the last one: timeout: activity Heartbeat timeout',
+      remedy: FAILURES.timeout.remedy,
+    });
+    expect(timeout('activity StartToClose timeout', 1)).toMatchObject({ remedy: FAILURES.timeout.remedy });
+    expect(tried({ message: 'No space is left', applicationFailureInfo: { type: 'StoreFull' } })).toMatchObject({
+      why: 'try 3; the last one: StoreFull: No space is left',
+      remedy: FAILURES['store-unavailable'].remedy,
+    });
+    expect(tried({ message: 'x is undefined', applicationFailureInfo: { type: 'TypeError' } })).toMatchObject({
+      why: 'try 3; the last one: TypeError: x is undefined',
+      remedy: FAILURES.internal.remedy,
+    });
+  });
+
+  it('is what fails since now at the latest: between two tries it is due in the future', () => {
+    const failure = { error: 'EngineLost', message: 'gone' };
+    expect(stallOf(pending({ attempt: 3, failure, since: T0 + 5_000 }), 1, T0)).toMatchObject({ since: T0 });
+  });
+
+  it('is what somebody has paused, with what lets it go on, and not for want of a worker', () => {
+    const one = pending({ state: 'paused' });
+    expect(stallOf(one, 0, T0 + MINUTE - 1)).toBeUndefined();
+    expect(stallOf(one, 0, T0 + MINUTE)).toMatchObject({
+      kind: 'paused',
+      remedy: `let it go on: temporal activity unpause --workflow-id ${one.workflow} --activity-type generate`,
+    });
+  });
+
+  it('is not what has begun and is asked to end, as if no worker had it', () => {
+    const at = (ms: number) => ({ seconds: ms / 1000 });
+    const of = (state: number) =>
+      pendingOf({
+        workflowId: 'w',
+        raw: {
+          pendingActivities: [
+            {
+              state,
+              activityType: { name: 'computeReward' },
+              scheduledTime: at(T0),
+              lastStartedTime: at(T0 + MINUTE),
+              pauseInfo: { pauseTime: at(T0 + 2 * MINUTE) },
+            },
+          ],
+        } as never,
+      })[0];
+    expect([1, 2, 3, 4, 5].map((state) => [of(state)?.state, (of(state)!.since - T0) / MINUTE])).toEqual([
+      ['scheduled', 0],
+      ['started', 1],
+      ['started', 1],
+      ['paused', 2],
+      ['started', 1],
+    ]);
+  });
+
+  it('is a workflow whose own task fails again and again, with what its code said', () => {
+    const task = { activity: 'workflow task', queue: 'orchestrator', attempt: 57 };
+    const nondeterminism = pending({
+      ...task,
+      failure: { error: 'NonDeterminism', message: '[TMPRL1100] Activity machine does not handle this event' },
+    });
+    expect(stallOf(nondeterminism, 1, T0)).toMatchObject({
+      kind: 'failing',
+      why: expect.stringMatching(/^try 57; the last one: NonDeterminism: \[TMPRL1100\]/),
+      remedy: expect.stringContaining('bring the build back'),
+    });
+    expect(stallOf(pending({ ...task, failure: { error: 'TypeError', message: 'x' } }), 1, T0)?.remedy).toContain(
+      'log of the orchestrator',
+    );
+  });
+
+  it('is told in one line by queue and kind, the oldest first', () => {
+    const many = [3, 1, 2].map((n) => stallOf(pending({ workflow: `w${n}`, since: T0 - n * MINUTE }), 0, T0 + MINUTE)!);
+    expect([...stallLines(many).values()]).toEqual([
+      'stuck: generate of w3 and 2 more, on gpu since 2026-01-02T03:01:05.000Z: no worker polls the queue gpu; start one: npx longhaul up --detach',
+    ]);
+  });
+});
+
+describe('one look at many open workflows', () => {
+  const minutes = (n: number) => T0 + n * MINUTE;
+  const rollouts = Array.from({ length: 3000 }, (_, i) => ({
+    id: `rollout-${i}`,
+    type: 'rollout',
+    startedAt: minutes(i),
+  }));
+  const open: OpenWorkflow[] = [
+    ...rollouts,
+    { id: 'run', type: 'train', startedAt: minutes(9000) },
+    ...[1, 2].map((n) => ({ id: `batch-${n}`, type: 'batch', startedAt: minutes(8000 + n) })),
+  ];
+
+  it('asks about what all others wait for, about the rollouts that have run for longest, and about some new ones', () => {
+    const asked = chooseWorkflows(open);
+    expect(asked.slice(0, 4)).toEqual(['run', 'batch-1', 'batch-2', 'rollout-0']);
+    expect(asked.filter((id) => id.startsWith('rollout'))).toEqual([
+      ...Array.from({ length: 150 }, (_, i) => `rollout-${i}`),
+      ...Array.from({ length: 50 }, (_, i) => `rollout-${2950 + i}`),
+    ]);
+  });
+
+  it('asks about each once, however few there are', () => {
+    expect(chooseWorkflows([...rollouts.slice(0, 160), ...rollouts.slice(0, 10)]).toSorted()).toEqual(
+      rollouts
+        .slice(0, 160)
+        .map(({ id }) => id)
+        .toSorted(),
+    );
+  });
+});

@@ -1,0 +1,74 @@
+/** Advantages token by token, whitened over the batch: what a critic's values leave unexplained (GAE), or returns alone (REINFORCE++). */
+
+import { at, eachRow, type Values, countOf, maskedMean } from '../rows.ts';
+import type { TokenAdvantages, TokenRewards } from './estimator.ts';
+
+/** A variance of fewer than two tokens. */
+export class TooFewTokens extends Error {
+  override readonly name = 'TooFewTokens';
+}
+
+/**
+ * (x − mean) / √(var + 1e-8) with the unbiased variance. Errors: `TooFewTokens` where fewer than two tokens count.
+ * Source: `masked_whiten` of TRL and verl; the bias correction is Bessel's.
+ */
+function whiten(values: Values, mask: Values): Float64Array {
+  const count = countOf(mask);
+  if (count < 2) throw new TooFewTokens(`whitening needs two tokens that count, and there are ${count}`);
+  const mean = maskedMean(mask, (i) => at(values, i));
+  const variance = (maskedMean(mask, (i) => (at(values, i) - mean) ** 2) * count) / (count - 1);
+  const scale = 1 / Math.sqrt(variance + 1e-8);
+  return Float64Array.from(values, (x) => (x - mean) * scale);
+}
+
+/** Advantages that are what a critic's values leave unexplained, without a critic. */
+export class NoValues extends Error {
+  override readonly name = 'NoValues';
+}
+
+/** Errors: `NoValues` where no critic gave any. */
+export function valuesOf({ values }: TokenRewards): Values {
+  if (values === undefined) throw new NoValues('gae needs the values of a critic: give `critic`');
+  return values;
+}
+
+/**
+ * δ_t = r_t + γ·V_{t+1} − V_t with V = 0 after the end, A_t = δ_t + γλ·A_{t+1} (GAE: Schulman et al. 2016, eq. 11 and 16);
+ * returns = A + V, then A is whitened over the tokens that count and stays as it is at the others. Errors: `TooFewTokens`.
+ */
+export function gaeAdvantages(
+  { starts, mask, rewards }: TokenRewards,
+  values: Values,
+  { gamma, lambda }: { readonly gamma: number; readonly lambda: number },
+): TokenAdvantages {
+  const advantages = new Float64Array(mask.length);
+  eachRow(starts, (_, from, to) => {
+    let [next, running] = [0, 0];
+    for (let i = to - 1; i >= from; i--) {
+      running = at(rewards, i) + gamma * next - at(values, i) + gamma * lambda * running;
+      advantages[i] = running;
+      next = at(values, i);
+    }
+  });
+  return { advantages: whiten(advantages, mask), returns: advantages.map((advantage, i) => advantage + at(values, i)) };
+}
+
+/**
+ * G_t = r_t + γ·G_{t+1}, where what follows a token that does not count is forgotten; whitened over the tokens that count,
+ * then 0 at the others (REINFORCE++: Hu et al. 2025, eq. 4 and 5). Errors: `TooFewTokens`.
+ */
+export function reinforcePlusPlusAdvantages(
+  { starts, mask, rewards }: TokenRewards,
+  { gamma }: { readonly gamma: number },
+): TokenAdvantages {
+  const returns = new Float64Array(mask.length);
+  eachRow(starts, (_, from, to) => {
+    let running = 0;
+    for (let i = to - 1; i >= from; i--) {
+      running = at(rewards, i) + gamma * running;
+      returns[i] = running;
+      running *= at(mask, i);
+    }
+  });
+  return { advantages: whiten(returns, mask).map((advantage, i) => advantage * at(mask, i)), returns };
+}

@@ -1,0 +1,48 @@
+/** What a batch of rollouts scored, and how much the policy said, as SkyRL reports it. */
+
+import { rowsByGroup } from './filters.ts';
+
+/** One number for a rollout, or one for each of its tokens. */
+export type Reward = number | readonly number[];
+
+export const totalOf = (reward: Reward): number =>
+  typeof reward === 'number' ? reward : reward.reduce((sum, r) => sum + r, 0);
+
+export interface GeneratorMetrics {
+  /** Mean over rollouts. */
+  readonly avgScore: number;
+  /** Share of the groups with a rollout whose last reward is above 0. */
+  readonly passAtN: number;
+  /** Mean over rollouts of the sum of their positive rewards. */
+  readonly meanPositiveReward: number;
+}
+
+const lastOf = (reward: Reward): number => (typeof reward === 'number' ? reward : (reward.at(-1) ?? 0));
+const positiveOf = (reward: Reward): number =>
+  totalOf((typeof reward === 'number' ? [reward] : reward).map((r) => Math.max(0, r)));
+
+export function generatorMetrics(rewards: readonly Reward[], groups: readonly string[]): GeneratorMetrics {
+  const mean = (value: (reward: Reward) => number): number =>
+    rewards.reduce<number>((sum, r) => sum + value(r), 0) / Math.max(1, rewards.length);
+  const members = [...rowsByGroup(groups).values()];
+  const passed = members.filter((rows) => rows.some((row) => lastOf(rewards[row] ?? 0) > 0));
+  return {
+    avgScore: mean(totalOf),
+    passAtN: passed.length / Math.max(1, members.length),
+    meanPositiveReward: mean(positiveOf),
+  };
+}
+
+/** Lengths of the runs of 1, row after row; a row without any has none. */
+export function turnTokenCounts(masks: ReadonlyArray<readonly number[]>): number[] {
+  return masks.flatMap((mask) => {
+    const turns: number[] = [];
+    let before = 0;
+    for (const counts of mask) {
+      if (counts && !before) turns.push(0);
+      if (counts) turns[turns.length - 1] = (turns.at(-1) ?? 0) + 1;
+      before = counts;
+    }
+    return turns;
+  });
+}

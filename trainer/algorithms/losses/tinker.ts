@@ -1,0 +1,31 @@
+/** The losses that Tinker has beside PPO's: an importance weight that nothing bounds, and imitation whatever the advantage. */
+
+import { at, maskedMean } from '../rows.ts';
+import { type PolicyLossDefinition, termsOf } from './loss.ts';
+
+/** −exp(logprob − old) · A (Tinker's `importance_sampling`). */
+export const importanceSampling: PolicyLossDefinition = {
+  correctable: false,
+  terms: ({ mask, logprobs, old, advantages }) => {
+    const ratio = (i: number): number => Math.exp(at(logprobs, i) - at(old, i));
+    return termsOf(
+      mask.length,
+      (i) => {
+        const weighted = -ratio(i) * at(advantages, i);
+        return [weighted, weighted];
+      },
+      () => ({ importance_ratio: maskedMean(mask, ratio) }),
+    );
+  },
+};
+
+/** −logprob, summed as Tinker's `cross_entropy` sums it: neither advantages nor a reduction scale it. */
+export const crossEntropy: PolicyLossDefinition = {
+  correctable: false,
+  terms: ({ mask, logprobs }) =>
+    termsOf(
+      mask.length,
+      (i) => [-at(logprobs, i), -1],
+      () => ({ clip_ratio: 0 }),
+    ),
+};

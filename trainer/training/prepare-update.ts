@@ -1,0 +1,106 @@
+/**
+ * All of an update that needs all of its data, before its first step: log-probabilities of the old policy and the reference,
+ * values, advantages, and the plan of its passes. Nothing is trained here.
+ */
+
+import type { Trainer, TrainingSession } from '../backend.ts';
+import type { Critic } from '../critic/critic.ts';
+import { type ValuedSequence, valuedSequences } from '../critic/train-critic.ts';
+import { countTargets } from '../model/token-batch.ts';
+import type { Datum, UpdateRequest } from '../update-request.ts';
+import { advantageMetrics, creditSamples } from './advantages.ts';
+import { differenceMetrics, recordedDifferences, ROLLOUT_TRAIN } from './logprob-difference.ts';
+import { type Minibatch, planUpdate } from './plan.ts';
+import { atTargets, type Sample } from './sample.ts';
+import { type Scores, withValues } from './score.ts';
+import { recomputesOld } from './settings.ts';
+
+/** An update without a single token to learn from: nothing would be written that differs. */
+export class NothingToTrain extends Error {
+  override readonly name = 'NothingToTrain';
+}
+
+/** KL without a policy to take it to. */
+export class NoReference extends Error {
+  override readonly name = 'NoReference';
+}
+
+/** Errors: `NothingToTrain`. */
+export function usefulData({ data, toDir }: Pick<UpdateRequest, 'data' | 'toDir'>): Datum[] {
+  const useful = data.filter((datum) => countTargets(datum) > 0);
+  if (useful.length === 0) throw new NothingToTrain(`the ${data.length} sequences for ${toDir} have no token to train`);
+  return useful;
+}
+
+/** Where an update's numbers come from before its first step. */
+export interface Sources {
+  readonly trainer: Trainer;
+  readonly session: TrainingSession;
+  readonly critic?: Critic | undefined;
+}
+
+/** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
+async function referenceScores(
+  { algorithm, referenceDir, fromDir }: UpdateRequest,
+  { trainer, session }: Sources,
+  useful: readonly Datum[],
+  old: Scores | undefined,
+): Promise<Scores | undefined> {
+  if (algorithm.kl === undefined) return undefined;
+  if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
+  if (referenceDir === fromDir) return old ?? session.forward(useful, algorithm);
+  return trainer.score(referenceDir, useful, algorithm);
+}
+
+/** Every datum with what is known of its tokens before the first step. */
+async function samplesOf(request: UpdateRequest, sources: Sources, useful: readonly Datum[]): Promise<Sample[]> {
+  const { algorithm, data } = request;
+  const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm) : undefined;
+  const reference = await referenceScores(request, sources, useful, old);
+  return data.map((datum) => {
+    const recorded = atTargets(datum, datum.logprobs);
+    return {
+      datum,
+      count: recorded.length,
+      recorded,
+      old: old?.get(datum) ?? recorded,
+      reference: reference?.get(datum),
+    };
+  });
+}
+
+/** An update as it will be made: all that needs all of its data is done. */
+export interface PreparedUpdate {
+  readonly epochs: ReadonlyArray<readonly Minibatch[]>;
+  readonly tokens: number;
+  readonly sequences: number;
+  /** What the critic is trained on, where there is one. */
+  readonly valued: readonly ValuedSequence[];
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+/**
+ * Nothing is trained here. Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`,
+ * those of reading the reference.
+ */
+export async function prepareUpdate(request: UpdateRequest, sources: Sources, shards = 1): Promise<PreparedUpdate> {
+  const { algorithm, toVersion } = request;
+  const { critic } = sources;
+  const scored = await samplesOf(request, sources, usefulData(request));
+  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm);
+  const { advantages, returns, metrics } = creditSamples(samples, algorithm);
+  const valued = critic === undefined ? [] : valuedSequences(samples, returns);
+  const items = samples.flatMap((sample, i) =>
+    sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : [],
+  );
+  const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);
+  const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
+  const compared = recomputesOld(algorithm) ? differenceMetrics(ROLLOUT_TRAIN, recordedDifferences(samples)) : {};
+  return {
+    epochs,
+    tokens,
+    sequences: items.length,
+    valued,
+    metrics: { ...advantageMetrics(advantages), ...metrics, ...compared },
+  };
+}
