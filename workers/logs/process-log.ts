@@ -27,16 +27,18 @@ export interface LoggedError {
   readonly cause?: LoggedError;
 }
 
-/** Temporal carries our classes as the type of its own. */
-function classOf(error: Error): string {
-  const { name, type } = error as Error & { readonly type?: unknown };
-  return name === 'ApplicationFailure' && typeof type === 'string' ? type : name;
+/** Temporal carries our classes as the type of its own; the error itself, with its calls, is then the cause. */
+function unwrapped(error: Error): { readonly type: string; readonly thrown: Error } {
+  const { name, message, type, cause } = error as Error & { readonly type?: unknown };
+  if (name !== 'ApplicationFailure' || typeof type !== 'string') return { type: name, thrown: error };
+  return { type, thrown: cause instanceof Error && cause.message.startsWith(message) ? cause : error };
 }
 
 function loggedError(error: Error, causes = CAUSES): LoggedError {
-  const { message, stack, cause } = error;
+  const { type, thrown } = unwrapped(error);
+  const { message, stack, cause } = thrown;
   return {
-    class: classOf(error),
+    class: type,
     message: bounded(message),
     ...(stack === undefined ? {} : { stack: bounded(stack) }),
     ...(cause instanceof Error && causes > 0 ? { cause: loggedError(cause, causes - 1) } : {}),

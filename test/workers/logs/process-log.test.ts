@@ -105,6 +105,19 @@ describe('a line', () => {
     });
   });
 
+  it('has an error that Temporal carries once, with the calls that led to it', () => {
+    const thrown = Object.assign(new Error('gone, and more'), { stack: 'SandboxLost: gone\n    at one' });
+    const failure = Object.assign(new Error('gone', { cause: thrown }), {
+      name: 'ApplicationFailure',
+      type: 'SandboxLost',
+    });
+    expect(readLogLine(written((log) => log.warn({ error: failure }, 'Activity failed')).trimEnd())?.error).toEqual({
+      class: 'SandboxLost',
+      message: 'gone, and more',
+      stack: thrown.stack,
+    });
+  });
+
   it('is bounded, however long an error or its chain of causes is', () => {
     const endless = new Error('x'.repeat(1_000_000));
     endless.cause = endless;
