@@ -12,7 +12,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const LEVELS = { TRACE: 'trace', DEBUG: 'debug', INFO: 'info', WARN: 'warn', ERROR: 'error' } as const;
 
-/** Their own words for ours. Temporal's `runId` is one execution of a workflow. */
+/** Our words for theirs. Temporal's `runId` is one execution of a workflow. */
 const RENAMED: Readonly<Record<string, string>> = {
   activityType: 'activity',
   taskQueue: 'queue',
