@@ -7,7 +7,7 @@ import { open, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 200;
-/** Of what was read last: lines begin with a time, so these are found in one place only. */
+/** Of what was read last: lines have a time, so these are found in one place only. */
 const KNOWN_BYTES = 1024;
 
 export async function followFile(path: string, say: (line: string) => void, signal: AbortSignal): Promise<void> {

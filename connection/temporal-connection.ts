@@ -49,14 +49,21 @@ function placeOf(env: NodeJS.ProcessEnv, address: string | undefined): Place {
 }
 
 /**
- * Errors: `Unreachable`, naming the address or the folder; `WrongStack` where the server is another stack's;
+ * A worker whose server has become another stack's ends at once, without draining: what it would still do could be the
+ * other stack's. `report` writes down why. Errors: `Unreachable`, naming the address or the folder; `WrongStack` where the server is another stack's;
  * `UserInputError` for a profile that there is not.
  */
-export async function connectWorker(env: NodeJS.ProcessEnv = process.env): Promise<WorkerConnection> {
+export async function connectWorker(
+  env: NodeJS.ProcessEnv = process.env,
+  report: (error: WrongStack) => void = ({ message }) => console.error(message),
+): Promise<WorkerConnection> {
   const { connectionOptions, namespace } = temporalConfig(env);
   const { address, id, namespace: ofStack } = placeOf(env, connectionOptions.address);
-  const watch =
-    id === undefined ? undefined : await StackWatch.begin({ home: stackHome(env), address, id }, endProcess);
+  const end = (error: WrongStack): void => {
+    report(error);
+    process.exit(3);
+  };
+  const watch = id === undefined ? undefined : await StackWatch.begin({ home: stackHome(env), address, id }, end);
   const connection = await NativeConnection.connect({
     ...compressionFor(address),
     ...connectionOptions,
@@ -66,10 +73,4 @@ export async function connectWorker(env: NodeJS.ProcessEnv = process.env): Promi
     throw new Unreachable(`Temporal at ${address}`, START, { cause: error });
   });
   return { connection, namespace: namespace ?? ofStack ?? 'default', address, ...(watch ? { watch } : {}) };
-}
-
-/** At once, without draining: what it would still do could be the other stack's. */
-function endProcess(error: WrongStack): void {
-  process.stderr.write(`${new Date().toISOString()} ERROR this worker ends: ${error.message}\n`);
-  process.exit(3);
 }

@@ -14,10 +14,12 @@ export function visible(text: string): string {
   return text.replaceAll(STEERING, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 }
 
-/** `document` as JSON: the same characters written out as JSON itself does. */
+/** The same characters of a JSON text, written out as JSON itself does. */
+export function escapedJson(json: string): string {
+  return json.replaceAll(STEERING, (c) => (c === '\n' ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
+}
+
 export function visibleJson(document: unknown): string {
   const text: string | undefined = JSON.stringify(document, null, 2);
-  return (text ?? 'null').replaceAll(STEERING, (c) =>
-    c === '\n' ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
+  return escapedJson(text ?? 'null');
 }

@@ -1,7 +1,7 @@
 /** The life of a supervisor process: the only one of its stack, draining at SIGTERM, deaf to the terminal. */
 
 import { tryLock } from '#setup/process-lock.mjs';
-import { outliveFullLog } from '../workers/full-log.ts';
+import { logCrashes, openProcessLog, outliveFullLog } from '../workers/logs/process-log.ts';
 import { makeHome } from '../connection/home-folder.ts';
 import type { StackPlan } from './stack-plan.ts';
 import { stackPaths } from '../connection/stack-paths.ts';
@@ -14,13 +14,14 @@ export async function runSupervisor(home: string, plan: () => StackPlan): Promis
   const release = tryLock(paths.lock);
   if (release === undefined) return;
   outliveFullLog();
+  const log = openProcessLog('supervisor');
+  logCrashes(log);
   const stop = new AbortController();
   process.on('SIGTERM', () => stop.abort());
   process.on('SIGINT', () => stop.abort());
   process.on('SIGHUP', () => undefined);
-  const say = (line: string) => process.stdout.write(`${new Date().toISOString()} ${line}\n`);
   try {
-    await new Supervisor(paths, plan(), say).run(stop.signal);
+    await new Supervisor(paths, plan(), (line, level = 'info') => log[level](line)).run(stop.signal);
   } finally {
     release();
   }

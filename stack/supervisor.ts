@@ -9,7 +9,7 @@ import { isAlive, ownIdentity } from '#setup/process-identity.mjs';
 import { choosePort, isPortFree } from './temporal-server/free-port.ts';
 import { choosePorts, ownId, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
 import { rotateLog } from './processes/log-files.ts';
-import { ManagedProcess } from './processes/managed-process.ts';
+import { ManagedProcess, type Say } from './processes/managed-process.ts';
 import { claimPorts } from './port-claims.ts';
 import { type ProcessSpec, readyFileSpec } from './processes/process-spec.ts';
 import { STACK_ID_VARIABLE } from '../connection/stack-identity.ts';
@@ -31,7 +31,7 @@ const UI_TRIES = 20;
 export class Supervisor {
   readonly #paths: StackPaths;
   readonly #plan: StackPlan;
-  readonly #say: (line: string) => void;
+  readonly #say: Say;
   readonly #previous: StackState | undefined;
   readonly #since = new Date().toISOString();
   #phase: StackState['phase'] = 'starting';
@@ -43,7 +43,7 @@ export class Supervisor {
   /** What was written last is not what is so. */
   #unwritten: NodeJS.Timeout | undefined;
 
-  constructor(paths: StackPaths, plan: StackPlan, say: (line: string) => void) {
+  constructor(paths: StackPaths, plan: StackPlan, say: Say) {
     this.#paths = paths;
     this.#plan = plan;
     this.#say = say;
@@ -211,7 +211,8 @@ export class Supervisor {
     try {
       writeStackState(this.#paths.state, this.#state);
     } catch (error) {
-      if (!isAgain) this.#say(`the state of the stack could not be written: ${messageOf(error)}; it is tried again`);
+      if (!isAgain)
+        this.#say(`the state of the stack could not be written: ${messageOf(error)}; it is tried again`, 'warn');
       this.#unwritten = setTimeout(() => this.#write(), WRITE_AGAIN_MS);
     }
   }
@@ -246,7 +247,7 @@ export class Supervisor {
         rotateLog(log, MAX_LOG_BYTES);
       } catch (error) {
         // A full disk, above all: the processes go on, and the next round tries again.
-        this.#say(`the log of ${name} could not be rotated: ${messageOf(error)}`);
+        this.#say(`the log of ${name} could not be rotated: ${messageOf(error)}`, 'warn');
       }
     }
   }

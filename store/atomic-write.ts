@@ -1,4 +1,4 @@
-/** Files that are there whole or not at all: written aside, then renamed. What is aside of a writer that was killed goes later. */
+/** Files that are there whole or not at all: written aside, flushed to the disk, then renamed. What is aside of a writer that was killed goes later. */
 
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -15,7 +15,8 @@ export async function writeAtomically(path: string, content: string | Uint8Array
   const aside = `${path}.partial-${randomUUID()}`;
   try {
     await mkdir(dirname(path), { recursive: true });
-    await writeFile(aside, content);
+    // Else the new name may reach the disk before the bytes do: a machine that loses its power then has an empty file.
+    await writeFile(aside, content, { flush: true });
     await rename(aside, path);
   } catch (error) {
     // What could not be written must not keep a full disk full.

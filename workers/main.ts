@@ -3,19 +3,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { visible } from '../reports/visible.ts';
-import { outliveFullLog } from './full-log.ts';
 import { DIGESTS_VARIABLE, moduleDigests, readAsStarted } from './allowed/modules.ts';
+import { type Logger, logCrashes, openProcessLog, outliveFullLog } from './logs/process-log.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from './own-modules.ts';
-import { installRuntime } from './run-worker.ts';
+import { installRuntime, type RoleContext } from './run-worker.ts';
 import { makeHome } from '../connection/home-folder.ts';
 import { stackHome } from '../connection/stack-paths.ts';
-import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
+import { readWorkerSettings, type Role, ROLES } from './settings.ts';
 import { connectWorker, type WorkerConnection } from '../connection/temporal-connection.ts';
 
 const CLOSE_MS = 5_000;
 
-type RunRole = (settings: WorkerSettings, temporal: WorkerConnection) => Promise<void>;
+type RunRole = (context: RoleContext) => Promise<void>;
 
 async function load(role: Role): Promise<RunRole> {
   switch (role) {
@@ -45,7 +44,7 @@ async function closeAtMost({ connection, watch }: WorkerConnection): Promise<voi
  * Errors: a `TypeError` for an unknown role; `UserInputError` for a module of one's own that does not load; `Unreachable`
  * without Temporal.
  */
-export async function runRole(role: string | undefined): Promise<void> {
+export async function runRole(role: string | undefined, log: Logger = openProcessLog(role ?? 'worker')): Promise<void> {
   outliveFullLog();
   if (!isRole(role))
     throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
@@ -60,11 +59,13 @@ export async function runRole(role: string | undefined): Promise<void> {
   await loadOwnModules(modules);
   const settings = readWorkerSettings();
   makeHome(settings.home);
-  installRuntime();
-  const temporal = await connectWorker();
+  installRuntime(log);
+  const temporal = await connectWorker(process.env, (error) =>
+    log.fatal({ error }, `this worker ends: ${error.message}`),
+  );
   try {
     const run = await load(role);
-    await run(settings, temporal);
+    await run({ settings, temporal, log });
   } finally {
     await closeAtMost(temporal);
   }
@@ -72,8 +73,10 @@ export async function runRole(role: string | undefined): Promise<void> {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { values } = parseArgs({ options: { role: { type: 'string' } } });
-  runRole(values.role).catch((error: unknown) => {
-    process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
+  const log = openProcessLog(values.role ?? 'worker');
+  logCrashes(log);
+  runRole(values.role, log).catch((error: unknown) => {
+    log.fatal({ error }, error instanceof Error ? error.message : String(error));
     // What the role had open (engine, native workers, timers) may hold the loop: the supervisor waits for this exit.
     process.exit(1);
   });

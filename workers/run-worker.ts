@@ -6,16 +6,24 @@
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { startTimeOf } from '#setup/process-identity.mjs';
-import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
-import { visible } from '../reports/visible.ts';
+import { Runtime, type Worker, type WorkerOptions } from '@temporalio/worker';
 import { guardPlaces } from './allowed/guard.ts';
 import { readPlaces } from './allowed/places.ts';
+import type { Logger } from './logs/process-log.ts';
+import { logsAbout, temporalLogger } from './logs/temporal-log.ts';
 import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from '../connection/temporal-connection.ts';
 import { holderOf, placeOf, watchPlace } from './watch-place.ts';
 
 /** Pollers that never scale: autoscaling ones left stragglers of a minute. */
 const pollers = (maximum: number) => ({ type: 'simple-maximum' as const, maximum });
+
+/** What a role runs with. */
+export interface RoleContext {
+  readonly settings: WorkerSettings;
+  readonly temporal: WorkerConnection;
+  readonly log: Logger;
+}
 
 /** What every worker of Longhaul has in common. */
 export function commonOptions(temporal: WorkerConnection, slots: number): Omit<WorkerOptions, 'taskQueue'> {
@@ -32,22 +40,18 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
     maxHeartbeatThrottleInterval: '3s',
     defaultHeartbeatThrottleInterval: '3s',
     // Of two properties of one name the last alone would stand: every interceptor is in this list.
-    interceptors: { activity: [...(inbound ? [() => ({ inbound })] : []), guardPlaces(readPlaces())] },
+    interceptors: { activity: [logsAbout, ...(inbound ? [() => ({ inbound })] : []), guardPlaces(readPlaces())] },
     shutdownGraceTime: '20s',
     shutdownForceTime: '40s',
   };
 }
 
 /** Before any worker of the process is made. Signals are ours, so that each role can close what it opened. */
-export function installRuntime(): void {
+export function installRuntime(log: Logger): void {
   Runtime.install({
     shutdownSignals: [],
     telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
-    logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
-      process.stderr.write(
-        `${visible(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}`)}\n`,
-      );
-    }),
+    logger: temporalLogger(log),
   });
 }
 
@@ -74,7 +78,7 @@ async function refuseTaken(path: string): Promise<void> {
 /** Runs `workers` until a signal; `close` gives back what the role opened. */
 export async function runWorkers(
   role: Role,
-  settings: WorkerSettings,
+  { settings, log }: Pick<RoleContext, 'settings' | 'log'>,
   workers: readonly Worker[],
   close: () => Promise<void>,
 ): Promise<void> {
@@ -90,7 +94,7 @@ export async function runWorkers(
   const running = workers.map((worker) => worker.run());
   await announce(ready, role);
   const lost = (reason: string) => {
-    process.stderr.write(`${new Date().toISOString()} WARN this worker ends: ${reason}\n`);
+    log.warn(`this worker ends: ${reason}`);
     stop();
   };
   const endWatch = name === undefined ? () => undefined : watchPlace(ready, lost);

@@ -24,6 +24,7 @@ import {
   stateDirOf,
   writeChoice,
 } from './sandbox-choice.ts';
+import type { RoleContext } from './run-worker.ts';
 import { leaveIdle } from './sandboxes-in-use.ts';
 import type { SandboxSettings, WorkerSettings } from './settings.ts';
 
@@ -32,7 +33,12 @@ const WARM: Readonly<Record<ProviderName, number>> = { bubblewrap: 0, docker: 4 
 /** It takes some milliseconds; a machine that is busy may take seconds. */
 const TRIED_WITHIN_MS = 30_000;
 
-type Opened = Pick<WorkerSettings, 'sandboxDir' | 'sandbox'>;
+interface Opened extends Pick<WorkerSettings, 'sandboxDir' | 'sandbox'> {
+  /** What takes long, a line at a time; default: to stderr. */
+  readonly say?: (line: string) => void;
+}
+
+const toStderr = (line: string): void => console.error(line);
 type Trial = 'works' | 'fails' | 'late';
 
 /** Installed is not enough: some machines forbid the namespaces that it needs. */
@@ -49,6 +55,7 @@ async function openDocker(
   stateDir: string,
   supervisorPath: string,
   { image, runtime }: SandboxSettings,
+  onProgress: (line: string) => void,
 ): Promise<HostProvider> {
   // Only where it is used: the client takes as long to load as a sandbox to make.
   const { createDockerProvider } = await import('../sandboxes/docker/provider.ts');
@@ -56,7 +63,7 @@ async function openDocker(
     stateDir,
     supervisorPath,
     cache: cacheDirectory(process.env),
-    onProgress: (line) => console.error(line),
+    onProgress,
     ...(image === undefined ? {} : { image }),
     ...(runtime === undefined ? {} : { runtime }),
   });
@@ -67,9 +74,10 @@ export async function openProvider(
   name: ProviderName,
   sandboxDir: string,
   sandbox: SandboxSettings,
+  say: (line: string) => void = toStderr,
 ): Promise<HostProvider> {
   const supervisorPath = await buildSupervisor(join(cacheDirectory(process.env), 'supervisor'));
-  if (name === 'docker') return await openDocker(stateDirOf('docker', sandboxDir), supervisorPath, sandbox);
+  if (name === 'docker') return await openDocker(stateDirOf('docker', sandboxDir), supervisorPath, sandbox, say);
   return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath });
 }
 
@@ -82,7 +90,7 @@ function told(error: unknown, tell: (reason: string) => string): unknown {
 /** What the home has chosen. Where that is impossible now, nothing else takes its place. */
 async function openChosen(
   choice: SandboxChoice,
-  { sandboxDir, sandbox }: Opened,
+  { sandboxDir, sandbox, say }: Opened,
   withinMs: number,
 ): Promise<HostProvider> {
   const { provider } = choice;
@@ -91,7 +99,7 @@ async function openChosen(
     // One that is late was kept waiting by the machine.
     if (provider === 'bubblewrap' && (await tryBubblewrap(withinMs)) === 'fails')
       throw new SandboxUnavailable('bubblewrap does not work');
-    return await openProvider(provider, sandboxDir, sandbox);
+    return await openProvider(provider, sandboxDir, sandbox, say);
   } catch (error) {
     const remedy = `see: npx longhaul doctor; to choose anew, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} lives`;
     throw told(
@@ -103,10 +111,10 @@ async function openChosen(
 }
 
 /** The fastest that works. */
-async function openFastest({ sandboxDir, sandbox }: Opened, withinMs: number): Promise<HostProvider> {
-  if ((await tryBubblewrap(withinMs)) === 'works') return await openProvider('bubblewrap', sandboxDir, sandbox);
+async function openFastest({ sandboxDir, sandbox, say }: Opened, withinMs: number): Promise<HostProvider> {
+  if ((await tryBubblewrap(withinMs)) === 'works') return await openProvider('bubblewrap', sandboxDir, sandbox, say);
   try {
-    return await openProvider('docker', sandboxDir, sandbox);
+    return await openProvider('docker', sandboxDir, sandbox, say);
   } catch (error) {
     throw told(
       error,
@@ -120,7 +128,7 @@ const agrees = (written: SandboxChoice | undefined, { sandbox }: Opened): boolea
 
 /** Opens what the settings name, else the fastest, and writes down what it was. Nothing, where another process has done so. */
 async function choose(settings: Opened, withinMs: number): Promise<HostProvider | undefined> {
-  const { sandboxDir, sandbox } = settings;
+  const { sandboxDir, sandbox, say } = settings;
   const written = readChoice(sandboxDir);
   if (agrees(written, settings)) return undefined;
   const asked = askedFor(sandbox);
@@ -129,7 +137,7 @@ async function choose(settings: Opened, withinMs: number): Promise<HostProvider 
   const opened =
     asked === undefined
       ? await openFastest(settings, withinMs)
-      : await openProvider(asked.provider, sandboxDir, sandbox);
+      : await openProvider(asked.provider, sandboxDir, sandbox, say);
   writeChoice(sandboxDir, opened.name as ProviderName, asked);
   return opened;
 }
@@ -140,7 +148,7 @@ async function choose(settings: Opened, withinMs: number): Promise<HostProvider 
  * Errors: `SandboxUnavailable`, `SandboxImpossible`; `UserInputError` where what is asked for is not what is in use.
  */
 export async function openSandboxProvider(settings: Opened, withinMs: number = TRIED_WITHIN_MS): Promise<HostProvider> {
-  const { sandboxDir, sandbox } = settings;
+  const { sandboxDir, sandbox, say } = settings;
   if (!agrees(readChoice(sandboxDir), settings)) {
     const opened = await withLock(
       `${sandboxDir}.lock`,
@@ -154,19 +162,22 @@ export async function openSandboxProvider(settings: Opened, withinMs: number = T
     throw new SandboxUnavailable(`${choiceFile(sandboxDir)} was removed while a worker started`);
   return askedFor(sandbox) === undefined
     ? await openChosen(written, settings, withinMs)
-    : await openProvider(written.provider, sandboxDir, sandbox);
+    : await openProvider(written.provider, sandboxDir, sandbox, say);
 }
 
 /** The same, out of what stands ready where a sandbox takes long to make. */
-export async function openPooledProvider(settings: WorkerSettings, store: Store): Promise<WarmPool> {
-  const provider = await openSandboxProvider(settings);
+export async function openPooledProvider(
+  { settings, log }: Pick<RoleContext, 'settings' | 'log'>,
+  store: Store,
+): Promise<WarmPool> {
+  const provider = await openSandboxProvider({ ...settings, say: (line) => log.info(line) });
   const size = settings.sandbox.warm ?? WARM[provider.name as ProviderName];
-  const onError = (error: unknown): void => console.warn('the warm pool:', error);
+  const onError = (error: unknown): void => log.warn({ error }, 'the warm pool could not be filled');
   return openWarmPool({ store, provider, host: settings.host, size, onError });
 }
 
 /** For a process that takes what another one of this host keeps warm. */
-export const withoutPool = (settings: WorkerSettings): WorkerSettings => ({
-  ...settings,
-  sandbox: { ...settings.sandbox, warm: 0 },
+export const withoutPool = (context: RoleContext): RoleContext => ({
+  ...context,
+  settings: { ...context.settings, sandbox: { ...context.settings.sandbox, warm: 0 } },
 });

@@ -3,13 +3,9 @@
 import { WORKER_PATIENCE } from '../store/disk-patience.ts';
 import { openSqliteStore } from '../store/sqlite-store.ts';
 import type { Store } from '../store/store.ts';
-import type { WorkerSettings } from './settings.ts';
-
-function say(line: string): void {
-  process.stderr.write(`${new Date().toISOString()} WARN ${line}\n`);
-}
+import type { RoleContext } from './run-worker.ts';
 
 /** Errors: those of `openSqliteStore`. */
-export function openWorkerStore({ storeDir }: Pick<WorkerSettings, 'storeDir'>): Store {
-  return openSqliteStore(storeDir, { ...WORKER_PATIENCE, say });
+export function openWorkerStore({ settings, log }: Pick<RoleContext, 'settings' | 'log'>): Store {
+  return openSqliteStore(settings.storeDir, { ...WORKER_PATIENCE, say: (line) => log.warn(line) });
 }

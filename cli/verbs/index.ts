@@ -19,6 +19,7 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
   up: { summary: 'start the stack: Temporal server and workers', load: async () => (await import('./stack/up.ts')).up },
   down: { summary: 'drain and stop the stack', load: async () => (await import('./stack/down.ts')).down },
   ps: { summary: 'the processes of the stack', load: async () => (await import('./stack/ps.ts')).ps },
+  logs: { summary: 'what the processes of the stack wrote', load: async () => (await import('./stack/logs.ts')).logs },
   worker: { summary: 'one worker process', load: async () => (await import('./stack/worker.ts')).worker },
   train: {
     summary: 'start a training run, or attach to it',

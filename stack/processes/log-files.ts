@@ -15,6 +15,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { readableLine } from '../../workers/logs/readable-log.ts';
 
 /** Generations beside the log itself. */
 const KEPT = 3;
@@ -117,18 +118,26 @@ function withoutRepeats(lines: readonly string[]): readonly string[] {
   return lines;
 }
 
-/** The last lines of a log, for a message about what went wrong, what is repeated at its end once; empty when there is none. */
-export function logTail(path: string, lines = 20): string {
-  if (!existsSync(path)) return '';
+/** The last lines of a log as they were written, of its last `bytes`; a line that begins before these is left out. */
+export function lastLines(path: string, bytes: number): string[] {
+  if (!existsSync(path)) return [];
   const file = openSync(path, 'r');
   try {
     const { size } = fstatSync(file);
-    const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
+    const buffer = Buffer.alloc(Math.min(size, bytes));
     const read = readSync(file, buffer, 0, buffer.length, size - buffer.length);
-    return withoutRepeats(buffer.toString('utf8', 0, read).trimEnd().split('\n').slice(-MOST_REPEATED))
-      .slice(-lines)
-      .join('\n');
+    const lines = buffer.toString('utf8', 0, read).trimEnd().split('\n');
+    return size > bytes && lines.length > 1 ? lines.slice(1) : lines;
   } finally {
     closeSync(file);
   }
+}
+
+/**
+ * The last lines of a log for people, in a message about what went wrong: what is repeated at its end once; empty when
+ * there is none.
+ */
+export function logTail(path: string, lines = 20): string {
+  const readable = lastLines(path, TAIL_BYTES).flatMap((line) => readableLine(line).split('\n'));
+  return withoutRepeats(readable.slice(-MOST_REPEATED)).slice(-lines).join('\n');
 }

@@ -18,6 +18,9 @@ const ADOPTED_POLL_MS = 300;
 /** Of what could not be started: no process has it. */
 const NOBODY: ProcessIdentity = { pid: 0, startTime: '' };
 
+/** A line of the supervisor's log; absent: `info`. */
+export type Say = (line: string, level?: 'info' | 'warn') => void;
+
 interface Running {
   readonly identity: ProcessIdentity;
   readonly startedAt: number;
@@ -28,7 +31,7 @@ interface Running {
 export class ManagedProcess {
   readonly spec: ProcessSpec;
   readonly #onChange: () => void;
-  readonly #say: (line: string) => void;
+  readonly #say: Say;
   #running: Running | undefined;
   #state: ProcessState = 'stopped';
   #since = new Date().toISOString();
@@ -38,7 +41,7 @@ export class ManagedProcess {
   #stopping = new AbortController();
   #kept: Promise<void> = Promise.resolve();
 
-  constructor(spec: ProcessSpec, onChange: () => void, say: (line: string) => void) {
+  constructor(spec: ProcessSpec, onChange: () => void, say: Say) {
     this.spec = spec;
     this.#onChange = onChange;
     this.#say = say;
@@ -74,7 +77,7 @@ export class ManagedProcess {
     if (this.#running !== undefined) {
       this.#become('stopping');
       const killed = await stopProcess(this.#running.identity, deadlineMs);
-      if (killed) this.#say(`${this.spec.name} did not stop within ${deadlineMs / 1000} s and was killed`);
+      if (killed) this.#say(`${this.spec.name} did not stop within ${deadlineMs / 1000} s and was killed`, 'warn');
     }
     await this.#kept;
     this.#running = undefined;
@@ -124,7 +127,10 @@ export class ManagedProcess {
     this.#running = undefined;
     this.#become('backing-off');
     const end = pid === NOBODY.pid ? 'could not be started' : `(pid ${pid}) died`;
-    this.#say(`${this.spec.name} ${end} (${how}); it starts again in ${delay / 1000} s; its log: ${this.spec.log}`);
+    this.#say(
+      `${this.spec.name} ${end} (${how}); it starts again in ${delay / 1000} s; its log: ${this.spec.log}`,
+      'warn',
+    );
     return delay;
   }
 

@@ -12,6 +12,7 @@ import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { lockHolder } from '../../scripts/setup/process-lock.mjs';
 import { ensureStack } from '../../stack/ensure-stack.ts';
 import { stackPaths } from '../../connection/stack-paths.ts';
+import { readLogLine } from '../../workers/logs/readable-log.ts';
 import { useSmallDisk } from '../activities/small-disk.ts';
 import { FixtureStack, supervisorProgram } from './fixtures/fixture-stack.ts';
 
@@ -92,7 +93,7 @@ test('a start that fails before there is a process is tried again', async () => 
   expect(stack.list).toMatchObject({ status: 'up', supervisor });
 });
 
-test.runIf(process.getuid?.() === 0)('a worker whose log has no room goes on, and its later lines are there', () => {
+test.runIf(process.getuid?.() === 0)('a worker whose log has no room goes on, and its lines are there later', () => {
   const disk = smallDisk(join(dir, 'logs'), 16_384);
   const log = join(disk, 'log');
   writeFileSync(log, '');
@@ -100,16 +101,24 @@ test.runIf(process.getuid?.() === 0)('a worker whose log has no room goes on, an
   const program = `
     import { rmSync } from 'node:fs';
     import { runRole } from ${JSON.stringify(join(packageRoot, 'workers', 'main.ts'))};
+    import { openProcessLog } from ${JSON.stringify(join(packageRoot, 'workers', 'logs', 'process-log.ts'))};
+    const log = openProcessLog('init');
     await runRole('nobody').catch(() => undefined);
     process.stderr.write('lost\\n');
+    log.fatal('kept');
     await new Promise((resolve) => setTimeout(resolve, 50));
     rmSync(${JSON.stringify(join(disk, 'fill'))});
-    process.stderr.write('there is room\\n');`;
+    process.stderr.write('there is room\\n');
+    log.info('more');`;
   const descriptor = openSync(log, 'a');
   const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', descriptor, descriptor],
     timeout: 50_000,
   });
   closeSync(descriptor);
-  expect([status, readFileSync(log, 'utf8')]).toEqual([0, 'there is room\n']);
+  const lines = readFileSync(log, 'utf8').trimEnd().split('\n');
+  expect([status, lines.map((line) => readLogLine(line)?.message ?? line)]).toEqual([
+    0,
+    ['there is room', 'kept', 'more'],
+  ]);
 });

@@ -8,6 +8,9 @@ import { tmpdir } from 'node:os';
 import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import { expect, test } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { readLogLine } from '../../workers/logs/readable-log.ts';
+
+const lastLine = (text: string) => readLogLine(text.trimEnd().split('\n').at(-1) ?? '');
 
 test('without Temporal a worker ends with 1 and names the address', async () => {
   const server = createServer().listen(0, '127.0.0.1');
@@ -21,7 +24,12 @@ test('without Temporal a worker ends with 1 and names the address', async () => 
     encoding: 'utf8',
     timeout: 60_000,
   });
-  expect(stderr).toContain(`Temporal at 127.0.0.1:${port} is not reachable`);
+  expect(lastLine(stderr)).toMatchObject({
+    level: 'fatal',
+    role: 'init',
+    message: expect.stringContaining(`Temporal at 127.0.0.1:${port} is not reachable`),
+    error: { class: 'Unreachable', stack: expect.stringContaining('connection/temporal-connection.ts') },
+  });
   expect(status).toBe(1);
 });
 
@@ -41,7 +49,11 @@ test('a fatal error after the connection was made ends the process with 1 too', 
       encoding: 'utf8',
       timeout: 60_000,
     });
-    expect(stderr).toContain('LONGHAUL_SLOTS_INIT: "many" cannot be used');
+    expect(lastLine(stderr)).toMatchObject({
+      level: 'fatal',
+      message: expect.stringContaining('LONGHAUL_SLOTS_INIT: "many" cannot be used'),
+      error: { class: 'UserInputError' },
+    });
     expect([status, signal]).toEqual([1, null]);
   } finally {
     await server.stop();

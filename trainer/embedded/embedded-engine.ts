@@ -1,5 +1,6 @@
 /** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
 
+import { createInterface } from 'node:readline';
 import { SHARE_ENV, Worker } from 'node:worker_threads';
 import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
 import type { PoolEngine } from '../engine.ts';
@@ -23,6 +24,8 @@ export type { EngineStats } from './messages.ts';
 export interface EmbeddedEngineOptions extends ThreadOptions {
   /** The thread's module; another one than the engine's own is for tests. */
   readonly thread?: URL;
+  /** What the thread prints, a line at a time; default: it is printed by this process. */
+  readonly onOutput?: (line: string) => void;
 }
 
 export interface EmbeddedEngine extends PoolEngine {
@@ -180,6 +183,14 @@ class ThreadEngine implements EmbeddedEngine {
   }
 }
 
+function startThread(thread: URL, workerData: ThreadOptions, onOutput?: (line: string) => void): Worker {
+  const isRead = onOutput !== undefined;
+  const worker = new Worker(thread, { workerData, env: SHARE_ENV, stdout: isRead, stderr: isRead });
+  if (isRead)
+    for (const input of [worker.stdout, worker.stderr]) createInterface({ input }).on('line', (line) => onOutput(line));
+  return worker;
+}
+
 /**
  * Starts the engine's thread and returns when TensorFlow is loaded. Errors: `NotSetUp`; `EngineLost` when the thread ends, from
  * then on and for all that waited; errors of a request carry the `name` and the fields of their class in the thread.
@@ -187,10 +198,10 @@ class ThreadEngine implements EmbeddedEngine {
 export async function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Promise<EmbeddedEngine> {
   // Built, this file and the thread's are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  const { thread = new URL(`./engine-worker.${extension}`, import.meta.url), ...workerData } = options;
+  const { thread = new URL(`./engine-worker.${extension}`, import.meta.url), onOutput, ...workerData } = options;
   if (findEngine() === undefined) throw new NotSetUp('the engine');
   prepareTensorflowEnvironment();
-  const engine = new ThreadEngine(new Worker(thread, { workerData, env: SHARE_ENV }));
+  const engine = new ThreadEngine(startThread(thread, workerData, onOutput));
   await engine.ready();
   return engine;
 }

@@ -12,12 +12,11 @@ import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-fil
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import type { GpuActivities } from '../../protocol/activities.ts';
 import { QUEUES, workerQueue } from '../../protocol/queues.ts';
-import { commonOptions, runWorkers } from '../run-worker.ts';
+import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { endingWhenLost } from './ending-when-lost.ts';
 import { reportSampling } from './report-sampling.ts';
 import type { WorkerSettings } from '../settings.ts';
-import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 
 /** A worker that only samples was asked to train: nothing but another setting of the run helps. */
 const refused = (): Promise<never> =>
@@ -58,12 +57,11 @@ export function queuesOf(
   ];
 }
 
-export async function runGpu(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openWorkerStore(settings);
-  const embedded = await createEmbeddedEngine();
-  const endReport = reportSampling(embedded, (line) =>
-    process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`),
-  );
+export async function runGpu(context: RoleContext): Promise<void> {
+  const { settings, temporal, log } = context;
+  const store = openWorkerStore(context);
+  const embedded = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
+  const endReport = reportSampling(embedded, (line) => log.info(line));
   const engine = endingWhenLost(embedded);
   // Every version of a run's policy has its own copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
@@ -83,7 +81,7 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
   }).map(([taskQueue, activities]) =>
     Worker.create({ ...commonOptions(temporal, settings.slots.gpu), taskQueue, activities: { ...activities } }),
   );
-  await runWorkers('gpu', settings, await Promise.all(workers), async () => {
+  await runWorkers('gpu', context, await Promise.all(workers), async () => {
     endReport();
     await engine.close();
     await store.close();

@@ -9,10 +9,10 @@ import { describePolicy } from '../../trainer/model/describe-policy.ts';
 import { QUEUES } from '../../protocol/queues.ts';
 import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
-import { commonOptions, runWorkers } from '../run-worker.ts';
+import { temporalLogger } from '../logs/temporal-log.ts';
+import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
-import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 import { deploymentOptions, isVersioned, promote, unfinishedBuilds } from '../versioning/deployment.ts';
 import { EarlierBuilds } from '../versioning/earlier-builds.ts';
 import { startWatchdog } from '../watchdog/watchdog.ts';
@@ -31,18 +31,15 @@ async function uiOf(settings: WorkerSettings): Promise<string> {
   }
 }
 
-function say(line: string): void {
-  process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`);
-}
-
 /** Runs this build beside those that have rollouts to end; what begins from now on begins on this one. */
 async function runVersioned(
-  settings: WorkerSettings,
-  { connection, namespace }: WorkerConnection,
+  context: RoleContext,
   options: WorkerOptions,
   bundle: string,
   close: () => Promise<void>,
 ): Promise<void> {
+  const { connection, namespace } = context.temporal;
+  const say = (line: string) => context.log.info(line);
   const create = (build: string, codePath: string) =>
     Worker.create({ ...options, workflowBundle: { codePath }, workerDeploymentOptions: deploymentOptions(build) });
   const build = buildIdOf(bundle);
@@ -56,7 +53,7 @@ async function runVersioned(
       worker.shutdown();
     },
   );
-  await runWorkers('orchestrator', settings, [worker], async () => {
+  await runWorkers('orchestrator', context, [worker], async () => {
     earlier.stop();
     await served;
     await close();
@@ -70,11 +67,12 @@ function placing({ gpu: { pool } }: WorkerSettings) {
     : { refusedPlacement: (placement: TrainingPlacement) => refusedPlacement(placement, pool) };
 }
 
-export async function runOrchestrator(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openWorkerStore(settings);
+export async function runOrchestrator(context: RoleContext): Promise<void> {
+  const { settings, temporal, log } = context;
+  const store = openWorkerStore(context);
   const { address, namespace } = temporal;
   const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));
-  const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index');
+  const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index', temporalLogger(log));
   const options: WorkerOptions = {
     ...commonOptions(temporal, settings.slots.orchestrator),
     taskQueue: QUEUES.orchestrator,
@@ -89,12 +87,12 @@ export async function runOrchestrator(settings: WorkerSettings, temporal: Worker
       ...createSweepActivities({ store }),
     },
   };
-  const watchdog = startWatchdog(temporal, (line) => console.error(`${new Date().toISOString()} WARN ${line}`));
+  const watchdog = startWatchdog(temporal, (line, runId) => log.warn({ runId }, line));
   const close = async () => {
     await watchdog.stop();
     await store.close();
   };
-  if (isVersioned()) return runVersioned(settings, temporal, options, bundle, close);
+  if (isVersioned()) return runVersioned(context, options, bundle, close);
   const worker = await Worker.create({ ...options, workflowBundle: { codePath: bundle } });
-  await runWorkers('orchestrator', settings, [worker], close);
+  await runWorkers('orchestrator', context, [worker], close);
 }

@@ -6,16 +6,15 @@ import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
-import { commonOptions, runWorkers } from '../run-worker.ts';
+import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
 import { ownerLives, ownerWaits } from '../lease-owner.ts';
-import type { WorkerSettings } from '../settings.ts';
-import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 
-export async function runInit(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openWorkerStore(settings);
-  const provider = await openPooledProvider(settings, store);
+export async function runInit(context: RoleContext): Promise<void> {
+  const { settings, temporal } = context;
+  const store = openWorkerStore(context);
+  const provider = await openPooledProvider(context, store);
   const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
   const kept = { ownerWaits: ownerWaits(temporal), ttlSeconds: sandboxTtlSeconds };
   const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) }, kept);
@@ -24,16 +23,17 @@ export async function runInit(settings: WorkerSettings, temporal: WorkerConnecti
     taskQueue: QUEUES.init,
     activities: { ...createInitActivities({ store, provider, host, maxLiveSandboxes, sandboxTtlSeconds }) },
   });
-  await runWorkers('init', settings, [worker], async () => {
+  await runWorkers('init', context, [worker], async () => {
     await sweeper.stop();
     await provider.stop();
     await store.close();
   });
 }
 
-export async function runAgentRun(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openWorkerStore(settings);
-  const provider = await openSandboxProvider(settings);
+export async function runAgentRun(context: RoleContext): Promise<void> {
+  const { settings, temporal, log } = context;
+  const store = openWorkerStore(context);
+  const provider = await openSandboxProvider({ ...settings, say: (line) => log.info(line) });
   const { host, sandboxTtlSeconds } = settings;
   const activities = createAgentRunActivities({ store, provider, host, sandboxTtlSeconds });
   const worker = await Worker.create({
@@ -41,19 +41,20 @@ export async function runAgentRun(settings: WorkerSettings, temporal: WorkerConn
     taskQueue: hostQueue(host),
     activities: { ...activities },
   });
-  await runWorkers('agent-run', settings, [worker], () => store.close());
+  await runWorkers('agent-run', context, [worker], () => store.close());
 }
 
-export async function runReward(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openWorkerStore(settings);
+export async function runReward(context: RoleContext): Promise<void> {
+  const { settings, temporal } = context;
+  const store = openWorkerStore(context);
   // What `init` keeps warm is a grader's as well.
-  const provider = await openPooledProvider(withoutPool(settings), store);
+  const provider = await openPooledProvider(withoutPool(context), store);
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.reward),
     taskQueue: QUEUES.reward,
     activities: { ...createRewardActivities({ store, provider, host: settings.host }) },
   });
-  await runWorkers('reward', settings, [worker], async () => {
+  await runWorkers('reward', context, [worker], async () => {
     await provider.stop();
     await store.close();
   });

@@ -12,6 +12,9 @@ import { RunTeller } from './tell-run.ts';
 const INTERVAL_MS = 60_000;
 const ANSWERS_WITHIN_MS = 30_000;
 
+/** What is to be read in the log, and the run that it is about. */
+type Say = (line: string, run?: string) => void;
+
 export interface Watchdog {
   /** Returns when the look under way, if any, is over. */
   stop(): Promise<void>;
@@ -21,14 +24,14 @@ export interface Watchdog {
 class Teller {
   readonly #client: Client;
   readonly #runs: RunTeller;
-  readonly #say: (line: string) => void;
+  readonly #say: Say;
   readonly #answersWithinMs: number;
   /** By run: what was stuck there when it was looked at last. */
   readonly #said = new Map<string, ReadonlySet<string>>();
   /** What could not be looked at the last time. */
   #unseen = new Set<string>();
 
-  constructor(client: Client, say: (line: string) => void, answersWithinMs: number) {
+  constructor(client: Client, say: Say, answersWithinMs: number) {
     this.#client = client;
     this.#runs = new RunTeller(client);
     this.#say = say;
@@ -41,12 +44,12 @@ class Teller {
     await this.#tried('the list of open runs', unseen, async () => {
       const runs = await this.#client.withDeadline(Date.now() + this.#answersWithinMs, () => openRuns(this.#client));
       this.#keep(new Set(runs));
-      for (const run of runs) await this.#tried(run, unseen, () => this.#look(run));
+      for (const run of runs) await this.#tried(run, unseen, () => this.#look(run), run);
     });
     this.#unseen = unseen;
   }
 
-  async #tried(what: string, unseen: Set<string>, work: () => Promise<void>): Promise<void> {
+  async #tried(what: string, unseen: Set<string>, work: () => Promise<void>, run?: string): Promise<void> {
     try {
       await work();
     } catch (error) {
@@ -54,6 +57,7 @@ class Teller {
       if (!this.#unseen.has(what))
         this.#say(
           `the watchdog could not look at ${what}: ${error instanceof Error ? error.message : String(error)}; what is stuck there is not told until it can`,
+          run,
         );
     }
   }
@@ -63,7 +67,7 @@ class Teller {
     return this.#client.withDeadline(Date.now() + this.#answersWithinMs, async () => {
       const lines = stallLines(await findStalls(this.#client, run));
       const said = this.#said.get(run);
-      for (const [key, line] of lines) if (!said?.has(key)) this.#say(line);
+      for (const [key, line] of lines) if (!said?.has(key)) this.#say(line, run);
       this.#said.set(run, new Set(lines.keys()));
       await this.#runs.tell(ownerOf(run), lines);
     });
@@ -77,7 +81,7 @@ class Teller {
 
 export function startWatchdog(
   { connection, namespace }: Pick<WorkerConnection, 'connection' | 'namespace'>,
-  say: (line: string) => void,
+  say: Say,
   intervalMs = INTERVAL_MS,
   answersWithinMs = ANSWERS_WITHIN_MS,
 ): Watchdog {

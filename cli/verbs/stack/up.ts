@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Interrupted, UserInputError } from '../../../client/errors.ts';
 import { followFile } from '../../follow-file.ts';
 import { POOL_VARIABLE } from '../../../workers/gpu-pool.ts';
+import { readableLine } from '../../../workers/logs/readable-log.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../../workers/own-modules.ts';
 import { ensureStack, type RunningStack } from '../../../stack/ensure-stack.ts';
 import { listProcesses } from '../../../stack/processes/list-processes.ts';
@@ -101,7 +102,7 @@ function tell(stack: RunningStack, { say }: VerbContext): void {
 /** Until interrupted; a terminal that is closed stops nothing. Errors: `Interrupted`, in the end. */
 async function attach(home: string, context: VerbContext): Promise<never> {
   context.say('Ctrl-C drains and stops it; what is under way goes on after the next up');
-  await followFile(supervisorLog(stackPaths(home)), context.say, context.signal);
+  await followFile(supervisorLog(stackPaths(home)), (line) => context.say(readableLine(line)), context.signal);
   context.note('draining');
   await stopStack({ home });
   throw new Interrupted('the stack is down; what was under way goes on after: npx longhaul up');

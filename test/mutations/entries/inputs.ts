@@ -95,8 +95,8 @@ export const inputs: readonly Mutation[] = [
     name: 'a worker of a stack looks at nothing',
     fault: INPUT,
     file: 'workers/run-worker.ts',
-    before: '[...(inbound ? [() => ({ inbound })] : []), guardPlaces(readPlaces())]',
-    after: 'inbound ? [() => ({ inbound })] : [guardPlaces(readPlaces())]',
+    before: '[logsAbout, ...(inbound ? [() => ({ inbound })] : []), guardPlaces(readPlaces())]',
+    after: '[logsAbout, ...(inbound ? [() => ({ inbound })] : [guardPlaces(readPlaces())])]',
     tests: [
       { file: GUARD_TEST, test: 'of a stack, which watches whose server it works for looks at what an input names' },
     ],

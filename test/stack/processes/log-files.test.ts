@@ -58,6 +58,20 @@ test('what a process says at each of its starts is shown once, and what differs 
   );
   writeFileSync(path, `before\n${starts.join('')}`);
   expect(logTail(path)).toBe('before\n2026-01-01T00:00:02.000Z ERROR no module\n    at load\n    at run');
+  const ends = ['00', '01'].map((second) =>
+    JSON.stringify({
+      level: 'fatal',
+      time: `2026-01-01T00:00:${second}.000Z`,
+      role: 'gpu',
+      pid: Number(second),
+      message: 'no module',
+      error: { class: 'NotSetUp', message: 'no module', stack: 'NotSetUp: no module\n    at load\n    at run' },
+    }),
+  );
+  writeFileSync(path, `before\n${ends.join('\n')}\n`);
+  expect(logTail(path)).toBe(
+    'before\n2026-01-01T00:00:01.000Z FATAL gpu: NotSetUp: no module\n    at load\n    at run',
+  );
   writeFileSync(path, 'step 1\nstep 2\nstep 3\n');
   expect(logTail(path)).toBe('step 1\nstep 2\nstep 3');
 });

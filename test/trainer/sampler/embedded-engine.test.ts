@@ -178,6 +178,13 @@ describe('a thread that dies', () => {
   });
 });
 
+it('gives what its thread prints to who asks for it, a line at a time', async () => {
+  const said: string[] = [];
+  const thread = new URL('./threads/prints.ts', import.meta.url);
+  await createEmbeddedEngine({ thread, onOutput: (line) => said.push(line) });
+  await expect.poll(() => said.toSorted()).toEqual(['a greeting', 'a warning', 'of two lines']);
+});
+
 describe('closing', () => {
   it('ends the thread and fails what still waits', async () => {
     const closing = await createEmbeddedEngine();

@@ -53,7 +53,7 @@ export const disks: readonly Mutation[] = [
     name: 'a state of the stack that cannot be written ends its supervisor',
     fault: FULL,
     file: 'stack/supervisor.ts',
-    before: 'if (!isAgain) this.#say(',
+    before: 'if (!isAgain)\n        this.#say(',
     after: 'if (!isAgain) throw error;\n      this.#say(',
     tests: [
       {
@@ -65,10 +65,18 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a log that cannot be written ends a worker',
     fault: FULL,
-    file: 'workers/full-log.ts',
-    before: "stream.on('error', () => undefined);",
-    after: "stream.on('drain', () => undefined);",
-    tests: [{ file: FULL_STACK_TEST, test: 'a worker whose log has no room goes on, and its later lines are there' }],
+    file: 'workers/logs/process-log.ts',
+    before: "process.stderr]) stream.on('error', () => undefined);",
+    after: "process.stderr]) stream.on('drain', () => undefined);",
+    tests: [{ file: FULL_STACK_TEST, test: 'a worker whose log has no room goes on, and its lines are there later' }],
+  },
+  {
+    name: 'a line of the log that cannot be written ends a worker',
+    fault: FULL,
+    file: 'workers/logs/process-log.ts',
+    before: "  stream.on('error', () => undefined);\n  return",
+    after: '  return',
+    tests: [{ file: FULL_STACK_TEST, test: 'a worker whose log has no room goes on, and its lines are there later' }],
   },
   {
     name: 'nobody waits for a disk',
