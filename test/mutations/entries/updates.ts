@@ -4,18 +4,18 @@ import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'the GPU worker is killed during an update';
 const AT_ONCE = 'two executions of one update end at the same time, or one comes late';
-const SHARDS = 'the files of an update in shards are taken away, or cut short';
+const SHARDS = 'the files of an update in shards are removed or cut short';
 const VERSIONS = 'GPU workers of two versions meet in an update in shards';
 const ENGINE = "the engine's thread dies";
 const TEMPERATURES = 'turns of one update were sampled at different temperatures, or not at 1';
 const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
 const FAILED =
   'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
-const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
+const BY_HAND = 'a batch or a group of a run is terminated or cancelled by hand';
 const UNIT = 'the unit of rollouts above a batch is terminated by hand, where rollouts and updates overlap';
 const RESTART_TEST = 'test/workflows/training/restart.test.ts';
 const OTHER_ROLLOUTS =
-  'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
+  'a run ends in the middle of an update and is started again, and its step trains on other rollouts';
 const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
