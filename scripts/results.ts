@@ -70,8 +70,8 @@ function sectionOf({ title, about, measurements }: Benchmark): string {
     header(['metric', 'value', 'goal', 'command', 'commit', 'machine', 'date']),
     ...measurements.flatMap(rowsOf),
   ];
-  const notes = measurements.flatMap(({ note, results: [first] }) =>
-    note ? [`- ${first?.metric ?? ''}: ${note}`] : [],
+  const notes = measurements.flatMap(({ command, commit, note }) =>
+    note ? [`- ${asCode(command)}, ${commit}: ${note}`] : [],
   );
   const parts = [`## ${title}`, about, table.join('\n'), notes.join('\n'), ...measurements.flatMap(seriesOf)];
   return parts.filter((part) => part !== '').join('\n\n');

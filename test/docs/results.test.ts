@@ -31,7 +31,7 @@ it('a record becomes a table: what was measured once is said once, and pipes do 
   const series = [{ title: 'By step', columns: ['step', 'MiB'], rows: [[1, 2]] }];
   const page = pageOf({ title: 'T', about: 'A.', measurements: [{ ...measured, results, series, note: 'N.' }] });
   expect(page).toContain('| a\\|b | 1 | 2 | `npm test` | abcdef0 | here | 2026-11-23 |\n| c | d |  |  |  |  |  |\n');
-  expect(page).toContain('\n- a|b: N.\n');
+  expect(page).toContain('\n- `npm test`, abcdef0: N.\n');
   expect(page).toContain('**By step** (abcdef0, 2026-11-23)\n\n| step | MiB |\n| --- | --- |\n| 1 | 2 |\n');
 });
 
