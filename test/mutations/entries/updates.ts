@@ -11,7 +11,7 @@ const TEMPERATURES = 'turns of one update were sampled at different temperatures
 const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
 const FAILED =
   'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
-const BY_HAND = 'a batch or a group of a run is terminated or cancelled by hand';
+const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
 const UNIT = 'the unit of rollouts above a batch is terminated by hand, where rollouts and updates overlap';
 const RESTART_TEST = 'test/workflows/training/restart.test.ts';
 const OTHER_ROLLOUTS =
