@@ -19,7 +19,7 @@ import {
 } from '../../protocol/failure-policy.ts';
 import { root } from './markdown.ts';
 
-const design = readFileSync(join(root, 'docs/design.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/failures.md'), 'utf8');
 const recoveries = { resume: 'resumes', restart: 'restarts', mask: 'is masked', hold: 'holds' } as const;
 
 function row(name: string, { detected, retried, recovery, breaks, remedy }: FailurePolicy): string {
@@ -27,20 +27,20 @@ function row(name: string, { detected, retried, recovery, breaks, remedy }: Fail
   return `| \`${name}\` | ${detected} | ${tries} | ${recoveries[recovery]} | ${breaks ? 'yes' : 'no'} | ${remedy} |`;
 }
 
-describe('docs/design.md', () => {
+describe('docs/failures.md', () => {
   it.each(Object.entries(FAILURES))('has the row of %s as the code has it', (name, policy) => {
-    expect(design).toContain(row(name, policy));
+    expect(page).toContain(row(name, policy));
   });
 
   it('tells budgets, back-off and the limit of an outage as they are', () => {
     for (const { firstMs, factor, longestMs } of Object.values(RETRIES))
       expect([firstMs, factor, longestMs]).toEqual([500, 2, 10_000]);
-    expect(design).toContain('after 0.5 s, and then twice as long each time, up to 10 s');
-    expect(design).toContain(`${LOST_WORKERS} workers may be lost`);
-    expect(design).toContain(
+    expect(page).toContain('after 0.5 s, and then twice as long each time, up to 10 s');
+    expect(page).toContain(`${LOST_WORKERS} workers may be lost`);
+    expect(page).toContain(
       `${BUDGET.restores} sandboxes of an attempt are restored, and a rollout has ${BUDGET.attempts} attempts`,
     );
-    expect([OUTAGE_SECONDS, design.includes('a week (`OUTAGE_SECONDS`)')]).toEqual([7 * 86_400, true]);
+    expect([OUTAGE_SECONDS, page.includes('a week (`OUTAGE_SECONDS`)')]).toEqual([7 * 86_400, true]);
   });
 });
 

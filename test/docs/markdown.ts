@@ -25,7 +25,7 @@ const LINK = /\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)/g;
 export function documents(): Document[] {
   const files = [
     'README.md',
-    ...readdirSync(join(root, 'docs'))
+    ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
       .filter((name) => name.endsWith('.md'))
       .map((name) => `docs/${name}`),
   ];

@@ -75,7 +75,7 @@ function failing({
 /** Temporal runs such a task again for as long as it takes: it goes on when its code does. */
 function remedyOfTask(error: string): string {
   if (error === 'NonDeterminism')
-    return 'bring the build back that it began with (docs/design.md, Upgrades), or terminate it and start its run again, which goes on from its records';
+    return 'bring the build back that it began with (docs/operations.md, Upgrades), or terminate it and start its run again, which goes on from its records';
   return 'see the log of the orchestrator worker: npx longhaul ps; report it as a bug';
 }
 

@@ -2,8 +2,8 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const FAULT = 'an endpoint is down, or takes requests and never answers';
-const DISK = 'the disk is full or can only be read, or another program holds the store locked';
+const FAULT = 'an endpoint is down, or accepts requests and never answers';
+const DISK = 'the disk is full or read-only, or another program locks the store';
 const ENDPOINT_DOWN_TEST = 'test/workflows/failures/endpoint-down.test.ts';
 const TRIES_TEST = 'test/activities/tries.test.ts';
 

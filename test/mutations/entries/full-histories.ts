@@ -3,10 +3,10 @@
 import type { Mutation } from '../mutation.ts';
 
 const AT_ONCE =
-  'so many rollouts of a batch are open at once that to begin, to pause, to look after or to end them fills its history';
-const SIZE = 'a batch is so large that what it hands on to its next history is more than Temporal takes';
-const GATE = 'a rollout waits for days until its batch lets it go on';
-const COUNTED = 'a rollout was counted as failed (masked, or given up as a straggler), and its grader ends after all';
+  'so many rollouts of a batch are open that beginning, pausing, probing or ending them fills its history';
+const SIZE = "a batch's state is too large for Temporal to pass to its next history";
+const GATE = 'a rollout waits for days at a gate';
+const COUNTED = 'a rollout counts as failed (masked, or a straggler), and its grader ends later';
 const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
 const AT_ONCE_TEST = 'test/workflows/batch/all-at-once.test.ts';
 const RELAY_TEST = 'test/workflows/pause-relay.test.ts';

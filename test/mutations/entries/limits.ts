@@ -3,7 +3,7 @@
 import type { Mutation } from '../mutation.ts';
 
 const DEADLINE = "a rollout's deadline passes";
-const LENGTH = 'a batch costs more events than it was thought to, because its rollouts fail one by one';
+const LENGTH = 'a batch costs more events than expected, because its rollouts fail one by one';
 const DEADLINE_TEST = 'test/workflows/rollout/deadline.test.ts';
 const BUDGET_TEST = 'test/activities/agent-run/message-budget.test.ts';
 const LONG_BATCHES_TEST = 'test/workflows/batch/long-batches.test.ts';

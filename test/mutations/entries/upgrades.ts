@@ -2,7 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const FAULT = 'the workflow code is another one after an upgrade';
+const FAULT = 'an upgrade changes the workflow code';
 const REPLAY_TEST = 'test/workflows/replay.test.ts';
 const SIDE_BY_SIDE_TEST = 'test/workers/versioning/side-by-side.test.ts';
 

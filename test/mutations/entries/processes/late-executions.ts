@@ -2,12 +2,12 @@
 
 import type { Mutation } from '../../mutation.ts';
 
-const FAULT = 'a worker stands still for longer than 15 s and then goes on';
+const FAULT = 'a worker freezes for longer than 15 s and then continues';
 const LATE_ATTEMPTS_TEST = 'test/activities/late-attempts.test.ts';
 const INIT_TEST = 'test/activities/init/init.test.ts';
 const JOURNAL_TEST = 'test/sandboxes/journal.test.ts';
 
-const COUNTED = 'a rollout was counted as failed (masked, or given up as a straggler), and its grader ends after all';
+const COUNTED = 'a rollout counts as failed (masked, or a straggler), and its grader ends later';
 
 export const lateExecutions: readonly Mutation[] = [
   {

@@ -2,9 +2,9 @@
 
 import type { Mutation } from '../../mutation.ts';
 
-const FAULT = 'a worker is killed each time that it does one certain thing';
+const FAULT = 'one piece of work kills every worker that does it';
 const TORN = 'a checkpoint is cut short, or has other bytes';
-const DISK = 'the disk is full or can only be read, or another program holds the store locked';
+const DISK = 'the disk is full or read-only, or another program locks the store';
 const UPDATE =
   'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
 const TRIES_TEST = 'test/activities/tries.test.ts';

@@ -2,7 +2,7 @@
 
 import type { Mutation } from '../../mutation.ts';
 
-const FAULT = "the stack is down, and another one's server has its port";
+const FAULT = "the stack is down, and another stack's server has its port";
 const LINK = 'connection/stack-link.ts';
 const CLIENT_TEST = 'test/cli/connect/wrong-stack.test.ts';
 const WORKER_TEST = 'test/connection/stack-watch.test.ts';

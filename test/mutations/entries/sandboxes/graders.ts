@@ -2,10 +2,9 @@
 
 import type { Mutation } from '../../mutation.ts';
 
-const FAULT =
-  "a grader's sandbox is killed, or the grader fails, or a signal, a lack of memory or a host that stands still ends it";
-const COLLECTION = 'a signal, a lack of memory or a host that stands still ends the taking of what is graded';
-const GIVEN_UP = 'a grading is cancelled, or given up by the server';
+const FAULT = "a grader's sandbox is killed, the grader fails, or a signal, a lack of memory or a frozen host ends it";
+const COLLECTION = 'a signal, a lack of memory or a frozen host ends the collection';
+const GIVEN_UP = 'a grading is cancelled, or the server abandons it';
 const REWARD_TEST = 'test/activities/reward/reward.test.ts';
 const KILLED_TEST = 'test/tasks/swe-mini/killed-grader.test.ts';
 const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';

@@ -4,7 +4,7 @@ import type { Mutation } from '../../mutation.ts';
 
 const HALF_MADE = 'a worker dies while it makes a sandbox';
 const TERMINATED = 'a run is terminated from outside';
-const HANDED_OVER = 'a warm sandbox is taken while another process looks for containers that nobody knows';
+const HANDED_OVER = 'a warm sandbox is taken while another process sweeps unknown containers';
 const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answer in time';
 const CLOCK = "the machine's clock is set, ahead or back";
 const WAITS =

@@ -3,7 +3,7 @@
 import type { Mutation } from '../../mutation.ts';
 
 const KILLED = 'the supervisor is killed';
-const STANDS_STILL = 'a process of the stack is stopped (SIGSTOP), hangs, or has ended without anybody taking note';
+const STANDS_STILL = 'a process of the stack is stopped (SIGSTOP), hangs, or ended unnoticed';
 const BY_HAND = "a worker is started by hand in a stack's folder";
 const LIST_PROCESSES_TEST = 'test/stack/processes/list-processes.test.ts';
 const CLIENT = 'the program that waits is killed, or its terminal closed';

@@ -2,7 +2,7 @@
 
 import type { Mutation } from '../../mutation.ts';
 
-const FULL = 'the disk is full or can only be read, or another program holds the store locked';
+const FULL = 'the disk is full or read-only, or another program locks the store';
 const DAMAGED = "the store's file is damaged, or its last record is torn";
 const RECORD =
   'a record, an event or an object in the store is not what was written: a digit changed, two rows changed places, a turn is missing';
@@ -11,7 +11,7 @@ const DAMAGED_STORE_TEST = 'test/activities/damaged-store.test.ts';
 const DOCTOR_STORE_TEST = 'test/cli/doctor/store.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const ASKED =
-  "a disk of the store, of Temporal's database or of the runs is full, has no inodes left or can only be read, and somebody asks what is wrong";
+  "a disk of the store, of Temporal's database or of the runs is full, read-only or without inodes, and a command reports it";
 const DISK_ROOM_TEST = 'test/stack/disk-room.test.ts';
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';

@@ -2,7 +2,7 @@
 
 import type { Mutation } from '../../mutation.ts';
 
-const SHARDS = 'the files of an update in shards are taken away, or cut short';
+const SHARDS = 'the files of an update in shards are removed or cut short';
 const VERSIONS = 'GPU workers of two versions meet in an update in shards';
 const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
 const LOST_CRITIC_PARTS_TEST = 'test/trainer/sharded/lost-critic-parts.test.ts';

@@ -9,7 +9,7 @@ const FAILED =
   'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
 const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
 const OTHER_ROLLOUTS =
-  'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
+  'a run ends in the middle of an update and is started again, and its step trains on other rollouts';
 const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
