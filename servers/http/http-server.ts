@@ -89,7 +89,7 @@ export class HttpServer {
   }
 
   /** Until `open`, all but its health is answered with 503. Errors: those of listening, such as `EADDRINUSE`. */
-  async listen(): Promise<void> {
+  async start(): Promise<void> {
     const { host, port } = this.#options;
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject);

@@ -36,7 +36,7 @@ export class ApiServer {
   /** Errors: those of listening, such as `EADDRINUSE`. */
   static async start({ model, ...options }: ApiServerOptions): Promise<ApiServer> {
     const api = new ApiServer(options);
-    await api.#http.listen();
+    await api.#http.start();
     if (model) api.open(model);
     return api;
   }

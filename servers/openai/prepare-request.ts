@@ -4,7 +4,7 @@
  */
 
 import { type Message, readArguments, toolCallOf } from '../../protocol/message.ts';
-import { readWritten } from '../../protocol/written-json.ts';
+import { memberOf, readWritten } from '../../protocol/written-json.ts';
 import type { ChatTokenizer } from '../../agents/render-conversation.ts';
 import { ApiError } from '../http/api-error.ts';
 import { contextExceeded } from './api-error.ts';
@@ -123,12 +123,13 @@ function rendered(messages: readonly Message[], tools: ChatRequest['tools'], { t
 }
 
 function prepareChat(body: unknown, model: PromptModel): PreparedChat {
+  const all = memberOf(body, 'messages');
+  // Each takes a token at least; to check and to render so many takes longer than to read them.
+  if (Array.isArray(all)) checkFits(all.length, 1, model);
   const { messages, tools: given, ...request } = readChatCompletion(body);
   checkModel(request.model, model);
   const tools = request.tool_choice === 'none' ? [] : given;
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? undefined;
-  // Each takes a token at least; to render so many takes longer than to read them.
-  checkFits(messages.length, maxTokens ?? 1, model);
   const prompt = encode(rendered(templated(messages), tools, model), maxTokens ?? 1, model);
   return { kind: 'chat', request, prompt, hasTools: tools.length > 0, maxTokens };
 }

@@ -28,7 +28,7 @@ interface Job extends ToPromptThread {
 }
 
 /** Of the thread's heap: a request that takes more is refused. */
-const HEAP_MIB = 2048;
+const HEAP_MIB = 1024;
 
 /** Classes do not survive the way between threads, their fields do. */
 function readError(data: ErrorData): Error {

@@ -92,11 +92,21 @@ const common = {
   store: neutral(false),
 };
 
-const ids = z.array(z.int().min(0)).min(1);
+const isListOf = <T>(value: unknown, isOne: (one: unknown) => one is T): value is T[] =>
+  Array.isArray(value) && value.length > 0 && value.every(isOne);
+const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isIds = (value: unknown): value is number[] => isListOf(value, isId);
+
+/** One issue, however many of millions of ids are none. */
+const prompt = z.custom<string | number[] | string[] | number[][]>(
+  (value) => isText(value) || isIds(value) || isListOf(value, isText) || isListOf(value, isIds),
+  'give a text, token ids, or a list of one kind',
+);
 
 const completionSchema = z.strictObject({
   ...common,
-  prompt: z.union([z.string(), ids, z.array(z.string()).min(1), z.array(ids).min(1)]),
+  prompt,
   /** Of the sampled tokens, and of so many of the likeliest in the place of each. */
   logprobs: alternatives.nullish(),
   best_of: neutral(1),

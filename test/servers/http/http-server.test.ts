@@ -31,7 +31,7 @@ async function listening({ limits, ...rest }: Partial<HttpServerOptions> = {}) {
     const length = await made.bodies.use(c.env.incoming, (body) => Promise.resolve(body.length));
     return c.json(await made.slots.hold(() => Promise.resolve({ length })));
   });
-  await made.listen();
+  await made.start();
   return made;
 }
 const open = async (options?: Partial<HttpServerOptions>) => {
