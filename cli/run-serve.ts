@@ -4,7 +4,9 @@ import { basename } from 'node:path';
 import { createEmbeddedEngine, EngineLost } from '../trainer/embedded/embedded-engine.ts';
 import { fingerprintOf } from '../trainer/checkpoints/policy-files.ts';
 import type { ChatModel } from '../servers/openai/chat-completions.ts';
-import { ApiServer, LOOPBACK, type ServerLimits } from '../servers/openai/http-server.ts';
+import { LOOPBACK } from '../servers/http/admission.ts';
+import type { HttpLimits } from '../servers/http/http-server.ts';
+import { ApiServer, type ApiServerOptions } from '../servers/openai/api-server.ts';
 import { loadTokenizer } from '../trainer/tokenizer/load-tokenizer.ts';
 import { JobFailed, UserInputError } from '../client/errors.ts';
 import { chooseReference } from './rollout/choose-policy.ts';
@@ -19,7 +21,7 @@ export interface ServeSettings {
   readonly port: number;
   readonly apiKeyEnv?: string;
   readonly maxContextTokens: number;
-  readonly limits: Pick<ServerLimits, 'maxRequests' | 'timeoutSeconds'>;
+  readonly limits: Pick<HttpLimits, 'maxRequests' | 'timeoutSeconds'>;
   /** For what is under way when it ends. */
   readonly graceSeconds: number;
 }
@@ -54,12 +56,10 @@ export function keyOf(
   return key;
 }
 
+type Chosen = Awaited<ReturnType<typeof chooseReference>>;
+
 /** The engine is asked once, so that a policy that cannot be loaded is found before anybody waits for it. */
-async function loaded(
-  { model, servedName, maxContextTokens }: ServeSettings,
-  context: VerbContext,
-): Promise<ChatModel> {
-  const chosen = await chooseReference(model, context, '--model');
+async function loaded({ model, servedName, maxContextTokens }: ServeSettings, chosen: Chosen): Promise<ChatModel> {
   const { dir, version } = chosen.policy;
   const contextTokens = Math.min(maxContextTokens, chosen.maxContextTokens);
   const engine = await createEmbeddedEngine({ maxContext: contextTokens });
@@ -81,44 +81,45 @@ async function loaded(
   }
 }
 
-async function listening(options: Parameters<typeof ApiServer.start>[0]): Promise<ApiServer> {
+const PORT_REMEDIES: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens on it: give another one (0: any that is free), or stop that process',
+  EACCES: 'this account may not listen on it: give one above 1023 (0: any that is free)',
+};
+
+async function listening(options: ApiServerOptions): Promise<ApiServer> {
   try {
     return await ApiServer.start(options);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    const isPort = code === 'EADDRINUSE' || code === 'EACCES';
-    throw new UserInputError(
-      isPort ? '--port' : '--host',
-      isPort ? options.port : options.host,
-      `give one that this process can listen on (${code ?? String(error)})`,
-      { cause: error },
-    );
+    const { code = String(error) } = error as NodeJS.ErrnoException;
+    const remedy = PORT_REMEDIES[code];
+    if (remedy !== undefined) throw new UserInputError('--port', options.port, remedy, { cause: error });
+    throw new UserInputError('--host', options.host, `give one that this process can listen on (${code})`, {
+      cause: error,
+    });
   }
 }
 
 /**
- * Until the context's signal fires; then what is under way finishes.
+ * Until the context's signal fires; then what is under way finishes. It listens before it loads the policy: a port that
+ * is taken is found at once, and callers who come early are told to ask again.
  * Errors: `UserInputError`; `JobFailed` when the engine is lost.
  */
 export async function runServe(settings: ServeSettings, context: VerbContext): Promise<Served> {
   const apiKey = keyOf(settings, context.env);
-  const model = await loaded(settings, context);
+  const chosen = await chooseReference(settings.model, context, '--model');
   const lost = Promise.withResolvers<EngineLost>();
-  const onFailure = (error: unknown) => {
-    context.note(`a request failed: ${error instanceof Error ? error.message : String(error)}`);
+  const onFailure = (error: unknown, requestId: string) => {
+    context.note(`request ${requestId} failed: ${error instanceof Error ? error.message : String(error)}`);
     if (error instanceof EngineLost) lost.resolve(error);
   };
+  const { host, port, limits, graceSeconds } = settings;
+  const server = await listening({ host, port, limits, onFailure, ...(apiKey === undefined ? {} : { apiKey }) });
+  const { baseUrl } = server;
+  let model: ChatModel | undefined;
   try {
-    const { host, port, limits, graceSeconds } = settings;
-    const server = await listening({
-      model,
-      host,
-      port,
-      limits,
-      onFailure,
-      ...(apiKey === undefined ? {} : { apiKey }),
-    });
-    const { baseUrl } = server;
+    context.note(`listening on ${new URL(baseUrl).host}; loading ${settings.model}`);
+    model = await loaded(settings, chosen);
+    server.open(model);
     context.note(
       `${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ${apiKey === undefined ? 'for callers of this machine' : 'behind a key'}`,
     );
@@ -131,6 +132,7 @@ export async function runServe(settings: ServeSettings, context: VerbContext): P
     if (failure) throw new JobFailed(`the engine is lost: ${failure.message}`, undefined, { cause: failure });
     return { model: model.name, baseUrl, requests: server.answered };
   } finally {
-    await model.engine.close();
+    await server.close(0);
+    await model?.engine.close();
   }
 }

@@ -3,6 +3,7 @@
  * itself asks neither who a request was meant for nor which page sent it, and has all that the server has.
  */
 
+// Not on the kit of `servers/http/`: it forwards raw streams and stands before no routes of its own.
 import type { UiAddress } from '../connection/stack-state.ts';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream';

@@ -1,10 +1,9 @@
-/** A refusal as OpenAI's clients read it: status, message, type, the parameter at fault, and a code. */
+/** Refusals as OpenAI's clients read them: message, type, the parameter at fault, and a code. */
 
-export interface ApiErrorDetails {
-  readonly param?: string;
-  readonly code?: string;
-  readonly retryAfterSeconds?: number;
-}
+import { ApiError, type ErrorDialect } from '../http/api-error.ts';
+
+/** Of a message and of a parameter's name: both may quote what a caller sent. */
+const MOST_TOLD = 2000;
 
 /** Source: platform.openai.com/docs/guides/error-codes. */
 function typeOf(status: number): string {
@@ -13,24 +12,9 @@ function typeOf(status: number): string {
   return status < 500 ? 'invalid_request_error' : 'server_error';
 }
 
-export class ApiError extends Error {
-  override readonly name = 'ApiError';
-  readonly status: number;
-  readonly param: string | null;
-  readonly code: string | null;
-  readonly retryAfterSeconds: number | undefined;
-
-  constructor(status: number, message: string, { param, code, retryAfterSeconds }: ApiErrorDetails = {}) {
-    super(message);
-    this.status = status;
-    this.param = param ?? null;
-    this.code = code ?? null;
-    this.retryAfterSeconds = retryAfterSeconds;
-  }
-
-  get body(): object {
-    return { error: { message: this.message, type: typeOf(this.status), param: this.param, code: this.code } };
-  }
+export function errorBody({ status, message, param, code }: ApiError): object {
+  const [told, at] = [message.slice(0, MOST_TOLD), param?.slice(0, MOST_TOLD) ?? null];
+  return { error: { message: told, type: typeOf(status), param: at, code } };
 }
 
 /** The words are vLLM's: clients read the numbers out of them. */
@@ -39,12 +23,18 @@ export function contextExceeded(limit: number, prompt: number, answer: number): 
   return new ApiError(400, message, { code: 'context_length_exceeded' });
 }
 
+/** Errors of these names are the mistake of who sent the request: the engine's, and the chat template's. */
+const MISTAKES = new Set(['InvalidRequest', 'ChatTemplateRefused']);
+
 /** What went wrong as a refusal; what is no fault of the request says nothing of the inside. */
 export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const { name, message } = error instanceof Error ? error : new Error(String(error));
-  if (name === 'InvalidRequest' || name === 'ChatTemplateRefused') return new ApiError(400, message);
+  if (MISTAKES.has(name)) return new ApiError(400, message);
+  if (name === 'ContextTooLong') return new ApiError(400, message, { code: 'context_length_exceeded' });
   if (name === 'TimeoutError')
     return new ApiError(504, 'the answer took longer than this server allows', { code: 'timeout' });
   return new ApiError(500, `the engine failed (${name})`);
 }
+
+export const OPENAI_ERRORS: ErrorDialect = { refusalOf: asApiError, bodyOf: errorBody };

@@ -4,41 +4,17 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import { argumentsText, type Message, readArguments, toolCallOf, type ToolSchema } from '../../protocol/message.ts';
+import { argumentsText } from '../../protocol/message.ts';
 import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
-import { type ChatTokenizer, renderPrompt } from '../../agents/render-conversation.ts';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
-import { ApiError } from './api-error.ts';
-import { type ChatRequest, samplingOf } from './read-request.ts';
+import type { PreparedChat, PromptModel } from './prepare-request.ts';
+import { samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
 import { tellable } from './text-stream.ts';
 
 export interface ChatModel extends ServedModel {
-  readonly tokenizer: ServedModel['tokenizer'] & ChatTokenizer & { readonly chatTemplate: string };
-}
-
-function argumentsOf(text: string, at: string): object {
-  const given = readArguments(text);
-  if (typeof given === 'string')
-    throw new ApiError(400, `${at}: the arguments of a call are a JSON object`, { param: at });
-  return given;
-}
-
-/** Messages as chat templates read them. */
-function templated(messages: ChatRequest['messages']): Message[] {
-  const names = new Map<string, string>();
-  return messages.map((message, i): Message => {
-    if (message.role === 'tool')
-      return { role: 'tool', name: names.get(message.tool_call_id ?? '') ?? '', content: message.content };
-    if (message.role !== 'assistant')
-      return { role: message.role === 'developer' ? 'system' : message.role, content: message.content };
-    const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: text } }, k) => {
-      if (id) names.set(id, name);
-      return toolCallOf(name, argumentsOf(text, `messages.${i}.tool_calls.${k}.function.arguments`));
-    });
-    return { role: 'assistant', content: message.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
-  });
+  readonly tokenizer: ServedModel['tokenizer'] & PromptModel['tokenizer'] & { readonly chatTemplate: string };
 }
 
 interface Said {
@@ -51,9 +27,9 @@ interface Said {
   readonly finish: 'stop' | 'length' | 'tool_calls';
 }
 
-function saidBy({ text, finish }: Answer, tools: readonly ToolSchema[], { tokenizer }: ChatModel): Said {
+function saidBy({ text, finish }: Answer, hasTools: boolean, { tokenizer }: ChatModel): Said {
   const parsed =
-    tools.length > 0 && finish === 'stop' ? parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate)) : undefined;
+    hasTools && finish === 'stop' ? parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate)) : undefined;
   if (parsed?.kind !== 'calls') return { content: text, calls: [], finish };
   const calls = parsed.calls.map((call) => ({
     id: `call_${randomUUID()}`,
@@ -63,7 +39,11 @@ function saidBy({ text, finish }: Answer, tools: readonly ToolSchema[], { tokeni
   return { content: parsed.content, calls, finish: 'tool_calls' };
 }
 
-function logprobsOf({ tokens, logprobs, alternatives }: Answer, request: ChatRequest, { tokenizer }: ChatModel) {
+function logprobsOf(
+  { tokens, logprobs, alternatives }: Answer,
+  request: PreparedChat['request'],
+  { tokenizer }: ChatModel,
+) {
   if (!request.logprobs) return null;
   const told = ({ token: id, logprob }: TokenLogprob) => {
     const token = tokenizer.decode([id]);
@@ -79,12 +59,13 @@ function logprobsOf({ tokens, logprobs, alternatives }: Answer, request: ChatReq
 /** Where a call may begin, told once all of it is there. */
 const CALL = { 'function-xml': '<function=', 'hermes-json': '<tool_call>' } as const;
 
-/** Errors: `ApiError`; `ChatTemplateRefused`; those of the engine. */
-export function chatCompletions(request: ChatRequest, model: ChatModel, signal: AbortSignal): Reply {
+/** Errors: those of the engine. */
+export function chatCompletions(
+  { request, prompt, hasTools, maxTokens }: PreparedChat,
+  model: ChatModel,
+  signal: AbortSignal,
+): Reply {
   const { n, stop, stream } = request;
-  const tools = request.tool_choice === 'none' ? [] : request.tools;
-  const prompt = renderPrompt(model.tokenizer, templated(request.messages), tools);
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? undefined;
   const key = seedKey(request.seed);
   const common = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model: model.name };
   const requestOf = (index: number): AnswerRequest => ({
@@ -94,7 +75,7 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
     stopTokenIds: request.stop_token_ids,
     stops: stop,
     // What a call is written with may be special tokens.
-    skipSpecialTokens: tools.length === 0 && request.skip_special_tokens,
+    skipSpecialTokens: !hasTools && request.skip_special_tokens,
     noiseKey: `${key}/${index}`,
   });
   const choices = Array.from({ length: n }, (_, index) => index);
@@ -103,7 +84,7 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
       body: async () => {
         const answers = await Promise.all(choices.map((index) => sampleAnswer(model, requestOf(index), signal)));
         const told = answers.map((answer, index) => {
-          const { content, calls, finish } = saidBy(answer, tools, model);
+          const { content, calls, finish } = saidBy(answer, hasTools, model);
           const message = { role: 'assistant', content, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
           const ids = request.return_token_ids ? { token_ids: answer.tokens } : {};
           return { index, message, logprobs: logprobsOf(answer, request, model), finish_reason: finish, ...ids };
@@ -113,7 +94,7 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
       },
     };
   }
-  const marks = [...stop, ...(tools.length > 0 ? [CALL[toolCallFormatOf(model.tokenizer.chatTemplate)]] : [])];
+  const marks = [...stop, ...(hasTools ? [CALL[toolCallFormatOf(model.tokenizer.chatTemplate)]] : [])];
   const streamed = async (send: Chunks) => {
     const told = (index: number, delta: object, rest: object = {}) =>
       send({
@@ -132,10 +113,10 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
           sent = text.length > before.length ? text : before;
         };
         // A call's content is told without the space around it.
-        const onText = (text: string) => tell(tools.length > 0 ? tellable(text, marks).trim() : tellable(text, marks));
+        const onText = (text: string) => tell(hasTools ? tellable(text, marks).trim() : tellable(text, marks));
         const answer = await sampleAnswer(model, { ...requestOf(index), onText }, signal);
-        const { content, calls, finish } = saidBy(answer, tools, model);
-        tell(tools.length > 0 ? content.trim() : content);
+        const { content, calls, finish } = saidBy(answer, hasTools, model);
+        tell(hasTools ? content.trim() : content);
         if (calls.length > 0) told(index, { tool_calls: calls.map((call, k) => ({ index: k, ...call })) });
         told(index, {}, { finish_reason: finish, logprobs: logprobsOf(answer, request, model) });
         return answer;

@@ -2,22 +2,13 @@
 
 import { randomUUID } from 'node:crypto';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
-import { ApiError } from './api-error.ts';
-import { type CompletionRequest, samplingOf } from './read-request.ts';
+import type { PreparedCompletion } from './prepare-request.ts';
+import { samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
 import { tellable } from './text-stream.ts';
 
-/** Answers of one request. */
-const MOST_CHOICES = 64;
-/** OpenAI's default of `max_tokens`. */
-const DEFAULT_TOKENS = 16;
-
-function promptsOf({ prompt }: CompletionRequest, { tokenizer }: ServedModel): ReadonlyArray<readonly number[]> {
-  if (typeof prompt === 'string') return [tokenizer.encode(prompt)];
-  if (typeof prompt[0] === 'number') return [prompt as number[]];
-  return (prompt as Array<string | number[]>).map((one) => (typeof one === 'string' ? tokenizer.encode(one) : one));
-}
+type CompletionRequest = PreparedCompletion['request'];
 
 /** By name; of ids that are written alike, the likeliest. The sampled token is always among them. */
 function byName(
@@ -31,8 +22,31 @@ function byName(
   return Object.fromEntries(named);
 }
 
+const charactersOf = (text: string) => Array.from(text).length;
+
+/** Tokens that are decoded again with the next one: a character has four bytes at most, a token of them one at least. */
+const WINDOW = 8;
+
+/** Where each token begins in `text`, in characters (code points, as of OpenAI's); behind its end what it was cut off. */
+export function textOffsets(
+  tokens: readonly number[],
+  text: string,
+  textOf: (tokens: readonly number[]) => string,
+): number[] {
+  const end = charactersOf(text);
+  // A character counts once its last token is there.
+  const lengthOf = (part: readonly number[]) => charactersOf(textOf(part).replace(/\uFFFD{1,3}$/u, ''));
+  let at = 0;
+  return tokens.map((_, i) => {
+    const begins = Math.min(at, end);
+    const from = Math.max(0, i - WINDOW);
+    at += lengthOf(tokens.slice(from, i + 1)) - lengthOf(tokens.slice(from, i));
+    return begins;
+  });
+}
+
 function logprobsOf(
-  { tokens, logprobs, alternatives }: Answer,
+  { tokens, logprobs, alternatives, text }: Answer,
   request: CompletionRequest,
   { tokenizer }: ServedModel,
 ) {
@@ -42,21 +56,23 @@ function logprobsOf(
     request.logprobs === 0
       ? null
       : tokens.map((token, i) => byName(alternatives[i] ?? [], { token, logprob: logprobs[i] ?? 0 }, name));
-  return { tokens: tokens.map(name), token_logprobs: logprobs, top_logprobs: top, text_offset: [] };
+  const textOf = (part: readonly number[]) =>
+    tokenizer.decode(part, { skipSpecialTokens: request.skip_special_tokens });
+  const offsets = textOffsets(tokens, text, textOf);
+  return { tokens: tokens.map(name), token_logprobs: logprobs, top_logprobs: top, text_offset: offsets };
 }
 
 function idsOf(request: CompletionRequest, prompt: readonly number[], { tokens }: Answer): object {
   return request.return_token_ids ? { token_ids: tokens, prompt_token_ids: prompt } : {};
 }
 
-/** Errors: `ApiError`; those of the engine. */
-export function completions(request: CompletionRequest, model: ServedModel, signal: AbortSignal): Reply {
-  const prompts = promptsOf(request, model);
-  const { n, stream, stop, max_tokens: maxTokens } = request;
-  if (prompts.length * n > MOST_CHOICES)
-    throw new ApiError(400, `n: a request may ask for ${MOST_CHOICES} answers`, { param: 'n' });
-  if (prompts.some((prompt) => prompt.length === 0))
-    throw new ApiError(400, 'prompt: at least one token is needed', { param: 'prompt' });
+/** Errors: those of the engine. */
+export function completions(
+  { request, prompts, maxTokens }: PreparedCompletion,
+  model: ServedModel,
+  signal: AbortSignal,
+): Reply {
+  const { n, stream, stop } = request;
   const jobs = prompts.flatMap((prompt) => Array.from({ length: n }, () => prompt));
   const key = seedKey(request.seed);
   const common = {
@@ -67,7 +83,7 @@ export function completions(request: CompletionRequest, model: ServedModel, sign
   };
   const requestOf = (prompt: readonly number[], index: number): AnswerRequest => ({
     prompt,
-    sampling: { ...samplingOf(request), maxTokens: maxTokens ?? DEFAULT_TOKENS },
+    sampling: { ...samplingOf(request), maxTokens },
     alternatives: request.logprobs ?? 0,
     stopTokenIds: request.stop_token_ids,
     stops: stop,

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { memberOf, plainOf } from '../../protocol/written-json.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
-import { ApiError } from './api-error.ts';
+import { ApiError } from '../http/api-error.ts';
 
 const count = z.int().min(1);
 const neutral = <T extends z.core.util.Literal>(value: T) => z.literal(value).nullish();
@@ -14,6 +14,9 @@ const stops = z
   .union([z.string().min(1), z.array(z.string().min(1)).max(4)])
   .nullish()
   .transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? [])));
+
+/** The least of each that the engine's float32 can divide logits by. */
+const [COLDEST, LEAST_PENALTY] = [1e-30, 0.01];
 
 /** vLLM's `max_logprobs`. */
 const alternatives = z.int().min(0).max(20);
@@ -25,6 +28,7 @@ const common = {
     .number()
     .min(0)
     .max(10)
+    .refine((value) => value === 0 || value >= COLDEST, `give 0 (greedy), or a number from ${COLDEST} on`)
     .nullish()
     .transform((value) => value ?? 1),
   top_p: z
@@ -47,7 +51,7 @@ const common = {
     .transform((value) => value ?? 0),
   repetition_penalty: z
     .number()
-    .positive()
+    .min(LEAST_PENALTY)
     .max(10)
     .nullish()
     .transform((value) => value ?? 1),
@@ -88,11 +92,21 @@ const common = {
   store: neutral(false),
 };
 
-const ids = z.array(z.int().min(0)).min(1);
+const isListOf = <T>(value: unknown, isOne: (one: unknown) => one is T): value is T[] =>
+  Array.isArray(value) && value.length > 0 && value.every(isOne);
+const isId = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isIds = (value: unknown): value is number[] => isListOf(value, isId);
+
+/** One issue, however many of millions of ids are none. */
+const prompt = z.custom<string | number[] | string[] | number[][]>(
+  (value) => isText(value) || isIds(value) || isListOf(value, isText) || isListOf(value, isIds),
+  'give a text, token ids, or a list of one kind',
+);
 
 const completionSchema = z.strictObject({
   ...common,
-  prompt: z.union([z.string(), ids, z.array(z.string()).min(1), z.array(ids).min(1)]),
+  prompt,
   /** Of the sampled tokens, and of so many of the likeliest in the place of each. */
   logprobs: alternatives.nullish(),
   best_of: neutral(1),
@@ -159,7 +173,10 @@ export function samplingOf({
   top_k: topK,
   min_p: minP,
   repetition_penalty: repetitionPenalty,
-}: CompletionRequest | ChatRequest): Omit<SamplingParameters, 'maxTokens'> {
+}: Pick<CompletionRequest, 'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty'>): Omit<
+  SamplingParameters,
+  'maxTokens'
+> {
   return { temperature, topP, topK, minP, repetitionPenalty };
 }
 

@@ -7,7 +7,6 @@ import { randomUUID } from 'node:crypto';
 import type { Engine } from '../../trainer/engine.ts';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
-import { contextExceeded } from './api-error.ts';
 import { stopAt } from './text-stream.ts';
 
 export interface ServedModel {
@@ -20,14 +19,13 @@ export interface ServedModel {
 }
 
 export interface ServedTokenizer {
-  encode(text: string): number[];
   decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
   readonly stopTokenIds: readonly number[];
 }
 
 export interface AnswerRequest {
   readonly prompt: readonly number[];
-  /** `maxTokens` `undefined`: as many as the context holds. */
+  /** Fits the context with the prompt; `undefined`: as many as the context holds. */
   readonly sampling: Omit<SamplingParameters, 'maxTokens'> & { readonly maxTokens: number | undefined };
   /** Beside those of the tokenizer. */
   readonly stopTokenIds: readonly number[];
@@ -57,13 +55,11 @@ export interface Answer {
 /** Tokens between two looks at the text. */
 const PIECE = 8;
 
-/** Errors: `ApiError` where it does not fit the context; those of the engine. */
+/** Errors: those of the engine. */
 export async function sampleAnswer(model: ServedModel, request: AnswerRequest, signal: AbortSignal): Promise<Answer> {
   const { engine, policy, tokenizer, contextTokens } = model;
   const { prompt, sampling, stops, noiseKey, onText } = request;
-  const room = contextTokens - prompt.length;
-  const wanted = sampling.maxTokens ?? room;
-  if (room < 1 || wanted > room) throw contextExceeded(contextTokens, prompt.length, Math.max(1, wanted));
+  const wanted = sampling.maxTokens ?? contextTokens - prompt.length;
   const stopTokenIds = [...new Set([...tokenizer.stopTokenIds, ...request.stopTokenIds])];
   const textOf = (tokens: readonly number[]) =>
     tokenizer.decode(tokens, { skipSpecialTokens: request.skipSpecialTokens });

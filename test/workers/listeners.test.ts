@@ -106,11 +106,7 @@ it('no other source of ours listens but the door of the UI and `serve`, which as
     (name) =>
       /\.(ts|mts|mjs)$/u.test(name) && /\bcreateServer\b|\.listen\(/u.test(readFileSync(join(root, name), 'utf8')),
   );
-  expect(listening).toEqual([
-    'servers/openai/http-server.ts',
-    'stack/ui-proxy.ts',
-    'stack/temporal-server/free-port.ts',
-  ]);
+  expect(listening).toEqual(['servers/http/http-server.ts', 'stack/ui-proxy.ts', 'stack/temporal-server/free-port.ts']);
   expect(readFileSync(join(root, 'stack/temporal-server/free-port.ts'), 'utf8')).toContain(
     "const LOOPBACK = '127.0.0.1'",
   );

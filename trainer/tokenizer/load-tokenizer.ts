@@ -42,6 +42,8 @@ export interface Tokenizer {
   tokenId(token: string): number | undefined;
   /** Entries, added tokens included. */
   readonly size: number;
+  /** Bytes of the longest entry: no token of a byte-level tokenizer stands for more of a text. */
+  readonly longestToken: number;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -104,6 +106,9 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
   const end = tokenId(tokens['eos_token']);
   const stops = [...new Set([...(end === undefined ? [] : [end]), ...(await configuredStops(dir))])];
   const [first] = stops;
+  const vocabulary = core.get_vocab(true);
+  let longestToken = 1;
+  for (const token of vocabulary.keys()) longestToken = Math.max(longestToken, Buffer.byteLength(token));
   if (first === undefined) throw new UnusableTokenizer(dir, 'no token ends a turn (eos_token, or eos_token_id)');
   return {
     encode: (text, options) => core.encode(text, { add_special_tokens: options?.addSpecialTokens ?? false }).ids,
@@ -126,6 +131,7 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
     stopTokenIds: stops,
     padTokenId: tokenId(tokens['pad_token']),
     tokenId,
-    size: core.get_vocab(true).size,
+    size: vocabulary.size,
+    longestToken,
   };
 }

@@ -1,8 +1,10 @@
 /** Hunts servers that open themselves to others without a key, that serve what cannot be loaded, and that do not end. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
+import { packageRoot } from '../../../scripts/setup/paths.mjs';
 import { runCommandLine } from '../../../cli/run.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-serve-'));
@@ -63,4 +65,25 @@ it('says where it is, answers behind its key, and ends when it is told to', asyn
   expect(await asked).toEqual([401, 200, 200]);
   expect([exitCode, document]).toMatchObject([0, { model: 'mine', requests: 3 }]);
   expect(told).not.toContain('sk-here');
+});
+
+it('finds that its port is taken before it loads anything, and says what to do', async () => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  const { port } = other.address() as AddressInfo;
+  let told = '';
+  // A policy that the engine could not load.
+  const broken = join(dir, 'broken');
+  cpSync(join(packageRoot, 'examples', 'starter'), broken, { recursive: true });
+  writeFileSync(join(broken, 'model.safetensors'), '');
+  const args = ['--model', broken, '--port', String(port)];
+  const taken = await serve(args, { onNote: (line) => (told += line) });
+  expect(taken).toMatchObject({
+    exitCode: 2,
+    document: { error: { field: '--port', remedy: expect.stringContaining('stop that process') as string } },
+  });
+  expect(JSON.stringify(taken.document)).toContain(String(port));
+  expect(told).not.toContain('loading');
+  await new Promise((resolve) => other.close(resolve));
+  expect(await serve(args)).toMatchObject({ exitCode: 2, document: { error: { field: '--model' } } });
 });

@@ -6,8 +6,10 @@
 import type { PolicyTokenizer } from '../../../activities/generate/generate.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import type { GenerateResult } from '../../../trainer/generate-request.ts';
-import { asApiError } from '../../../servers/openai/api-error.ts';
-import { replyTo } from '../../../servers/openai/api.ts';
+import { ApiError } from '../../../servers/http/api-error.ts';
+import { asApiError, errorBody } from '../../../servers/openai/api-error.ts';
+import { listModels, replyTo } from '../../../servers/openai/api.ts';
+import { prepareRequest } from '../../../servers/openai/prepare-request.ts';
 import type { Answer, Asked, Handler } from './http-server.ts';
 
 export interface Served {
@@ -47,24 +49,30 @@ class ServedEngine {
 
   async #openAi(path: string, body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
     const { engine, policy, tokenizer, model: name, owner, contextTokens, retokenise } = this.#served;
-    const model = { name, engine, policy, tokenizer, contextTokens: contextTokens ?? 1_000_000 };
+    const model = {
+      name,
+      engine,
+      policy,
+      tokenizer: { ...tokenizer, longestToken: 100 },
+      contextTokens: contextTokens ?? 1_000_000,
+    };
     const seen =
       retokenise && Array.isArray(body['prompt']) ? { ...body, prompt: retokenise(body['prompt'] as number[]) } : body;
+    // Not every server tells how much it holds.
+    if (path === '/v1/models' && contextTokens === undefined)
+      return { body: { object: 'list', data: [{ id: name, object: 'model', owned_by: owner }] } };
+    if (path === '/v1/models') return { body: listModels(model, owner) };
     try {
-      const reply = replyTo({ method: path === '/v1/models' ? 'GET' : 'POST', path, body: seen }, model, signal, owner);
+      const isChat = path === '/v1/chat/completions';
+      if (!isChat && path !== '/v1/completions') throw new ApiError(404, `there is no ${path} here`);
+      const written = Buffer.from(JSON.stringify(seen));
+      const reply = replyTo(prepareRequest(isChat ? 'chat' : 'completion', written, model), model, signal);
       if (!('body' in reply)) throw new TypeError('Nobody asks this server for a stream');
-      const answer = await reply.body();
-      // Not every server tells how much it holds.
-      return {
-        body:
-          contextTokens === undefined && path === '/v1/models'
-            ? { object: 'list', data: [{ id: name, object: 'model', owned_by: owner }] }
-            : answer,
-      };
+      return { body: await reply.body() };
     } catch (error) {
       if (signal.aborted) throw error;
       const refused = asApiError(error);
-      return { status: refused.status, body: refused.body };
+      return { status: refused.status, body: errorBody(refused) };
     }
   }
 

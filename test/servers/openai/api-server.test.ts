@@ -3,6 +3,7 @@
  * one piece, callers who come in without the key, and a server that cuts off what is under way. Over real HTTP, with the
  * starter policy in the embedded engine. Not asserted: what the policy says.
  */
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
@@ -13,7 +14,7 @@ import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import type { ChatModel } from '../../../servers/openai/chat-completions.ts';
-import { ApiServer, type ApiServerOptions } from '../../../servers/openai/http-server.ts';
+import { ApiServer, type ApiServerOptions } from '../../../servers/openai/api-server.ts';
 import { loadTokenizer, type Tokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
 import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 
@@ -88,6 +89,18 @@ const saying = (text: string): Engine => ({
   update: () => Promise.reject(new Error('no')),
   close: async () => undefined,
 });
+/** A body in one piece, and a word when all of it was taken. */
+function uploaded(body: string, onTaken: () => void): ReadableStream {
+  const pieces = [new TextEncoder().encode(body)];
+  return new ReadableStream({
+    pull: (controller) => {
+      const piece = pieces.pop();
+      if (piece) return controller.enqueue(piece);
+      onTaken();
+      controller.close();
+    },
+  });
+}
 const tool = {
   type: 'function',
   function: {
@@ -204,6 +217,31 @@ describe('completions', () => {
       'def b',
     ]);
     expect(json.usage['prompt_tokens']).toBe(tokenizer.encode('def a').length + tokenizer.encode('def b').length);
+  });
+
+  it('say where each token begins in the text, in characters, and never behind its end', async () => {
+    const said = 'é = "🙂🙂"\n    return é';
+    const { ask, chunksOf } = await serving({ engine: saying(said) });
+    const body = { model: 'starter', prompt: 'x', max_tokens: 400, temperature: 0, logprobs: 0 };
+    type Logprobs = { tokens: string[]; text_offset: number[] };
+    const logprobsOf = (json: Json) => json.choices[0]?.['logprobs'] as unknown as Logprobs;
+    const length = tokenizer.encode(said).length;
+    const { tokens, text_offset: offsets } = logprobsOf(
+      (await ask('completions', { ...body, max_tokens: length })).json,
+    );
+    expect(offsets.length).toBe(length);
+    const characters = Array.from(said);
+    tokens.forEach((token, i) => {
+      // Not of a part of a character, which stands where the whole one does.
+      if (token.includes('\uFFFD')) return;
+      expect(characters.slice(offsets[i], offsets[i]! + Array.from(token).length).join('')).toBe(token);
+    });
+    expect(offsets).toEqual(offsets.toSorted((a, b) => a - b));
+    const cut = await ask('completions', { ...body, max_tokens: length, stop: '🙂"' });
+    const end = Array.from(String(cut.json.choices[0]?.['text'])).length;
+    expect(logprobsOf(cut.json).text_offset.every((at) => at <= end)).toBe(true);
+    const streamed = await chunksOf('completions', { ...body, max_tokens: length });
+    expect(logprobsOf(streamed.at(-1)!).text_offset).toEqual(offsets);
   });
 
   it('streamed are the answer in one piece, and end at a stop string without it', async () => {
@@ -432,6 +470,17 @@ describe('a request', () => {
     });
     expect(await ask('/health')).toMatchObject({ status: 200, json: { status: 'ok' } });
   });
+
+  it('for one model gives it, and for another one says which it does not know', async () => {
+    const { ask } = await serving();
+    const { data } = (await ask('models')).json as unknown as { data: object[] };
+    expect(await ask('models/starter')).toMatchObject({ status: 200, json: data[0] });
+    for (const other of ['gpt-4', 'some/other', 'star%2Fter', '%ff'])
+      expect(await ask(`models/${other}`)).toMatchObject({
+        status: 404,
+        json: { error: { type: 'invalid_request_error', param: 'model', code: 'model_not_found' } },
+      });
+  });
 });
 
 describe('the server', () => {
@@ -506,5 +555,57 @@ describe('the server', () => {
     expect([busy.status, busy.headers.get('retry-after')]).toEqual([429, '1']);
     expect(await first).toMatchObject({ status: 504, json: { error: { code: 'timeout' } } });
     expect((await ask('completions', { ...one, prompt: 'x'.repeat(2000) })).status).toBe(413);
+  });
+
+  it('gives its slots to whole requests, not to those that still come in', async () => {
+    const { ask, baseUrl } = await serving({ limits: { maxRequests: 1 } });
+    const half = Array.from({ length: 3 }, () => {
+      const socket = connect(Number(new URL(baseUrl).port), '127.0.0.1');
+      const head = 'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n';
+      socket.write(`${head}Content-Length: 1000\r\n\r\n{"model": `);
+      return socket;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect((await ask('completions', one)).status).toBe(200);
+    for (const socket of half) socket.destroy();
+  });
+
+  it('answers for its health while a long request is read, and reads the next one when its caller hangs up', async () => {
+    const { ask, baseUrl } = await serving();
+    const body = JSON.stringify({ model: 'starter', prompt: Array(6_000_000).fill(1) });
+    const init = { method: 'POST', body, headers: { 'content-type': 'application/json' } };
+    const order: string[] = [];
+    const given = Promise.withResolvers<void>();
+    const long = fetch(`${baseUrl}/completions`, {
+      ...init,
+      body: uploaded(body, given.resolve),
+      duplex: 'half',
+    } as never);
+    const told = long.then(async (answer) => [order.push('long'), answer.status, await answer.text()]);
+    await given.promise;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    for (let i = 0; i < 3; i += 1) order.push(String((await ask('/health')).status));
+    expect(await told).toEqual([4, 400, expect.stringContaining('context_length_exceeded') as string]);
+    expect(order).toEqual(['200', '200', '200', 'long']);
+
+    const gone = new AbortController();
+    const left = fetch(`${baseUrl}/completions`, { ...init, signal: gone.signal }).catch(() => 'gone');
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const next = ask('completions', { ...one, prompt: Array(1000).fill(1), metadata: 'x'.repeat(20_000) });
+    gone.abort();
+    expect(await left).toBe('gone');
+    expect((await next).status).toBe(200);
+  });
+
+  it('reads long requests as it does short ones', async () => {
+    const { ask } = await serving();
+    const body = { ...one, seed: 1, temperature: 1, prompt: 'def add(a, b):', return_token_ids: true };
+    const [short, long] = [
+      await ask('completions', body),
+      await ask('completions', { ...body, user: 'x'.repeat(20_000) }),
+    ];
+    expect(long.json.choices).toEqual(short.json.choices);
+    const refused = await ask('completions', { ...body, top_p: 2, user: 'x'.repeat(20_000) });
+    expect(refused).toMatchObject({ status: 400, json: { error: { param: 'top_p' } } });
   });
 });

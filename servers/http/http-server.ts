@@ -1,0 +1,205 @@
+/**
+ * What every server of ours shares: it listens, gives each request an id and a signal, answers for its health, lets in
+ * who may come in, writes refusals as its clients read them, and ends within a deadline. Routes are Hono's.
+ */
+
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import { type Context, Hono } from 'hono';
+import { methodNotAllowed } from 'hono/method-not-allowed';
+import { requestId } from 'hono/request-id';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { checkCaller, Slots } from './admission.ts';
+import { ApiError, type ErrorDialect } from './api-error.ts';
+import { type BodyLimits, BodyReader } from './read-body.ts';
+
+export interface HttpLimits extends BodyLimits {
+  /** Answers in the making at once; further requests are told to come again. */
+  readonly maxRequests: number;
+  /** Of one answer, from its request on. */
+  readonly timeoutSeconds: number;
+}
+
+export const DEFAULT_LIMITS: HttpLimits = {
+  maxRequests: 256,
+  timeoutSeconds: 600,
+  maxBodyBytes: 16 * 2 ** 20,
+  bodySeconds: 20,
+  bodyBudgetBytes: 64 * 2 ** 20,
+};
+
+export interface HttpServerOptions {
+  readonly host: string;
+  /** 0: any that is free. */
+  readonly port: number;
+  /** Without one, only callers of this machine are answered. */
+  readonly apiKey?: string;
+  readonly limits?: Partial<HttpLimits>;
+  /** Receives failures that are no request's fault, with the id of the request. */
+  readonly onFailure?: (error: unknown, requestId: string) => void;
+}
+
+export interface HttpEnv {
+  Bindings: HttpBindings;
+  Variables: { requestId: string };
+}
+export type HttpContext = Context<HttpEnv>;
+
+export class HttpServer {
+  /** Routes that are added to it answer who was let in, once the server is open. */
+  readonly app = new Hono<HttpEnv>();
+  readonly slots: Slots;
+  readonly bodies: BodyReader;
+  readonly #options: HttpServerOptions;
+  readonly #limits: HttpLimits;
+  readonly #errors: ErrorDialect;
+  readonly #server: Server;
+  readonly #underWay = new Map<ServerResponse, AbortController>();
+  #state: 'starting' | 'ok' | 'draining' = 'starting';
+  #answered = 0;
+
+  constructor(options: HttpServerOptions, errors: ErrorDialect) {
+    this.#options = options;
+    this.#errors = errors;
+    this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.slots = new Slots(this.#limits.maxRequests);
+    this.bodies = new BodyReader(this.#limits);
+    this.#route();
+    const listener = getRequestListener(this.app.fetch, {
+      overrideGlobalObjects: false,
+      hostname: options.host,
+      // A host or a target that is none.
+      errorHandler: (error) => {
+        const refused = new ApiError(400, `the request cannot be read: ${(error as Error).message}`);
+        return Response.json(this.#errors.bodyOf(refused), { status: 400 });
+      },
+    });
+    this.#server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000 }, (request, response) => {
+      const gone = new AbortController();
+      this.#underWay.set(response, gone);
+      response.on('close', () => {
+        gone.abort(new DOMException('the caller hung up', 'AbortError'));
+        this.#underWay.delete(response);
+        this.#answered += 1;
+        if (this.#state === 'draining') this.#server.closeIdleConnections();
+      });
+      void listener(request, response);
+    });
+  }
+
+  /** Until `open`, all but its health is answered with 503. Errors: those of listening, such as `EADDRINUSE`. */
+  async start(): Promise<void> {
+    const { host, port } = this.#options;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen({ port, host }, () => resolve());
+    });
+  }
+
+  open(): void {
+    if (this.#state === 'starting') this.#state = 'ok';
+  }
+
+  get url(): string {
+    const { address, family, port } = this.#server.address() as AddressInfo;
+    return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  }
+
+  /** Requests that were answered, refusals included. */
+  get answered(): number {
+    return this.#answered;
+  }
+
+  /** Fires when the caller hangs up, when the answer takes too long, and when the server cuts off what is under way. */
+  signalOf({ env }: HttpContext): AbortSignal {
+    const deadline = AbortSignal.timeout(this.#limits.timeoutSeconds * 1000);
+    const gone = this.#underWay.get(env.outgoing)?.signal;
+    return gone ? AbortSignal.any([gone, deadline]) : AbortSignal.abort();
+  }
+
+  /**
+   * Server-sent events, for as long as `produce` runs. Headers go out with the first one: what is refused before it still
+   * has its status. Within the stream, a refusal is its last event. Errors: those of `produce` before its first event.
+   */
+  async events(c: HttpContext, produce: (send: (data: string) => void) => Promise<void>): Promise<Response> {
+    const first = Promise.withResolvers<undefined>();
+    const encoder = new TextEncoder();
+    let isWanted = true;
+    let begun = false;
+    const stream = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        const send = (data: string) => {
+          begun = true;
+          first.resolve(undefined);
+          if (isWanted) controller.enqueue(encoder.encode(`data: ${data}\n\n`));
+        };
+        produce(send)
+          .catch((error: unknown) => {
+            if (!begun) throw error;
+            send(JSON.stringify(this.#errors.bodyOf(this.#refusalOf(error, c))));
+          })
+          .then(() => isWanted && controller.close(), first.reject);
+      },
+      cancel: () => {
+        isWanted = false;
+      },
+    });
+    await first.promise;
+    return c.body(stream, 200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
+  }
+
+  /** Takes nothing new; what is under way has `graceMs` to finish, and is cut off then. */
+  async close(graceMs: number): Promise<void> {
+    this.#state = 'draining';
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    this.#server.closeIdleConnections();
+    const cut = setTimeout(() => {
+      for (const one of this.#underWay.values()) one.abort(new ApiError(503, 'the server ends'));
+      this.#server.closeAllConnections();
+    }, graceMs);
+    await closed;
+    clearTimeout(cut);
+  }
+
+  #route(): void {
+    const { app } = this;
+    app.use(requestId());
+    app.use(async (c, next) => {
+      if (this.#state === 'draining') c.header('connection', 'close');
+      await next();
+    });
+    app.all('/health', (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
+    app.use(async ({ env }, next) => {
+      checkCaller(env.incoming.headers, this.#options.apiKey);
+      if (this.#state === 'draining') throw new ApiError(503, 'the server ends', { retryAfterSeconds: 5 });
+      if (this.#state === 'starting')
+        throw new ApiError(503, 'the server still starts: ask again', { code: 'starting', retryAfterSeconds: 1 });
+      await next();
+    });
+    app.use(
+      methodNotAllowed({
+        app,
+        onMethodNotAllowed: (c, methods) => {
+          c.header('allow', methods.join(', '));
+          return this.#refuse(c, new ApiError(405, `${c.req.path} takes ${methods.join(', ')}`));
+        },
+      }),
+    );
+    app.notFound((c) => this.#refuse(c, new ApiError(404, `there is no ${c.req.path} here`)));
+    app.onError((error, c) => this.#refuse(c, this.#refusalOf(error, c)));
+  }
+
+  #refusalOf(error: unknown, c: HttpContext): ApiError {
+    const refused = this.#errors.refusalOf(error);
+    const isGone = this.#underWay.get(c.env.outgoing)?.signal.aborted ?? true;
+    if (!(error instanceof ApiError) && refused.status === 500 && !isGone)
+      this.#options.onFailure?.(error, c.get('requestId'));
+    return refused;
+  }
+
+  #refuse(c: HttpContext, error: ApiError): Response {
+    const headers = error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) };
+    return c.json(this.#errors.bodyOf(error), error.status as ContentfulStatusCode, headers);
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * Hunts bodies that keep others out while they come in, a server that answers before it is ready or says nothing until
+ * then, and refusals that a client cannot read. Over real sockets, with routes of the test's own.
+ */
+import { connect, type Socket } from 'node:net';
+import { afterEach, expect, it } from 'vitest';
+import { ApiError, type ErrorDialect } from '../../../servers/http/api-error.ts';
+import { HttpServer, type HttpServerOptions } from '../../../servers/http/http-server.ts';
+
+const errors: ErrorDialect = {
+  refusalOf: (error) => (error instanceof ApiError ? error : new ApiError(500, 'it failed')),
+  bodyOf: ({ message, code }) => ({ message, code }),
+};
+let server: HttpServer | undefined;
+const sockets: Socket[] = [];
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await server?.close(0);
+  server = undefined;
+});
+
+async function listening({ limits, ...rest }: Partial<HttpServerOptions> = {}) {
+  const made = new HttpServer({ host: '127.0.0.1', port: 0, ...(limits ? { limits } : {}), ...rest }, errors);
+  server = made;
+  made.app.get('/', (c) => c.text('here'));
+  made.app.get('/fails', () => {
+    throw new Error('inside');
+  });
+  made.app.post('/length', async (c) => {
+    made.slots.check();
+    const length = await made.bodies.use(c.env.incoming, (body) => Promise.resolve(body.length));
+    return c.json(await made.slots.hold(() => Promise.resolve({ length })));
+  });
+  await made.start();
+  return made;
+}
+const open = async (options?: Partial<HttpServerOptions>) => {
+  const made = await listening(options);
+  made.open();
+  return made;
+};
+
+const post = (body: string) =>
+  fetch(`${server!.url}/length`, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+
+/** A request whose body does not end; resolves with what is answered once that is whole. */
+function sendSlowly(
+  declared: number,
+  sent: string,
+): { readonly sent: Promise<void>; readonly answer: Promise<string> } {
+  const { port } = new URL(server!.url);
+  const socket = connect(Number(port), '127.0.0.1');
+  sockets.push(socket);
+  const head = `POST /length HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${declared}\r\n\r\n`;
+  const answer = new Promise<string>((resolve) => {
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk.toString();
+      if (/\r\n\r\n.*\}$/su.test(text)) resolve(text);
+    });
+    socket.on('error', () => resolve(text)).on('close', () => resolve(text));
+  });
+  return { sent: new Promise((resolve) => socket.write(head + sent, () => resolve())), answer };
+}
+/** Until the server has read what was sent. */
+const settle = () => new Promise((resolve) => setTimeout(resolve, 200));
+
+it('bodies that come in hold no slot', async () => {
+  await open({ limits: { maxRequests: 1 } });
+  const slow = Array.from({ length: 20 }, () => sendSlowly(1000, '{"a":'));
+  await Promise.all(slow.map(({ sent }) => sent));
+  await settle();
+  const answer = await post('{}');
+  expect([answer.status, await answer.json()]).toEqual([200, { length: 2 }]);
+});
+
+it('a body that does not come in is refused, and those that wait beside it are answered', async () => {
+  await open({ limits: { bodySeconds: 0.3 } });
+  const { answer } = sendSlowly(1000, '{"a":');
+  expect((await post('{}')).status).toBe(200);
+  expect(await answer).toMatch(/^HTTP\/1\.1 408 .*"code":"timeout"/su);
+});
+
+it('where bodies are too many bytes together, the largest is refused and the small ones are answered', async () => {
+  await open({ limits: { bodyBudgetBytes: 1000, maxBodyBytes: 900 } });
+  const large = sendSlowly(850, 'x'.repeat(800));
+  await large.sent;
+  await settle();
+  expect((await post('x'.repeat(300))).status).toBe(200);
+  expect(await large.answer).toMatch(/^HTTP\/1\.1 429 .*retry-after: 1.*"code":"rate_limit_exceeded"/su);
+  // What was refused and what was answered are counted no more.
+  for (let i = 0; i < 3; i += 1) expect((await post('x'.repeat(850))).status).toBe(200);
+});
+
+it('a body that says that it is too long is refused before it comes', async () => {
+  await open({ limits: { maxBodyBytes: 100 } });
+  expect(await sendSlowly(101, '').answer).toMatch(/^HTTP\/1\.1 413 /u);
+  expect((await post('x'.repeat(100))).status).toBe(200);
+});
+
+it('one that does not say it is refused as soon as it is, and its caller reads why', async () => {
+  await open({ limits: { maxBodyBytes: 100 } });
+  const stream = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1000)) });
+  const init = { method: 'POST', body: stream, duplex: 'half', headers: { 'content-type': 'application/json' } };
+  const answer = await fetch(`${server!.url}/length`, init as RequestInit);
+  expect([answer.status, await answer.json()]).toMatchObject([413, { message: 'a request may have 100 bytes' }]);
+});
+
+it('until it is open, it says that it starts, to those who may come in', async () => {
+  const made = await listening({ apiKey: 'sk' });
+  const ask = async (path: string, key = 'sk') => {
+    const answer = await fetch(`${made.url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+    return [answer.status, answer.headers.get('retry-after'), await answer.text()];
+  };
+  expect(await ask('/')).toEqual([503, '1', expect.stringContaining('"code":"starting"') as string]);
+  expect((await ask('/', 'other'))[0]).toBe(401);
+  expect(await ask('/health')).toEqual([503, null, '{"status":"starting"}']);
+  made.open();
+  expect(await ask('/')).toEqual([200, null, 'here']);
+  expect(await ask('/health')).toEqual([200, null, '{"status":"ok"}']);
+});
+
+it('gives each request an id, keeps the one that it came with, and names it with a failure', async () => {
+  const failed: unknown[] = [];
+  const made = await open({ onFailure: (error, id) => failed.push((error as Error).message, id) });
+  const own = await fetch(`${made.url}/nowhere`);
+  expect([own.status, own.headers.get('x-request-id')]).toEqual([404, expect.stringMatching(/^[\w-]{36}$/u)]);
+  const given = await fetch(`${made.url}/fails`, { headers: { 'x-request-id': 'mine-1' } });
+  expect([given.status, given.headers.get('x-request-id')]).toEqual([500, 'mine-1']);
+  expect(await given.json()).toMatchObject({ message: 'it failed' });
+  expect(failed).toEqual(['inside', 'mine-1']);
+});
+
+it('other methods than a path has are told by name', async () => {
+  const made = await open();
+  const answer = await fetch(`${made.url}/length`, { method: 'DELETE' });
+  expect([answer.status, answer.headers.get('allow'), await answer.json()]).toMatchObject([
+    405,
+    'POST',
+    { message: '/length takes POST' },
+  ]);
+});
+
+it('events that fail before the first have its status, later the refusal is the last one', async () => {
+  const made = await listening();
+  const produce = async (send: (data: string) => void, before: number) => {
+    for (let i = 0; i < before; i += 1) send(`${i}`);
+    await Promise.resolve();
+    throw new ApiError(404, 'gone');
+  };
+  made.app.get('/events/:before', (c) => made.events(c, (send) => produce(send, Number(c.req.param('before')))));
+  made.open();
+  const none = await fetch(`${made.url}/events/0`);
+  expect([none.status, await none.json()]).toMatchObject([404, { message: 'gone' }]);
+  const some = await fetch(`${made.url}/events/2`);
+  expect([some.status, some.headers.get('content-type'), await some.text()]).toEqual([
+    200,
+    'text/event-stream',
+    'data: 0\n\ndata: 1\n\ndata: {"message":"gone","code":null}\n\n',
+  ]);
+});
