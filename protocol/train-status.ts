@@ -1,4 +1,4 @@
-/** What a run answers about itself while it runs. */
+/** What a run answers about itself while it runs, and what the watchdog reports to it. */
 
 import type { Trip } from './breaker.ts';
 import type { StepRecord } from './step-record.ts';
@@ -25,3 +25,9 @@ export interface TrainStatus {
   /** The last steps, oldest first; at most 20. */
   readonly recent: readonly StepRecord[];
 }
+
+/** The watchdog's signal to a run or an eval: what is stuck in it, for a person who looks at its details. Its one argument is `Stalled`. */
+export const STALLED = 'stalled';
+
+/** A line for each thing that is stuck; none: nothing is any more. */
+export type Stalled = readonly string[];

@@ -4,7 +4,7 @@
  */
 
 import { defineSignal, setCurrentDetails } from '@temporalio/workflow';
-import { STALLED, type Stalled } from '../protocol/stalled.ts';
+import { STALLED, type Stalled } from '../protocol/train-status.ts';
 
 export const stalledSignal = defineSignal<[Stalled]>(STALLED);
 

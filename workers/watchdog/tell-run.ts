@@ -4,7 +4,7 @@
  */
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { STALLED, type Stalled } from '../../protocol/stalled.ts';
+import { STALLED, type Stalled } from '../../protocol/train-status.ts';
 
 /** Findings of one run that one worker tells it: some hundred events. The log and the command line tell all. */
 const TOLD_AT_MOST = 100;
