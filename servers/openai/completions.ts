@@ -27,21 +27,28 @@ const charactersOf = (text: string) => Array.from(text).length;
 /** Tokens that are decoded again with the next one: a character has four bytes at most, a token of them one at least. */
 const WINDOW = 8;
 
-/** Where each token begins in `text`, in characters (code points, as of OpenAI's); behind its end what it was cut off. */
+/** Where the token behind `before` begins in the text that both make, in characters. */
+function beginOf(before: string, both: string): number {
+  let kept = before;
+  // A character of several tokens is U+FFFD until its last one is there; bytes that are none stay so.
+  if (both.length <= before.length) kept = before.replace(/\uFFFD$/u, '');
+  else while (!both.startsWith(kept)) kept = kept.slice(0, -1);
+  return charactersOf(kept);
+}
+
+/** Where each token begins in `text`, in characters (code points, as of OpenAI's); what was cut off begins at its end. */
 export function textOffsets(
   tokens: readonly number[],
   text: string,
   textOf: (tokens: readonly number[]) => string,
 ): number[] {
   const end = charactersOf(text);
-  // A character counts once its last token is there.
-  const lengthOf = (part: readonly number[]) => charactersOf(textOf(part).replace(/\uFFFD{1,3}$/u, ''));
   let at = 0;
   return tokens.map((_, i) => {
-    const begins = Math.min(at, end);
     const from = Math.max(0, i - WINDOW);
-    at += lengthOf(tokens.slice(from, i + 1)) - lengthOf(tokens.slice(from, i));
-    return begins;
+    const upTo = (length: number) => textOf(tokens.slice(from, length));
+    if (i > 0) at += beginOf(upTo(i), upTo(i + 1)) - beginOf(upTo(i - 1), upTo(i));
+    return Math.min(at, end);
   });
 }
 

@@ -15,6 +15,7 @@ import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embe
 import type { Engine } from '../../../trainer/engine.ts';
 import type { ChatModel } from '../../../servers/openai/chat-completions.ts';
 import { ApiServer, type ApiServerOptions } from '../../../servers/openai/api-server.ts';
+import { textOffsets } from '../../../servers/openai/completions.ts';
 import { loadTokenizer, type Tokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
 import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 
@@ -242,6 +243,16 @@ describe('completions', () => {
     expect(logprobsOf(cut.json).text_offset.every((at) => at <= end)).toBe(true);
     const streamed = await chunksOf('completions', { ...body, max_tokens: length });
     expect(logprobsOf(streamed.at(-1)!).text_offset).toEqual(offsets);
+  });
+
+  it('say so behind bytes that are no character, and of each part of one where it begins', () => {
+    const bytes = Buffer.from('é a🙂b');
+    // Each byte a token, with one that is no character behind the first.
+    const all = [...bytes.subarray(0, 2), 0xff, ...bytes.subarray(2)];
+    const textOf = (part: readonly number[]) => Buffer.from(part).toString('utf8');
+    const offsets = textOffsets(all, textOf(all), textOf);
+    expect(offsets).toEqual([0, 0, 1, 2, 3, 4, 4, 4, 4, 5]);
+    expect(textOffsets(all, textOf(all).slice(0, 3), textOf)).toEqual([0, 0, 1, 2, 3, 3, 3, 3, 3, 3]);
   });
 
   it('streamed are the answer in one piece, and end at a stop string without it', async () => {
