@@ -8,7 +8,6 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    // A third of the time of two cores is spent waiting for servers and sandboxes.
-    maxWorkers: 3,
+    maxWorkers: 2,
   },
 });

@@ -253,7 +253,9 @@ describe('async', () => {
     await expect(cancelled.result()).rejects.toThrow();
     expect((await cancelled.describe()).status.name).toBe('CANCELLED');
     await expect.poll(() => world.now.log.live).toBe(0);
-    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'cancelled' });
+    expect(world.now.log.calls.findLast(({ activity }) => activity === 'closeRun')).toMatchObject({
+      rollout: 'cancelled',
+    });
   });
 
   it('is cancelled at once where units were just beginning', async () => {
@@ -284,9 +286,12 @@ describe('async', () => {
   });
 
   it('ends what no step waits for when it is shortened', async () => {
+    const configured = Promise.withResolvers<void>();
     world.script = {
       before: async (activity, { rollout = '' }) => {
-        if (activity === 'agentRun' && !/group-[12]\//.test(rollout)) await sleep(800);
+        if (activity !== 'agentRun' || !/group-(?![12]\/)/.test(rollout)) return;
+        await lasting(configured.promise);
+        await sleep(800);
       },
     };
     const shortened = await world.start(
@@ -296,6 +301,7 @@ describe('async', () => {
     );
     await expect.poll(async () => (await shortened.query<TrainStatus>('status')).step, { interval: 20 }).toBe(1);
     await shortened.executeUpdate('configure', { args: [{ steps: 2 }] });
+    configured.resolve();
     expect(await shortened.result()).toMatchObject({ steps: 2 });
     await expect.poll(() => world.now.log.live).toBe(0);
   });
@@ -321,7 +327,10 @@ describe('async', () => {
     await expect(handle.result()).rejects.toMatchObject({
       cause: { message: expect.stringMatching(/group-1 failed/) },
     });
-    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
+    // Rollouts of the group release their sandboxes meanwhile, and after it.
+    expect(world.now.log.calls.findLast(({ activity }) => activity === 'closeRun')).toMatchObject({
+      rollout: 'failed',
+    });
   });
 });
 
@@ -386,7 +395,10 @@ describe('a new history after an update', () => {
     await expect(handle.result()).rejects.toMatchObject({
       cause: { message: expect.stringMatching(/group-4 failed/) },
     });
-    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
+    // Rollouts of the group release their sandboxes meanwhile, and after it.
+    expect(world.now.log.calls.findLast(({ activity }) => activity === 'closeRun')).toMatchObject({
+      rollout: 'failed',
+    });
   });
 });
 
