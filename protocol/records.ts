@@ -38,8 +38,10 @@ export const keys = {
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   outcome: (rollout: string) => `outcome:${rollout}`,
-  /** `batch`: workflow id. */
-  manifest: (batch: string) => `manifest:${batch}`,
+  /** Of a batch, by its workflow id, that has rolled out so many groups. */
+  manifest: (batch: string, groups: number) => `manifest:${batch}#${padded(groups)}`,
+  /** What all manifests of the batch begin with. */
+  manifests: (batch: string) => `manifest:${batch}#`,
   end: (rollout: string) => `end:${rollout}`,
   update: (run: string, step: number) => `update:${run}/${padded(step)}`,
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
@@ -182,7 +184,8 @@ export interface OutcomeRecord {
 
 /**
  * What a batch has rolled out, written when all of it has ended: who needs its rollouts is handed this, by the batch's
- * name. How a rollout ended is under `keys.outcome`, what it did under the keys of its attempt.
+ * name. One that is rolled out again may draw more groups than before, of which the earlier ones are the first: the
+ * manifest with the most groups stands. How a rollout ended is under `keys.outcome`, what it did under the keys of its attempt.
  */
 export interface BatchManifest {
   readonly run: string;

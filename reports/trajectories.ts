@@ -8,7 +8,6 @@ import { environmentOf } from '../tasks/registry.ts';
 import {
   type ActRecord,
   answerTo,
-  type BatchManifest,
   contextTokensAfter,
   type GenerateRecord,
   keys,
@@ -16,7 +15,7 @@ import {
   sampledTokensOf,
   spoken,
 } from '../protocol/records.ts';
-import { actsOf, turnsOf } from '../store/read-records.ts';
+import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
 import { writeAtomically } from '../store/atomic-write.ts';
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
@@ -82,9 +81,7 @@ export async function writeTrajectories(
   runDir: string,
   store: Store,
 ): Promise<void> {
-  const manifests = await Promise.all(
-    batches.map((batch) => store.get<BatchManifest>(keys.manifest(`train/${run}/${batch}`))),
-  );
+  const manifests = await Promise.all(batches.map((batch) => manifestIfAny(`train/${run}/${batch}`, store)));
   const lines: string[] = [];
   for (const rollout of manifests.flatMap((one) => one?.groups ?? []).flatMap(({ rollouts }) => rollouts)) {
     const trajectory = await trajectoryOf(rollout, store);

@@ -18,12 +18,17 @@ export async function changesOfRun(store: Store, run: string): Promise<ConfigCha
   return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);
 }
 
+/** The groups of a batch; `undefined` while it has not ended. */
+export async function manifestIfAny(batch: string, store: Store): Promise<BatchManifest | undefined> {
+  return (await store.list<BatchManifest>(keys.manifests(batch))).at(-1)?.value;
+}
+
 /** Of a batch that has ended. Errors: `StoreCorrupt` where it is missing. */
 export async function manifestOf(batch: string, store: Store): Promise<BatchManifest> {
-  const key = keys.manifest(batch);
-  const manifest = await store.get<BatchManifest>(key);
-  if (!manifest) throw new StoreCorrupt('', `the record ${key} is missing`, { key });
-  return manifest;
+  const manifest = await manifestIfAny(batch, store);
+  if (manifest) return manifest;
+  const key = keys.manifests(batch);
+  throw new StoreCorrupt('', `the record ${key} is missing`, { key });
 }
 
 /**

@@ -127,7 +127,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
     recordBatch: ({ run, batch, tasks, samples, firstSample }) =>
       kept(async () => {
         const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(batch, [task], samples, firstSample) }));
-        await store.putOnce<BatchManifest>(keys.manifest(batch), { run, batch, groups });
+        await store.putOnce<BatchManifest>(keys.manifest(batch, groups.length), { run, batch, groups });
       }),
 
     recordFailures: ({ run, failures }) => kept(() => recordFailures(run, failures, store)),

@@ -165,7 +165,7 @@ export async function putManifest(store: Store, tasks: readonly string[], sample
   const content = JSON.stringify(groups);
   const batch = known.get(content) ?? (known.size === 0 ? first : `${first}-again-${known.size}`);
   known.set(content, batch);
-  await store.putOnce<BatchManifest>(keys.manifest(batch), { run: RUN, batch, groups });
+  await store.putOnce<BatchManifest>(keys.manifest(batch, groups.length), { run: RUN, batch, groups });
   return batch;
 }
 

@@ -6,7 +6,7 @@ import type { Datum } from '../../../trainer/update-request.ts';
 import { creditSamples } from '../../../trainer/training/advantages.ts';
 import type { Sample } from '../../../trainer/training/sample.ts';
 import type { AlgorithmSettings } from '../../../protocol/run-config.ts';
-import { algorithm, attemptOf, ended, putManifest, RUN, useWorld } from '../world.ts';
+import { algorithm, attemptOf, ended, orchestratorActivities, putManifest, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 
@@ -194,7 +194,7 @@ it('takes the groups of several batches, of each so many as are wanted, and coun
     const outcome = await store.get<object>(keys.outcome(attemptOf(0, k).rollout));
     await store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
   }
-  await store.putOnce<BatchManifest>(keys.manifest(elsewhere), {
+  await store.putOnce<BatchManifest>(keys.manifest(elsewhere, 1), {
     run: RUN,
     batch: elsewhere,
     groups: [{ task: first!, rollouts }],
@@ -209,6 +209,23 @@ it('takes the groups of several batches, of each so many as are wanted, and coun
     'trained',
     'trained',
   ]);
+});
+
+it('of a batch that was rolled out again takes the manifest with the most groups, so that each rollout gets a fate', async () => {
+  const { store } = world.now;
+  const batch = `train/${RUN}/step-1`;
+  for (const task of [0, 1, 2]) for (const k of [0, 1]) await ended(store, task, k, k);
+  const activities = orchestratorActivities({
+    store,
+    temporal: { address: '', namespace: '', ui: '' },
+    describePolicy: () => Promise.reject(new Error('not asked')),
+  } as never);
+  for (const groups of [2, 3, 1]) {
+    const tasks = [0, 1, 2].slice(0, groups).map((task) => attemptOf(task).task);
+    await activities.recordBatch({ run: RUN, batch, tasks, samples: 2 });
+  }
+  const { fates } = await trainingDataOf({ batches: [batch], samples: 2, algorithm }, store);
+  expect(fates.size).toBe(6);
 });
 
 it('masks what has a token from too long ago, with the reason', async () => {

@@ -80,7 +80,7 @@ const world = useStoreWorld((_, { orchestrator, gpu }) => ({
     ...orchestrator,
     recordBatch: async ({ run, batch, tasks, samples }) => {
       const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(batch, [task], samples) }));
-      await store.putOnce<BatchManifest>(keys.manifest(batch), { run, batch, groups });
+      await store.putOnce<BatchManifest>(keys.manifest(batch, groups.length), { run, batch, groups });
     },
     openRun: async (given, run) => ({
       ...(await orchestrator.openRun(given, run)),
