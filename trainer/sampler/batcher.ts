@@ -1,7 +1,7 @@
 /**
- * Continuous batching: sequences join and leave between any two passes. A pass is of one policy, that of what is due
- * first: it takes every sequence of it that waits for its next token, and of prompts, those due first in front, as many
- * tokens as fit beside. The other policies' sequences stand still meanwhile, and keep what they have.
+ * Continuous batching: sequences join and leave between any two passes. A pass has one policy, that of the sequence
+ * that is due first. It takes every sequence of this policy that needs its next token, and as many prompt tokens as
+ * fit, in due order. Meanwhile the sequences of other policies pause and keep their blocks.
  */
 
 import type { GenerateResult } from '../generate-request.ts';
@@ -14,7 +14,7 @@ import type { ShelvedPolicy } from './policy-shelf.ts';
 import type { SamplerCounters } from './sampler-stats.ts';
 import { type Due, inOrder } from './urgency.ts';
 
-/** A generation, what samples it, and who waits for it. */
+/** A generation, the policy that samples it, and the callbacks of its request. */
 export interface Running extends Due {
   readonly generation: Generation;
   readonly shelved: Pick<ShelvedPolicy, 'key' | 'model'>;
@@ -24,23 +24,23 @@ export interface Running extends Due {
 
 interface Row extends Running {
   readonly sequence: Sequence;
-  /** When it was let in. */
+  /** When it was admitted, by `performance.now()`. */
   readonly begun: number;
-  /** Of the prompt, found in the cache. */
+  /** Prompt tokens that were found in the cache. */
   readonly found: number;
-  /** Passes that it had part in, and the rows in all of them. */
+  /** Number of passes that it was part of, and the rows in all of them. */
   passes: number;
   company: number;
 }
 
-/** What a pass computes of a sequence: its next so many tokens. */
+/** A row's part of a pass: its next `count` tokens. */
 interface Part {
   readonly row: Row;
   readonly count: number;
 }
 
 export interface BatcherOptions {
-  /** In one pass. */
+  /** Rows in one pass. */
   readonly maxRows: number;
   /** Tokens of prompts in one pass. */
   readonly prefillTokens: number;
@@ -53,7 +53,7 @@ export class Batcher {
   readonly #cache: BlockCache;
   readonly #options: BatcherOptions;
   readonly #counters: SamplerCounters;
-  /** What is due first in front. */
+  /** Sorted by due time, the first in front. */
   #rows: Row[] = [];
 
   constructor(decoder: Decoder, cache: BlockCache, options: BatcherOptions, counters: SamplerCounters) {
@@ -67,17 +67,17 @@ export class Batcher {
     return this.#rows.length;
   }
 
-  /** What is due first in front. */
+  /** Sorted by due time, the first in front. */
   get running(): readonly Due[] {
     return this.#rows;
   }
 
-  /** By key. */
+  /** Keys of the policies of running sequences. */
   policies(): Set<string> {
     return new Set(this.#rows.map(({ sequence }) => sequence.policy));
   }
 
-  /** The policy is gone from memory: what the cache holds of it is of no use. None of its sequences may run. */
+  /** Frees the cached blocks of a policy that is unloaded. None of its sequences may run. */
   forgetPolicy(key: string): void {
     this.#cache.forgetPolicy(key);
   }
@@ -87,8 +87,8 @@ export class Batcher {
   }
 
   /**
-   * Takes the generation in, unless there is no room, or another one that is due before it will soon have computed more
-   * of its prompt. A pass that is full of what is due later has room: the last of those stands still.
+   * Admits the generation, unless there is no room, or another one that is due earlier will soon have computed more of
+   * its prompt. A pass full of sequences that are due later has room: the last of them pauses.
    */
   admit(running: Running): 'admitted' | 'soon' | 'full' {
     const {
@@ -116,13 +116,13 @@ export class Batcher {
     return 'admitted';
   }
 
-  /** Drops a generation that nobody waits for any more. */
+  /** Drops a cancelled generation. */
   remove(generation: Generation): void {
     const row = this.#rows.find((candidate) => candidate.generation === generation);
     if (row !== undefined) this.#leave(row);
   }
 
-  /** One pass. */
+  /** Computes one pass. */
   step(): void {
     const [first] = this.#rows;
     if (first === undefined) return;

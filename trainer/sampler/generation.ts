@@ -1,4 +1,4 @@
-/** One `generate` call while it runs: its tokens so far, and when it ends. */
+/** A running `generate` call: its tokens so far, and the conditions that end it. */
 
 import type { GenerateRequest, GenerateResult, PromptLogprob, TokenLogprob } from '../generate-request.ts';
 import { noiseOf } from './noise.ts';
@@ -7,7 +7,7 @@ import { rankTokens, sampleToken } from './sample-token.ts';
 import { StopTexts } from './stop-texts.ts';
 import { ORDINARY } from './urgency.ts';
 
-/** A request that no state of the engine could serve. */
+/** A request that the engine can never serve. */
 export class InvalidRequest extends Error {
   override readonly name = 'InvalidRequest';
   readonly field: string;
@@ -19,32 +19,32 @@ export class InvalidRequest extends Error {
   }
 }
 
-/** The prompt leaves no room for a token. */
+/** The prompt fills the context: no token can be sampled. */
 export class ContextTooLong extends Error {
   override readonly name = 'ContextTooLong';
   readonly tokens: number;
   readonly limit: number;
   constructor(tokens: number, limit: number) {
-    super(`a prompt of ${tokens} tokens leaves no room in a context of ${limit}`);
+    super(`the prompt has ${tokens} tokens, and the context ${limit}: there is no room for an answer`);
     this.tokens = tokens;
     this.limit = limit;
   }
 }
 
 export interface Limits {
-  /** Longest context, prompt and sampled tokens together. */
+  /** The longest context: prompt and sampled tokens together. */
   readonly positions: number;
   readonly modelVocabulary: number;
-  /** Ids from here on are padding of the vocabulary and never sampled. */
+  /** Ids from this one on are padding of the vocabulary and never sampled. */
   readonly vocabulary: number;
-  /** Where the policy has a tokenizer. */
+  /** Left out if the policy has no tokenizer. */
   readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 
-/** The lowest temperature but 0: logits are multiplied by its inverse, and an update divides by it in float32. */
+/** The lowest temperature above 0: logits are multiplied by its inverse, and an update divides by it in float32. */
 const coldest = 1e-30;
 
-/** More alternatives than this are not told. */
+/** At most so many alternatives are reported for each token. */
 const mostLogprobs = 64;
 
 const isCount = (value: number, least: number): boolean => Number.isSafeInteger(value) && value >= least;
@@ -61,9 +61,9 @@ function check(request: GenerateRequest, limits: Limits): void {
   if (!(minP >= 0 && minP <= 1)) fail('sampling.minP', minP, 'a number from 0 (off) to 1 is needed');
   if (!(repetitionPenalty > 0 && Number.isFinite(repetitionPenalty)))
     fail('sampling.repetitionPenalty', repetitionPenalty, 'a positive number is needed (1 is off)');
-  if (stop.includes('')) fail('sampling.stop', stop, 'texts that are not empty are needed');
+  if (stop.includes('')) fail('sampling.stop', stop, 'each text must have at least one character');
   if (stop.length > 0 && limits.decode === undefined)
-    fail('sampling.stop', stop, 'the policy has no tokenizer.json to find texts with');
+    fail('sampling.stop', stop, 'stop texts need a tokenizer.json, which this policy lacks');
   const { topLogprobs = 0, priority = ORDINARY } = request;
   if (!isCount(priority, 1)) fail('priority', priority, 'a whole number >= 1 is needed (1 is first)');
   if (!isCount(topLogprobs, 0) || topLogprobs > mostLogprobs)
@@ -77,7 +77,7 @@ function check(request: GenerateRequest, limits: Limits): void {
 
 export interface NextToken {
   readonly token: number;
-  /** Of the whole generation, when this was its last token. */
+  /** The result of the whole generation if this was its last token. */
   readonly result: GenerateResult | undefined;
 }
 
@@ -103,12 +103,12 @@ export class Generation {
     this.#texts = limits.decode === undefined || stop.length === 0 ? undefined : new StopTexts(stop, limits.decode);
   }
 
-  /** Whether the logits at `position` tell of the prompt's next token, and somebody wants to know. */
+  /** True if prompt log-probabilities are requested, and `position` is in the prompt. */
   inPrompt(position: number): boolean {
     return this.request.promptLogprobs === true && position < this.request.tokens.length;
   }
 
-  /** The prompt's token at `position`, by the logits before it. */
+  /** Records the log-probability of the prompt's token at `position`, by the logits before it. */
   addPrompt(position: number, logits: Float32Array): void {
     const token = this.request.tokens[position];
     if (token === undefined) return;
@@ -119,12 +119,12 @@ export class Generation {
     return this.request.sampling.temperature || 1;
   }
 
-  /** Positions that it comes to at most. */
+  /** Number of positions that it takes at most. */
   get longest(): number {
     return Math.min(this.request.tokens.length + this.request.sampling.maxTokens, this.#limits.positions);
   }
 
-  /** How the next token can be drawn without its logits; `undefined` where filters, a penalty or alternatives need them. */
+  /** The draw of the next token without its logits; `undefined` if filters, a penalty or alternatives need them. */
   draw(): Draw | undefined {
     const { temperature, topP, topK, minP = 0, repetitionPenalty = 1 } = this.request.sampling;
     const plain = temperature === 0 || (topP === 1 && topK === 0 && minP === 0);
@@ -143,7 +143,7 @@ export class Generation {
     return this.accept(drawn);
   }
 
-  /** The next token, as `draw` asked for it. */
+  /** Adds a drawn token. */
   accept({ token, logprob }: Drawn): NextToken {
     const { request } = this;
     const position = this.#position;

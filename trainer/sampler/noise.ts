@@ -1,4 +1,4 @@
-/** Sampling noise by counter: the uniform number of a position is a function of noise key and position alone. */
+/** Counter-based sampling noise: a position's uniform number is a function of noise key and position alone. */
 
 import { createHash } from 'node:crypto';
 
@@ -26,8 +26,8 @@ export function philox(counter: Words4, key: readonly [number, number]): Words4 
 }
 
 /**
- * The noise named by `noiseKey`: SHA-256 of the key gives Philox its key (64 bits) and the upper half of its counter
- * (64 bits); the position is the lower half. Returns a uniform number in [0, 1) of 53 bits.
+ * The noise of `noiseKey`: SHA-256 of the key gives Philox its key (64 bits) and the upper half of its counter
+ * (64 bits); the position is the lower half. Each number is uniform in [0, 1), with 53 bits.
  */
 export function noiseOf(noiseKey: string): (position: number) => number {
   const digest = createHash('sha256').update(noiseKey).digest();

@@ -11,16 +11,16 @@ import { readVerifiedConfig } from '../checkpoints/verified-checkpoint.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;
-  /** Read, and held to their record, when they are asked for. */
+  /** Read, and checked against the checkpoint's record, when they are iterated. */
   readonly weights: WeightPieces;
   /** Ids from here on have no token and are never sampled. */
   readonly vocabulary: number;
-  /** Where the policy has a tokenizer. */
+  /** Left out if the policy has no tokenizer. */
   readonly decode?: (ids: readonly number[]) => string;
 }
 
 interface TokenizerJson {
-  /** A Unigram model has a list, in which an entry's place is its id. */
+  /** A Unigram model has a list, in which an entry's index is its id. */
   readonly model?: { readonly vocab?: Readonly<Record<string, number>> | readonly unknown[] };
   readonly added_tokens?: ReadonlyArray<{ readonly id: number }>;
 }
@@ -45,8 +45,8 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
 }
 
 /**
- * An adapter is added to its base's weights. Errors, some of them when the weights are read: `UnsupportedModel`,
- * `UnsupportedAdapter`, `BadSafetensors`, `CheckpointTorn`, the file system's own.
+ * Loads a policy; an adapter is added to its base's weights. Errors, some of them only when the weights are read:
+ * `UnsupportedModel`, `UnsupportedAdapter`, `BadSafetensors`, `CheckpointTorn`, the file system's own.
  */
 export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
   const config = await readVerifiedConfig(dir);

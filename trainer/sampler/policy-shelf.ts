@@ -1,4 +1,7 @@
-/** The policy versions that are loaded: the last two, so that two versions in turns do not load one another out; what is in use stays. */
+/**
+ * The loaded policy versions: the two used last, so that two versions that alternate do not unload each other.
+ * A version in use stays loaded.
+ */
 
 import type { GenerateRequest } from '../generate-request.ts';
 import type { ModelConfig } from '../model/config.ts';
@@ -18,10 +21,10 @@ export interface ShelvedPolicy {
 
 export const policyKey = ({ dir, version, digest = '' }: PolicyName): string => `${version} ${digest} ${dir}`;
 
-/** So many are loaded at once. */
+/** Number of policies that are loaded at once, at most. */
 export const mostPolicies = 2;
 
-/** What a decoder's graph depends on. */
+/** Everything that a decoder's graph depends on, as a key. */
 const decoderShape = (config: ModelConfig, positions: number): string => JSON.stringify([config, positions]);
 
 export class PolicyShelf {
@@ -29,7 +32,7 @@ export class PolicyShelf {
   readonly #maxContext: number;
   readonly #kind: DecoderKind;
   readonly #onUnload: (key: string) => void;
-  /** The one used last at the end. */
+  /** The policy that was used last is at the end. */
   readonly #policies = new Map<string, ShelvedPolicy>();
 
   /** `onUnload` is called with the key of each policy that leaves the shelf. */
@@ -45,7 +48,10 @@ export class PolicyShelf {
     this.#maxContext = maxContext;
   }
 
-  /** `inUse`: keys of what must stay, fewer than `mostPolicies` beside this one. Errors: those of loading, `WeightsMismatch`. */
+  /**
+   * Returns the policy, loaded first if it is not. `inUse`: keys of policies that must stay loaded; fewer than
+   * `mostPolicies` besides this one. Errors: those of loading, `WeightsMismatch`.
+   */
   async take(
     policy: PolicyName,
     inUse: ReadonlySet<string>,
@@ -64,7 +70,7 @@ export class PolicyShelf {
     this.#policies.clear();
   }
 
-  /** Before another one is read: memory never holds one more than the shelf. */
+  /** Unloads before the next policy is read: memory never holds more than `mostPolicies`. */
   #makeRoom(inUse: ReadonlySet<string>): void {
     for (const [key, { model }] of this.#policies) {
       if (this.#policies.size < mostPolicies) return;

@@ -1,4 +1,4 @@
-/** Rotary embedding as two factors per channel, laid out for the fused projection, the head norms' weights inside. */
+/** Rotary embedding as two factors per channel, in the fused projection's layout, with the head norms' weights. */
 
 import { inverseFrequencies, type RopeSettings } from '../model/layers/rope-frequencies.ts';
 
@@ -47,8 +47,8 @@ function headFactors(
 
 /**
  * The table of one layer: `[positions, (heads + kvHeads) * 2 * headDim]`. Query heads carry the attention's
- * `1 / sqrt(headDim)`; `queryNorm` and `keyNorm` (`[headDim]`) are Qwen3's per-head RMSNorm weights, ones in
- * families without.
+ * `1 / sqrt(headDim)`; `queryNorm` and `keyNorm` (`[headDim]`) are Qwen3's per-head RMSNorm weights, all 1 in
+ * families without them.
  */
 export function ropeTable(
   shape: RopeShape,

@@ -1,13 +1,13 @@
 /**
  * Draws one token from a row of logits, in float64 and in time linear in the vocabulary. The log-probability is that of
- * the whole distribution at the sampling temperature, before any filter, as float32: what the compiled decoder says too.
+ * the whole distribution at the sampling temperature, before any filter, as float32: as in the compiled decoder.
  */
 
 import type { TokenLogprob } from '../generate-request.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { Drawn } from './pass/decoder.ts';
 
-/** The policy's logits hold NaN or infinity: its weights are broken, and no token of it means anything. */
+/** The policy's logits contain NaN or infinity: its weights are broken, and its tokens are meaningless. */
 export class NonFiniteLogits extends Error {
   override readonly name = 'NonFiniteLogits';
   constructor() {
@@ -25,8 +25,8 @@ function argMax(logits: Float32Array, limit: number): number {
 }
 
 /**
- * The largest `t` such that the values of `t` and above weigh at least `target` together: quickselect, which rearranges
- * `values`. A value weighs itself, or 1 when `counting`.
+ * The largest `t` such that all values >= `t` together weigh at least `target`: quickselect, which reorders `values`.
+ * The weight of a value is the value itself, or 1 if `counting`.
  */
 function threshold(values: Float64Array, target: number, counting: boolean): number {
   let [from, to, above] = [0, values.length, 0];
@@ -56,14 +56,17 @@ function threshold(values: Float64Array, target: number, counting: boolean): num
   return values[from] ?? 0;
 }
 
-/** Keeps the `topK` heaviest and what ties with the last of them; the rest becomes 0. */
+/** Keeps the `topK` largest weights and those equal to the last of them; the others become 0. */
 function keepTopK(weights: Float64Array, topK: number): void {
   if (topK <= 0 || topK >= weights.length) return;
   const least = threshold(weights.slice(), topK, true);
   for (let id = 0; id < weights.length; id++) if ((weights[id] ?? 0) < least) weights[id] = 0;
 }
 
-/** Keeps the fewest heaviest whose share reaches `topP` (Holtzman et al. 2020, eq. 2), higher ids first among equals as `transformers` does. */
+/**
+ * Keeps the fewest, largest weights whose share reaches `topP` (Holtzman et al. 2020, eq. 2). Of equal weights, higher
+ * ids first, as `transformers` does.
+ */
 function keepTopP(weights: Float64Array, topP: number): void {
   if (topP >= 1) return;
   const total = weights.reduce((a, b) => a + b, 0);
@@ -80,7 +83,7 @@ function keepTopP(weights: Float64Array, topP: number): void {
   }
 }
 
-/** Keeps what weighs at least `minP` of the heaviest (Nguyen et al. 2024, algorithm 1). */
+/** Keeps weights of at least `minP` times the largest (Nguyen et al. 2024, algorithm 1). */
 function keepMinP(weights: Float64Array, minP: number): void {
   if (minP <= 0) return;
   const least = minP * weights.reduce((a, b) => Math.max(a, b), 0);
@@ -89,7 +92,7 @@ function keepMinP(weights: Float64Array, minP: number): void {
 
 export type Filters = Pick<SamplingParameters, 'topK' | 'topP' | 'minP'>;
 
-/** Filters weights in place, top-k, then top-p, then min-p: what is filtered out becomes 0. */
+/** Filters weights in place: top-k, then top-p, then min-p. Removed weights become 0. */
 export function filterWeights(weights: Float64Array, { topK, topP, minP = 0 }: Filters): void {
   keepTopK(weights, topK);
   keepTopP(weights, topP);
@@ -106,7 +109,7 @@ function penalised(logits: Float32Array, seen: Iterable<number>, penalty: number
   return changed;
 }
 
-/** The first token at which the running sum exceeds `uniform` of the whole. */
+/** The first token at which the running sum exceeds `uniform` times the total. */
 function inverse(weights: Float64Array, uniform: number): number {
   let total = 0;
   for (const weight of weights) total += weight;
@@ -139,8 +142,8 @@ function weigh(logits: Float32Array, temperature: number): { weights: Float64Arr
 
 /**
  * Draws from `logits` (`[vocab]`) with `uniform` in [0, 1). Only ids below `limit` can be drawn; temperature 0 is
- * greedy, ties to the lowest id. `seen`: what a repetition penalty is for; the log-probability knows nothing of it.
- * Errors: `NonFiniteLogits`.
+ * greedy, ties to the lowest id. `seen`: tokens that a repetition penalty applies to; it does not change the
+ * log-probability. Errors: `NonFiniteLogits`.
  */
 export function sampleToken(
   logits: Float32Array,
@@ -168,7 +171,7 @@ function draw(weights: Float64Array, sampling: SamplingParameters, uniform: numb
   return inverse(weights, uniform);
 }
 
-/** log p of `token`, and the `count` likeliest tokens with theirs, likeliest first, lower ids first among equals. */
+/** log p of `token`, and of the `count` likeliest tokens: likeliest first, lower ids first among equals. */
 export function rankTokens(
   logits: Float32Array,
   temperature: number,
@@ -178,7 +181,7 @@ export function rankTokens(
   const { largest, sum } = weigh(logits, temperature);
   const logprob = (id: number): number => Math.fround(((logits[id] ?? 0) - largest) / temperature - Math.log(sum));
   if (count <= 0) return { logprob: logprob(token), top: [] };
-  // By their logits: at a low temperature the weights of all but a few are 0.
+  // Selected by their logits: at a low temperature almost all weights are 0.
   const least = count >= logits.length ? -Infinity : threshold(Float64Array.from(logits), count, true);
   const candidates = [...logits.keys()].filter((id) => (logits[id] ?? 0) >= least);
   candidates.sort((a, b) => (logits[b] ?? 0) - (logits[a] ?? 0) || a - b);

@@ -1,4 +1,4 @@
-/** What the sampler did so far: counters that only grow, and what there is at the moment. */
+/** The sampler's statistics: counters that only grow, and its current state. */
 
 import type { BlockUse } from './cache/block-cache.ts';
 
@@ -10,23 +10,24 @@ export interface SamplerStats {
   readonly prefillTokens: number;
   /** Prompt tokens that were found in the cache instead. */
   readonly cachedTokens: number;
-  /** Passes that took no prompts, rows in them (their quotient is the mean batch size), the most rows of one, and their time. */
+  /** Passes without prompt tokens, and rows in them: rows by passes is the mean batch size. */
   readonly decodePasses: number;
   readonly decodeRows: number;
+  /** Rows of the largest pass of any kind. */
   readonly mostRows: number;
   readonly decodeSeconds: number;
-  /** Passes that took prompts, with or without rows that wait for their next token beside. */
+  /** Passes with prompt tokens, with or without rows that decode their next token. */
   readonly prefillPasses: number;
   readonly prefillSeconds: number;
   /** Time spent in steps. */
   readonly busySeconds: number;
   readonly policiesLoaded: number;
-  /** Requests that were let in, and the time that they had waited for it together. */
+  /** Admitted requests, and the sum of the times that they waited for admission. */
   readonly admitted: number;
   readonly queueSeconds: number;
   readonly active: number;
   readonly waiting: number;
-  /** Of the key-value cache; none before the first policy. */
+  /** Blocks of the key-value cache; all 0 before the first policy. */
   readonly blocks: BlockUse;
 }
 
@@ -56,7 +57,7 @@ export class SamplerCounters {
     this.#counts[what] += much;
   }
 
-  /** A pass took so many tokens of each of its rows. */
+  /** Counts a pass. `tokens`: how many it took of each of its rows. */
   pass(tokens: readonly number[], seconds: number): void {
     const counts = this.#counts;
     const prompts = tokens.filter((count) => count > 1);

@@ -1,6 +1,6 @@
 /**
- * Samples from policies: every request is answered as if it were alone, by the policy version that it names, and
- * requests of one version share their passes. What is due first is let in first, and gets the next pass.
+ * Samples from policies. Every request gets the answer that it would get alone, by the policy version that it names.
+ * Requests of one version share their passes. The request that is due first is admitted first, and gets the next pass.
  */
 
 import { setImmediate } from 'node:timers/promises';
@@ -19,29 +19,29 @@ import { type Due, dueAt, inOrder, ORDINARY, PATIENCE_MS } from './urgency.ts';
 
 export interface SamplerOptions {
   readonly load: (policy: PolicyName) => Promise<LoadedPolicy>;
-  /** Sequences decoded together: those of a pass. */
+  /** Sequences in one pass. */
   readonly maxRows?: number;
-  /** Positions of the longest context, prompt and answer together; at most what the model has. */
+  /** Positions of the longest context, prompt and answer together; the model's own limit applies too. */
   readonly maxContext?: number;
-  /** Memory for keys and values; left out, what `cacheBudget` says. */
+  /** Memory for keys and values; left out: `cacheBudget`. */
   readonly cacheBytes?: number;
-  /** How long a request that finds nothing running waits for others that its prompt can share a pass with. */
+  /** If nothing runs, a request waits so long for others to share its pass. */
   readonly admissionMs?: number;
-  /** The same while several rollouts sample: then others come soon, and a pass over many costs little more. */
+  /** The same while several rollouts sample: more requests come soon, and a pass over many costs little more. */
   readonly gatherMs?: number;
-  /** Either ends early when nobody came for so long. */
+  /** Either wait ends early if no request arrives for so long. */
   readonly quietMs?: number;
-  /** Tokens of prompts in one pass. */
+  /** Prompt tokens in one pass. */
   readonly prefillTokens?: number;
   /** How much sooner a request is due for each step of its priority. */
   readonly patienceMs?: number;
-  /** What computes; left out, what suits the machine. */
+  /** The decoder; left out: the best one for this machine. */
   readonly kind?: DecoderKind;
 }
 
 interface Waiting extends Due {
   readonly request: GenerateRequest;
-  /** Its key. */
+  /** The policy's key. */
   readonly policy: string;
   readonly arrived: number;
   /** The sampler's step when it arrived. */
@@ -62,14 +62,14 @@ const defaults = {
   patienceMs: PATIENCE_MS,
 };
 
-/** Gathering ends as soon as so many wait. */
+/** The wait for more requests ends as soon as so many are in the queue. */
 const gathered = 12;
 
-/** So many rollouts within this time are several. */
+/** "Several rollouts sample" means: at least so many within this time. */
 const several = 4;
 const latelyMs = 2000;
 
-/** While sequences run, requests wait so many steps for company, or until they are one for `manyAre` running ones. */
+/** While sequences run, a request waits for so many steps, or until one waits for each `manyAre` running ones. */
 const patientSteps = 8;
 const manyAre = 4;
 
@@ -78,16 +78,16 @@ export class Sampler {
   readonly #kind: DecoderKind;
   readonly #shelf: PolicyShelf;
   readonly #counters = new SamplerCounters();
-  /** What is due first in front. */
+  /** Sorted by due time, the first in front. */
   #queue: readonly Waiting[] = [];
-  /** What is due later stands still. */
+  /** Requests and sequences that are due later pause. */
   #until = Number.POSITIVE_INFINITY;
   #batcher: { readonly shape: string; readonly decoder: Decoder; readonly rows: Batcher } | undefined;
   #loop: Promise<void> | undefined;
-  /** When each rollout sampled last, oldest first; nothing older than `latelyMs` before the newest. */
+  /** Time of each rollout's last request, oldest first; at most `latelyMs` older than the newest. */
   readonly #lately = new Map<string, number>();
   #steps = 0;
-  /** Wakes who gathers. */
+  /** Ends the wait of `#arrivalWithin`. */
   #cameIn: (() => void) | undefined;
 
   constructor(options: SamplerOptions) {
@@ -98,7 +98,7 @@ export class Sampler {
   }
 
   /**
-   * Errors: `InvalidRequest`, `ContextTooLong`, `NonFiniteLogits`, those of loading a policy, and the signal's reason.
+   * Errors: `InvalidRequest`, `ContextTooLong`, `NonFiniteLogits`, those of loading a policy, the signal's reason.
    */
   generate(
     request: GenerateRequest,
@@ -128,12 +128,12 @@ export class Sampler {
     });
   }
 
-  /** Resolves when nothing is running or waiting but for what stands still. */
+  /** Resolves when no request runs or waits, except paused ones. */
   async idle(): Promise<void> {
     while (this.#loop !== undefined) await this.#loop;
   }
 
-  /** Runs `work` in its turn, as an ordinary request that comes now: what is due later stands still meanwhile. */
+  /** Runs `work` in the turn of an ordinary request that arrives now. Requests that are due later pause meanwhile. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.#until = dueAt(performance.now(), ORDINARY, this.#options.patienceMs);
     await this.idle();
@@ -149,7 +149,7 @@ export class Sampler {
     return this.#counters.snapshot(this.#active, this.#queue.length, this.#batcher?.rows.blocks());
   }
 
-  /** Gives all memory back. Call it when `idle`. */
+  /** Frees all memory. Call it after `idle`. */
   dispose(): void {
     this.#batcher?.decoder.dispose();
     this.#shelf.dispose();
@@ -165,7 +165,7 @@ export class Sampler {
     waiting.reject(reason);
   }
 
-  /** Whether anything waits or runs that does not stand still. */
+  /** True if a request that is not paused waits or runs. */
   get #isWanted(): boolean {
     const [waits, runs] = [this.#queue[0], this.#batcher?.rows.running[0]];
     return [waits, runs].some((first) => first !== undefined && first.due <= this.#until);
@@ -179,7 +179,7 @@ export class Sampler {
     while (this.#isWanted) {
       await this.#admit();
       this.#step();
-      // Messages arrive between steps: new requests, aborts.
+      // New requests and aborts are received between steps.
       await setImmediate();
     }
     this.#loop = undefined;
@@ -193,7 +193,7 @@ export class Sampler {
     this.#counters.add('busySeconds', (performance.now() - begun) / 1000);
   }
 
-  /** Who waits for room, or for a policy to make room for its own, is overtaken by nobody that is due later. */
+  /** Admits in due order: no later request overtakes one that waits for room, or for its policy to be loaded. */
   async #admit(): Promise<void> {
     const [first] = this.#queue;
     if (first === undefined || (this.#active > 0 && !this.#enough(first))) return;
@@ -201,13 +201,13 @@ export class Sampler {
     for (const waiting of this.#queue) {
       if (waiting.due > this.#until) return;
       const policy = await this.#policyOf(waiting);
-      // It was cancelled meanwhile, or refused with its policy.
+      // It was cancelled meanwhile, or rejected with its policy.
       if (!this.#queue.includes(waiting)) continue;
       if (policy === undefined || this.#start(waiting, policy) === 'full') return;
     }
   }
 
-  /** Nothing runs: waits for company, if there is any to wait for. */
+  /** Nothing runs: waits for more requests to share the first pass. */
   async #gather(first: Waiting): Promise<void> {
     const longest = first.arrived + (this.#lately.size >= several ? this.#options.gatherMs : this.#options.admissionMs);
     while (this.#queue.length < gathered) {
@@ -218,7 +218,7 @@ export class Sampler {
     }
   }
 
-  /** The next request, or so much time. */
+  /** Resolves when the next request arrives, or after so long. */
   #arrivalWithin(milliseconds: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, milliseconds);
@@ -239,8 +239,8 @@ export class Sampler {
   }
 
   /**
-   * A pass over one prompt costs the running sequences almost a token each: they let requests gather for a few steps,
-   * unless those are many already.
+   * True if requests may be admitted beside running sequences. A pass over one prompt costs each of those almost one
+   * token, so requests gather for a few steps, unless many wait already.
    */
   #enough(first: Waiting): boolean {
     return this.#queue.length * manyAre >= this.#active || this.#steps - first.arrivedAt >= patientSteps;
@@ -273,8 +273,8 @@ export class Sampler {
   }
 
   /**
-   * What it is sampled by; `undefined` where others must end first: of two other policies one, or all of another shape.
-   * A policy that cannot be loaded fails the requests that name it, and no others.
+   * The request's policy, loaded; `undefined` if others must end first: one of two other policies, or all of another
+   * shape. If the policy cannot be loaded, only the requests that name it fail.
    */
   async #policyOf({ request, policy: key }: Waiting): Promise<ShelvedPolicy | undefined> {
     const running = this.#batcher?.rows.policies() ?? new Set();
@@ -291,7 +291,7 @@ export class Sampler {
     }
   }
 
-  /** Whether there is a decoder of the policy's shape; another one is only given up when nothing runs in it. */
+  /** Makes a decoder of the policy's shape, if no sequence runs in another one. Returns whether there is one. */
   #prepareBatcher({ shape, model: { config }, limits: { positions } }: ShelvedPolicy): boolean {
     if (this.#batcher?.shape === shape) return true;
     if (this.#active > 0) return false;

@@ -1,18 +1,18 @@
 /**
- * In which order requests are served: each is due `PATIENCE_MS` after it came for each step of its priority, and what is
- * due first goes first. So of two that came together the more urgent goes first, two of one priority go as they came,
- * and nothing starves: a request is overtaken by those alone that come within `PATIENCE_MS` for each step between the
- * two. The order of two requests never changes.
+ * The order in which requests are served. A request is due `PATIENCE_MS` after its arrival for each step of its
+ * priority, and the request that is due first is served first. So of two requests that arrive together the more urgent
+ * one is first, and requests of one priority keep their order of arrival. No request starves: only requests that arrive
+ * within `PATIENCE_MS` for each step between the two priorities overtake it. The order of two requests never changes.
  */
 
-/** Of the 1 (first) to 5 of Temporal's keys: what nothing was said about, such as training. */
+/** The default among Temporal's priority keys, 1 (first) to 5; training has it. */
 export const ORDINARY = 3;
 
-/** An evaluation's request (4) waits for those of training (3) that come in its first two minutes, and for none that come later. */
+/** An evaluation's request (4) waits for training's (3) that arrive in its first two minutes, and for no later ones. */
 export const PATIENCE_MS = 120_000;
 
 export interface Due {
-  /** Milliseconds, of the clock of `arrived`. */
+  /** In milliseconds, by the clock of `arrived`. */
   readonly due: number;
 }
 
@@ -20,7 +20,7 @@ export function dueAt(arrived: number, priority = ORDINARY, patienceMs = PATIENC
   return arrived + priority * patienceMs;
 }
 
-/** What is due first in front; of equals, who was there first. */
+/** Sorted by `due`, the earliest first; equal ones keep their order. */
 export function inOrder<T extends Due>(all: readonly T[]): T[] {
   return all.toSorted((a, b) => a.due - b.due);
 }

@@ -1,7 +1,7 @@
 /**
- * Which block of the key-value cache holds what: a block is written by one running sequence alone, and once it is full
- * it may be read by all that begin with the same tokens under the same policy. Whoever was admitted gets every block
- * that it asks for, up to what it announced.
+ * What each block of the key-value cache holds. Only one running sequence writes a block. Once the block is full, every
+ * sequence of the same policy that begins with the same tokens may read it. An admitted sequence gets every block that
+ * it asks for, up to the length that it announced.
  */
 
 import { type CachedBlock, IdleBlocks } from './idle-blocks.ts';
@@ -9,7 +9,7 @@ import { type CachedBlock, IdleBlocks } from './idle-blocks.ts';
 /** A running sequence's blocks. */
 export interface Sequence {
   readonly policy: string;
-  /** Grows while it runs; keys and values of the first `cached` are there. */
+  /** Grows while the sequence runs. The cache holds the keys and values of the first `cached` tokens. */
   readonly tokens: number[];
   cached: number;
   /** In the order of positions; the shared ones first. */
@@ -21,7 +21,7 @@ export interface Sequence {
 
 export interface Admitted {
   readonly sequence: Sequence;
-  /** A block whose first tokens are those of the sequence's last block: to be copied there, now. */
+  /** The caller copies block `from`, which begins with the same tokens, to the sequence's last block `to` at once. */
   readonly copy: { readonly from: number; readonly to: number } | undefined;
 }
 
@@ -29,14 +29,14 @@ export interface BlockUse {
   readonly total: number;
   /** Held by running sequences. */
   readonly used: number;
-  /** Kept for those that may come. */
+  /** Kept for later sequences. */
   readonly idle: number;
   readonly free: number;
-  /** Since the start: idle blocks that were given to others. */
+  /** Idle blocks that were given to other sequences since the start. */
   readonly evicted: number;
 }
 
-/** How many of the first of `a` are those of `b` from `from` on, before `limit`. */
+/** Number of first tokens of `a` that equal those of `b` from index `from` on, before `limit`. */
 function commonPrefix(a: readonly number[], b: readonly number[], from: number, limit: number): number {
   let n = 0;
   while (from + n < limit && n < a.length && a[n] === b[from + n]) n++;
@@ -68,15 +68,15 @@ export class BlockCache {
     return { total: this.#total, used: this.#total - free - idle, idle, free, evicted: this.#evicted };
   }
 
-  /** Blocks for so many positions. */
+  /** Number of blocks that hold so many positions. */
   blocksFor(positions: number): number {
     return Math.ceil(positions / this.#size);
   }
 
   /**
-   * Takes in a sequence that begins with `tokens` and gets at most `longest` positions, with what is there of its
-   * begin. `'soon'` when one of `before`, running sequences that it may wait for, is about to compute more of it, `'full'` when its blocks are not there
-   * for certain. `afresh`: nothing is taken from the cache.
+   * Admits a sequence that begins with `tokens` and grows to at most `longest` positions. It reads what is cached of
+   * its prefix. Returns `'soon'` if one of `before`, running sequences that it may wait for, will compute more of that
+   * prefix, and `'full'` if it might not get all of its blocks. `afresh`: it reads nothing from the cache.
    */
   admit(
     policy: string,
@@ -85,7 +85,7 @@ export class BlockCache {
     afresh = false,
     before: ReadonlySet<Sequence> = this.#running,
   ): Admitted | 'soon' | 'full' {
-    // The last token is always computed: its logits are wanted.
+    // The last token is always computed: its logits are needed.
     const limit = tokens.length - 1;
     const shared = afresh ? [] : this.#find(policy, tokens, limit);
     const found = shared.length * this.#size;
@@ -101,23 +101,23 @@ export class BlockCache {
     return { sequence, copy: afresh ? undefined : this.#takeTail(sequence, limit) };
   }
 
-  /** Blocks for the first `positions`; within what was announced there is always one. */
+  /** Gives the sequence blocks for its first `positions`. Up to the announced length, a block is always available. */
   extend(sequence: Sequence, positions: number): void {
     while (sequence.blocks.length < this.blocksFor(positions)) {
-      if (sequence.promised === 0) throw new RangeError(`${positions} positions are more than were announced`);
+      if (sequence.promised === 0) throw new RangeError(`${positions} positions exceed the announced length`);
       sequence.blocks.push(this.#take());
       sequence.promised -= 1;
       this.#promised -= 1;
     }
   }
 
-  /** The keys and values of the first `cached` tokens are there now: full blocks may be read by others. */
+  /** Records that the keys and values of the first `cached` tokens are computed: others may read the full blocks. */
   computed(sequence: Sequence, cached: number): void {
     sequence.cached = cached;
     while ((sequence.shared.length + 1) * this.#size <= cached) this.#publish(sequence);
   }
 
-  /** The sequence has ended; what it computed is kept until its blocks are needed. */
+  /** Ends the sequence. What it computed is kept until its blocks are needed. */
   release(sequence: Sequence): void {
     if (!this.#end(sequence)) return;
     const tail = sequence.cached - sequence.shared.length * this.#size;
@@ -129,14 +129,14 @@ export class BlockCache {
     this.#drop(sequence);
   }
 
-  /** The sequence has failed: what its last pass may have left is not trusted. */
+  /** Ends a failed sequence. What its last pass may have written is not kept. */
   forget(sequence: Sequence): void {
     if (this.#end(sequence)) this.#drop(sequence);
   }
 
   /**
-   * The policy is gone from memory, and no sequence of it runs: its blocks are free. The ones freed last are written first,
-   * so the memory that the cache takes is that of the policies in use, not of all that ever were.
+   * Frees the blocks of a policy that is unloaded and has no running sequence. Blocks that were freed last are written
+   * first, so the cache takes memory for the policies in use, not for all that were ever loaded.
    */
   forgetPolicy(policy: string): void {
     for (const block of this.#idle.takeAll(policy)) this.#free.push(block.index);
@@ -148,7 +148,7 @@ export class BlockCache {
     return this.#running.delete(sequence);
   }
 
-  /** Own blocks become free, and shared ones idle where nobody else reads them: the last first, which are evicted first. */
+  /** Own blocks become free. Shared blocks that nobody else reads become idle, the last first: it is evicted first. */
   #drop(sequence: Sequence): void {
     this.#free.push(...sequence.blocks.splice(sequence.shared.length));
     for (const block of sequence.shared.splice(0).toReversed()) {
@@ -161,7 +161,7 @@ export class BlockCache {
     return parent?.children ?? this.#roots.get(policy) ?? new Set();
   }
 
-  /** Full blocks with the first tokens, of at most `limit`. */
+  /** Full blocks that hold the first tokens, up to `limit`. */
   #find(policy: string, tokens: readonly number[], limit: number): CachedBlock[] {
     const found: CachedBlock[] = [];
     for (let from = 0; from + this.#size <= limit; from += this.#size) {
@@ -174,7 +174,7 @@ export class BlockCache {
     return found;
   }
 
-  /** Positions of whole blocks that these have, or are about to compute. */
+  /** Positions, in whole blocks, that one of `before` has in common with `tokens` and has computed or will compute. */
   #coming(policy: string, tokens: readonly number[], limit: number, before: ReadonlySet<Sequence>): number {
     let most = 0;
     for (const running of before) {
@@ -183,7 +183,7 @@ export class BlockCache {
     return most - (most % this.#size);
   }
 
-  /** The longest begin of what comes next that any block has, to be copied; its last token is one of `limit`. */
+  /** Chooses the block that begins with the most of the next tokens, before `limit`; the caller copies it. */
   #takeTail(sequence: Sequence, limit: number): Admitted['copy'] {
     let [from, best]: [number | undefined, number] = [undefined, 0];
     const consider = (index: number | undefined, common: number): void => {
@@ -200,17 +200,17 @@ export class BlockCache {
       );
     }
     if (from === undefined) return undefined;
-    // Where this evicts the block to copy from, it is the one that is taken: what it holds is still there.
+    // If this evicts the block to copy from, the sequence gets that block itself, with its contents.
     this.extend(sequence, cached + best);
     sequence.cached += best;
     return { from, to: sequence.blocks.at(-1) ?? from };
   }
 
-  /** The block after the shared ones is full: it becomes shared, or gives way to one that holds the same. */
+  /** The block after the shared ones is full. It becomes shared, or a shared block with the same tokens replaces it. */
   #publish(sequence: Sequence): void {
     const at = sequence.shared.length;
     const index = sequence.blocks[at];
-    if (index === undefined) throw new RangeError('a block was computed that nobody has');
+    if (index === undefined) throw new RangeError('the sequence has no block for the computed positions');
     const end = (at + 1) * this.#size;
     const twin = [...this.#following(sequence.policy, sequence.shared.at(-1))].find(
       (block) => commonPrefix(block.tokens, sequence.tokens, at * this.#size, end) === this.#size,
@@ -245,7 +245,7 @@ export class BlockCache {
     return block;
   }
 
-  /** A longer one takes the place of a tail, which nobody reads or follows. */
+  /** Frees a tail that a longer block supersedes. No sequence reads it, and no block follows it. */
   #replace(tail: CachedBlock, siblings: Set<CachedBlock>): void {
     siblings.delete(tail);
     this.#idle.delete(tail);
@@ -256,7 +256,7 @@ export class BlockCache {
     const free = this.#free.pop();
     if (free !== undefined) return free;
     const block = this.#idle.takeOldest();
-    if (block === undefined) throw new RangeError('no block is left');
+    if (block === undefined) throw new RangeError('no block is free');
     this.#evicted += 1;
     const siblings = block.parent?.children ?? this.#roots.get(block.policy);
     siblings?.delete(block);

@@ -5,11 +5,11 @@ import type { ModelConfig } from '../../model/config.ts';
 
 const variable = 'LONGHAUL_KV_CACHE_MIB';
 
-/** Of the memory that this process may use, unless it is said otherwise; more than a GiB is only taken where it is asked for. */
+/** Without a setting: this share of the memory that the process may use, and a GiB at most. */
 const share = 1 / 16;
 const most = 2 ** 30;
 
-/** Keys and values, float32; heads stand in whole vectors. */
+/** Keys and values in float32; each head is padded to a multiple of 16 numbers. */
 const bytesPerPosition = ({ layers, kvHeads, headDim }: ModelConfig): number =>
   4 * 2 * layers * kvHeads * Math.ceil(headDim / 16) * 16;
 
@@ -36,6 +36,6 @@ export function blocksWithin(bytes: number, config: ModelConfig, positions: numb
   if (blocks >= needed) return blocks;
   const mebibytes = Math.ceil((needed * blockSize * bytesPerPosition(config)) / 2 ** 20);
   throw new BadCacheBudget(
-    `the key-value cache has ${bytes} bytes, and one context of ${positions} tokens of this model needs ${mebibytes} MiB: raise ${variable} to that at least, or lower the longest context`,
+    `the key-value cache has ${bytes} bytes, and one context of ${positions} tokens of this model needs ${mebibytes} MiB: raise ${variable} to ${mebibytes} or more, or lower the longest context`,
   );
 }

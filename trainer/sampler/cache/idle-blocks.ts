@@ -1,10 +1,10 @@
 /**
- * Cached blocks that nobody reads, in the order in which they are given up: those of the policy that was used longest
- * ago first, and of one policy those that were left longest ago. What follows a block always goes before it.
+ * Cached blocks that no sequence reads, in the order of their eviction: first those of the policy that was used longest
+ * ago, and within a policy those that became idle longest ago. A block is evicted before the one that it follows.
  */
 
 export class IdleBlocks {
-  /** The policy used last at the end; in each the block left last at the end. */
+  /** The policy that was used last is at the end; in each, the block that became idle last is at the end. */
   readonly #policies = new Map<string, Set<CachedBlock>>();
   #size = 0;
 
@@ -12,7 +12,7 @@ export class IdleBlocks {
     return this.#size;
   }
 
-  /** What follows a block is to be added before it. */
+  /** The caller adds the blocks that follow a block before the block itself. */
   add(block: CachedBlock): void {
     const blocks = this.#policies.get(block.policy) ?? new Set();
     this.#policies.set(block.policy, blocks.add(block));
@@ -23,7 +23,7 @@ export class IdleBlocks {
     if (this.#policies.get(block.policy)?.delete(block) === true) this.#size -= 1;
   }
 
-  /** The policy is used now: all others' blocks go first. */
+  /** Marks the policy as used last: the blocks of all others are evicted first. */
   prefer(policy: string): void {
     const blocks = this.#policies.get(policy) ?? new Set();
     this.#policies.delete(policy);
@@ -51,14 +51,14 @@ export class IdleBlocks {
   }
 }
 
-/** A block that is not written any more, found by the tokens in it and before it. */
+/** A block that is no longer written. It is found by the tokens in it and before it. */
 export interface CachedBlock {
   readonly index: number;
   readonly policy: string;
   readonly parent: CachedBlock | undefined;
-  /** As many as a block has positions, or fewer at a sequence's end; nothing follows those. */
+  /** As many as a block has positions. At a sequence's end there may be fewer; then no block follows. */
   readonly tokens: readonly number[];
   readonly children: Set<CachedBlock>;
-  /** Running sequences that read it. */
+  /** Number of running sequences that read it. */
   readers: number;
 }

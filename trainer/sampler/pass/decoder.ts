@@ -1,7 +1,7 @@
 /**
- * What computes passes: new tokens of several sequences in, over blocks of keys and values that earlier passes left. A
- * sequence's result has the same bits whatever else is in the pass, however its tokens are cut into parts, and in
- * whichever blocks they lie.
+ * The interface of decoders. A decoder computes passes: new tokens of several sequences, over the blocks of keys and
+ * values that earlier passes wrote. A sequence's result has the same bits for any company in the pass, any division of
+ * its tokens into parts, and any choice of blocks.
  */
 
 import { tensorflow } from '../../tensorflow.ts';
@@ -11,18 +11,18 @@ import { nativeDecoderKind } from './native/native-decoder.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { WeightPieces } from '../../model/weights.ts';
 
-/** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, those before them are in its blocks. */
+/** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, the earlier ones are in its blocks. */
 export interface PassRow {
   readonly tokens: readonly number[];
   readonly from: number;
   readonly count: number;
   /** The sequence's blocks in order, at least as many as `from + count` positions need. */
   readonly blocks: readonly number[];
-  /** What is wanted: the logits of the last new token, those of every one, a token drawn by the last one's, or no more than keys and values. */
+  /** The wanted result: logits of the last new token, or of every one; keys and values only; or a token to be drawn. */
   readonly want: 'logits' | 'every' | 'nothing' | Draw;
 }
 
-/** A draw from the plain distribution: no filters, no penalty. */
+/** A draw from the last token's plain distribution: no filters, no penalty. */
 export interface Draw {
   /** 0 is greedy. */
   readonly temperature: number;
@@ -38,14 +38,14 @@ export interface Drawn {
   readonly logprob: number;
 }
 
-/** One of the two: each row of logits `[vocab]` that was wanted, in order, or what was drawn. */
+/** Either the wanted rows of logits `[vocab]`, in order, or the drawn token. */
 export type PassResult =
   | { readonly logits: readonly Float32Array[] }
   | { readonly drawn: Drawn }
   /** The logits were not finite. */
   | { readonly drawn: undefined };
 
-/** A policy's weights as a decoder multiplies with them. */
+/** A policy's weights in a decoder's layout. */
 export interface DecoderModel {
   readonly config: ModelConfig;
   dispose(): void;
@@ -54,13 +54,13 @@ export interface DecoderModel {
 export interface Decoder<Model extends DecoderModel = DecoderModel> {
   /** The results of `rows`, in their order. Logits are valid until the next pass. */
   forward(model: Model, rows: readonly PassRow[]): PassResult[];
-  /** Copies what a block holds, in every layer. */
+  /** Copies a block's contents, in every layer. */
   copyBlock(from: number, to: number): void;
-  /** Gives the memory back; the decoder is of no use afterwards. */
+  /** Frees the memory. The decoder cannot be used afterwards. */
   dispose(): void;
 }
 
-/** Makes models and decoders that fit one another. */
+/** Makes models and decoders that work with each other. */
 export interface DecoderKind<Model extends DecoderModel = DecoderModel> {
   /** Positions of a block. */
   readonly blockSize: number;
@@ -69,7 +69,7 @@ export interface DecoderKind<Model extends DecoderModel = DecoderModel> {
   decoder(config: ModelConfig, positions: number, blocks: number): Decoder<Model>;
 }
 
-/** TensorFlow's graph where it has a GPU, or where the compiled decoder does not run; the compiled decoder elsewhere. */
+/** TensorFlow's graph if it has a GPU, or if the compiled decoder cannot be loaded; else the compiled decoder. */
 export function chooseDecoderKind(): DecoderKind {
   if (tensorflow.gpu) return graphDecoderKind();
   try {

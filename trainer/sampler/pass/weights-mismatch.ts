@@ -1,8 +1,8 @@
-/** A policy's tensors by name, each held to the shape that `config.json` gives it. */
+/** Reads a policy's tensors by name and checks their shapes against `config.json`. */
 
 import type { Weights } from '../../model/weights.ts';
 
-/** The weights lack a tensor, or have it in another shape than `config.json` says. */
+/** The weights lack a tensor, or its shape differs from the one in `config.json`. */
 export class WeightsMismatch extends Error {
   override readonly name = 'WeightsMismatch';
   readonly tensor: string;

@@ -1,11 +1,11 @@
 /**
- * The index arrays of one forward pass. Rows of a batch only differ in which pages they read and write; padding rows
- * and padding tokens read finite values, write to the spill page, and are read by nobody.
+ * The index arrays of one forward pass. Rows of a batch differ only in the pages that they read and write. Padding rows
+ * and padding tokens read finite values, write to the spill page, and no other row reads them.
  */
 
 /**
- * Positions per page of the cache, and the length of every sum inside attention: fixed, so that a longer context adds
- * whole sums and changes none.
+ * Positions per page of the cache, and the length of every sum in attention. It is fixed, so that a longer context adds
+ * whole sums and changes none of the others.
  */
 export const pageSize = 128;
 
@@ -17,24 +17,24 @@ export interface CacheLayout {
   readonly group: number;
 }
 
-/** Written by padding tokens, never read. */
+/** Index of the page that padding tokens write to; it is never read. */
 export const spillPage = ({ pages }: CacheLayout): number => pages;
-/** All zeros: read by padding, never written. */
+/** Index of the page of zeros that padding reads; it is never written. */
 export const nullPage = (layout: CacheLayout): number => spillPage(layout) + 1;
 export const pageCount = (layout: CacheLayout): number => spillPage(layout) + 2;
 
-/** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, those before them are in the cache. */
+/** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, the earlier ones are in the cache. */
 export interface BatchRow {
   /** The sequence's pages, in order. */
   readonly pages: readonly number[];
   readonly tokens: readonly number[];
   readonly from: number;
   readonly count: number;
-  /** The logits of every new token are wanted, not those of the last alone. */
+  /** True if the logits of every new token are wanted, not only those of the last one. */
   readonly every?: boolean;
 }
 
-/** How many rows of logits a row of the batch gives. */
+/** Number of rows of logits that a row of the batch gives. */
 export const wantedLogits = ({ count, every }: BatchRow): number => (every === true ? count : 1);
 
 export interface BatchPlan {
@@ -43,7 +43,7 @@ export interface BatchPlan {
   readonly width: number;
   /** Queries per row and key-value head: `width * group`, padded. */
   readonly queries: number;
-  /** Pages read, all rows together. */
+  /** Number of pages that all rows together read, padded. */
   readonly chunks: number;
   /** `[rows * width]` */
   readonly tokens: Int32Array;
@@ -55,49 +55,49 @@ export interface BatchPlan {
   readonly pages: Int32Array;
   /** `[chunks]`, ascending */
   readonly chunkRows: Int32Array;
-  /** `[chunks * queries]`: how many positions of the page the query sees, 0 to `pageSize`. */
+  /** `[chunks * queries]`: number of positions of the page that the query sees, 0 to `pageSize`. */
   readonly visible: Int32Array;
-  /** Index into the flat tokens of each row's last new one, or of all of its new ones; padded. */
+  /** Indices into the flat tokens: each row's last new token, or all of its new tokens; padded. */
   readonly last: Int32Array;
 }
 
 /**
- * Where the processor has AVX2 only, oneDNN multiplies six rows at a time, and what is left over, one to three rows,
- * by kernels that add in another order. Row counts are multiples of six, so that nothing is left over. Each shape costs
- * a compilation of its kernels: few shapes, little padding.
+ * On a processor with AVX2 only, oneDNN multiplies six rows at a time. For a remainder of one to three rows it takes
+ * kernels that add in another order. Row counts are multiples of six, so that there is no remainder. Each shape costs a
+ * compilation of its kernels: these steps give few shapes and little padding.
  */
 const steps = [6, 12, 18, 24, 36, 48, 60, 72, 96, 120, 144] as const;
 
 /**
- * More rows than this are multiplied in blocks of 48, the last 73 to 95 of them (145 to 191 in wide blocks of 96) as
- * two halves: 90 as 45 and 45, with three left over in each. Halves of multiples of twelve leave nothing over.
+ * More rows than this are multiplied in blocks of 48, and the last 73 to 95 (145 to 191 in wide blocks of 96) as two
+ * halves: 90 as 45 and 45, each with a remainder of three. Halves of multiples of twelve have no remainder.
  */
 const oneBlock = 72;
 
-/** Whether a product of so many rows, a multiple of six, has none left over in any of its blocks. */
+/** True if a product of so many rows, a multiple of six, has no remainder in any of its blocks. */
 const blocksAreWhole = (rows: number): boolean => rows <= oneBlock || rows % 12 === 0;
 
 function roundUp(value: number): number {
   return steps.find((step) => step >= value) ?? Math.ceil(value / 36) * 36;
 }
 
-/** The fewest rows from `count` on of which the kernel for six leaves none over, or four or five, which it also takes. */
+/** The fewest rows >= `count` with a remainder of 0, 4 or 5: the kernel for six rows also takes four or five. */
 function wholeRows(count: number): number {
   const over = count % 6;
   return over === 0 || over >= 4 ? count : count - over + 4;
 }
 
-/** Queries of a row and key-value head where there is one new token per row. */
+/** Number of queries of a row and key-value head in a pass with one new token per row. */
 export const decodeQueries = (layout: CacheLayout): number => wholeRows(layout.group);
 
-/** The padded number of new tokens per row; each key-value head multiplies `group` times as many queries. */
+/** The padded number of new tokens per row. Each key-value head multiplies `group` times as many queries. */
 export function paddedWidth({ group }: CacheLayout, count: number): number {
   if (count === 1) return 1;
   const width = roundUp(count);
   return blocksAreWhole(width * group) ? width : roundUp(width + 1);
 }
 
-/** Rows of a pass, padded: the products over all of its tokens have `rows * width` rows. */
+/** The padded number of rows of a pass: the products over all of its tokens have `rows * width` rows. */
 function paddedRows(rows: number, width: number): number {
   if (width === 1) return roundUp(rows);
   return blocksAreWhole(rows * width) ? rows : rows + 1;
@@ -123,7 +123,7 @@ function fillTokens(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
   }
 }
 
-/** `visible` of chunk `c`, page number `page` of `row`. Padding sees one position: with none it would be 0 / 0. */
+/** Fills `visible` of chunk `c`, page number `page` of `row`. Padding sees one position, to avoid 0 / 0. */
 function fillVisible(plan: BatchPlan, c: number, row: BatchRow | undefined, page: number): void {
   const group = plan.queries / plan.width;
   for (let j = 0; j < plan.width; j++) {
@@ -144,7 +144,7 @@ function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
       fillVisible(plan, c, row, page);
     }
   }
-  // Chunks that only pad: nothing of them is visible, so they add exact zeros to the last row.
+  // Padding chunks have no visible position, so they add exact zeros to the last row.
   plan.pages.fill(nullPage(layout), c);
   plan.chunkRows.fill(plan.rows - 1, c);
 }

@@ -1,7 +1,7 @@
 /**
- * The decoder's forward pass over new tokens and cached ones, as a graph. A token's logits have the same bits however
- * the batch is composed: sums are matrix products (of at least two rows), `exp` and `sigmoid` see element counts that
- * are multiples of 16, norms divide by a square root, and attention adds pages of fixed length one after the other.
+ * The decoder's forward pass over new tokens and cached ones, as a graph. A token's logits have the same bits in every
+ * batch: sums are matrix products (of at least two rows), `exp` and `sigmoid` see element counts that are multiples
+ * of 16, norms divide by a square root, and attention adds pages of fixed length one after the other.
  */
 
 import { attributes } from '../../../graph/attributes.ts';
@@ -13,7 +13,7 @@ import { pageSize } from './batch-plan.ts';
 export interface LayerEdges {
   readonly qk: Edge;
   readonly v: Edge;
-  /** In families that have them. */
+  /** Only in families with biases. */
   readonly qkBias?: Edge;
   readonly vBias?: Edge;
   readonly rope: Edge;
@@ -36,9 +36,9 @@ export interface DecoderEdges {
 export interface ConstantEdges {
   /** `[pageSize + 1, pageSize]`: row `n` lets a query see the first `n` positions of a page. */
   readonly masks: Edge;
-  /** `[hidden, 1]`, each `1 / hidden`: a mean as a product. */
+  /** `[hidden, 1]`, each `1 / hidden`: computes a mean as a product. */
   readonly meanOfHidden: Edge;
-  /** `[2 * headDim, 1]`: the mean square of a head whose halves appear twice. */
+  /** `[2 * headDim, 1]`: computes the mean square of a head whose halves appear twice. */
   readonly meanOfHead: Edge;
   /** `[2 * headDim, headDim]`: adds the two rotary products. */
   readonly addHalves: Edge;
@@ -58,7 +58,7 @@ export interface PlanEdges {
   readonly last: Edge;
 }
 
-/** Shapes that change with the number of new tokens per row; `null` where that is one. */
+/** Shapes that depend on the number of new tokens per row. */
 export interface WidthEdges {
   /** `[-1, width, kvHeads, group * headDim]` */
   readonly apart: Edge;
@@ -71,10 +71,11 @@ export interface WidthEdges {
 }
 
 export interface PassKind {
+  /** `null` if there is one new token per row. */
   readonly widths: WidthEdges | null;
-  /** Queries of a row and key-value head when there is one new token per row: `group`, padded. */
+  /** Queries of a row and key-value head if there is one new token per row: `group`, padded. */
   readonly queries: number;
-  /** Scores may be too large for `exp` as they are: their maximum is taken off first. */
+  /** True if scores may be too large for `exp`: then their maximum is subtracted first. */
   readonly shifted: boolean;
 }
 
@@ -96,7 +97,7 @@ function rmsNormalise(graph: GraphBuilder, x: Edge, mean: Edge, epsilon: Edge, s
   const meanSquare = graph.run('MatMul', matMul, [squares, mean]);
   const shifted = graph.run('AddV2', elementwise, [meanSquare, epsilon]);
   const root = graph.run('Sqrt', elementwise, [shifted]);
-  // TensorFlow rewrites a plain division by a root as a product with `Rsqrt`, which gives other bits in the last elements.
+  // TensorFlow rewrites a plain division by a root as a product with `Rsqrt`: other bits in the last elements.
   return graph.run('DivNoNan', elementwise, [scaled, root]);
 }
 
@@ -104,7 +105,7 @@ function normaliseHidden({ graph, constants }: Pick<Pass, 'graph' | 'constants'>
   return rmsNormalise(graph, x, constants.meanOfHidden, constants.epsilon, x);
 }
 
-/** `x @ matrix + bias`; a sum of two numbers has the same bits wherever it stands. */
+/** `x @ matrix + bias`; a sum of two numbers has the same bits at any place in the tensor. */
 function projection(graph: GraphBuilder, x: Edge, matrix: Edge, bias: Edge | undefined): Edge {
   const product = graph.run('MatMul', matMul, [x, matrix]);
   return bias === undefined ? product : graph.run('AddV2', elementwise, [product, bias]);
@@ -139,7 +140,7 @@ function perKvHead({ graph, config }: Pass, x: Edge): Edge {
   return kvHeads === 1 ? x : graph.run('Reshape', reshape, [x, graph.integers(-1, headDim)]);
 }
 
-/** The queries that an array of `size` takes from one of `group`: all, and the first again where it is padded. */
+/** Indices into `group` queries for an array of `size`: all of them, padded with the first. */
 const fromGroup = (group: number, size: number): number[] =>
   Array.from({ length: size }, (_, i) => (i < group ? i : 0));
 
@@ -174,7 +175,7 @@ function ungroup({ graph, config, widths, queries }: Pass, x: Edge): Edge {
   return graph.run('Reshape', reshape, [swapped, flat]);
 }
 
-/** Takes each row's largest score off its scores: softmax does not change, and `exp` stays finite. */
+/** Subtracts each row's largest score from its scores: softmax does not change, and `exp` stays finite. */
 function shiftScores({ graph, plan }: Pass, scores: Edge): Edge {
   const perPage = graph.run('Max', max, [scores, graph.integers(3)]);
   const perRow = graph.run('SegmentMax', segment, [perPage, plan.chunkRows]);
@@ -183,8 +184,8 @@ function shiftScores({ graph, plan }: Pass, scores: Edge): Edge {
 }
 
 /**
- * `[chunks, kvHeads, queries, pageSize]` summed over the page. A plain product: oneDNN's batched one crashes when
- * it has to broadcast many rows against one column.
+ * `[chunks, kvHeads, queries, pageSize]` summed over the page. It is a plain product: oneDNN's batched product crashes
+ * if it broadcasts many rows against one column.
  */
 function sumPages({ graph, config, constants, widths, queries }: Pass, weights: Edge): Edge {
   const flat = graph.run('Reshape', reshape, [weights, graph.integers(-1, pageSize)]);
@@ -205,7 +206,7 @@ function attend(pass: Pass, layer: LayerEdges, q: Edge): Edge {
   const sums = sumPages(pass, weights);
   const values = graph.run('ResourceGather', attributes.gatherVariable, [layer.values, plan.pages]);
   const sum = graph.run('BatchMatMulV2', batchMatMul, [weights, values]);
-  // One page after the other, so that pages which a row does not have could only add zeros.
+  // Pages are added one after the other, so that padding pages only add zeros.
   const numerator = graph.run('SegmentSum', segment, [sum, plan.chunkRows]);
   const denominator = graph.run('SegmentSum', segment, [sums, plan.chunkRows]);
   return graph.run('RealDiv', elementwise, [numerator, denominator]);
@@ -218,7 +219,7 @@ function feedForward(pass: Pass, layer: LayerEdges, x: Edge): Edge {
   const gate = graph.run('MatMul', matMul, [normalised, layer.gate]);
   const up = graph.run('MatMul', matMul, [normalised, layer.up]);
   const sigmoid = graph.run('Sigmoid', elementwise, [gate]);
-  // In this order: TensorFlow fuses `gate * sigmoid(gate)`, and the fused op gives other bits in the last elements.
+  // The order matters: TensorFlow fuses `gate * sigmoid(gate)`, and the fused op gives other bits in the last elements.
   const gated = graph.run('Mul', elementwise, [gate, up]);
   const product = graph.run('Mul', elementwise, [gated, sigmoid]);
   return graph.run('MatMul', matMul, [product, layer.down]);

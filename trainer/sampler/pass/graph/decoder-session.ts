@@ -1,6 +1,6 @@
 /**
- * A decoder of one shape with its key-value cache, as one TensorFlow graph: a pass is one call. Of the cache, in
- * variables that are updated in place, only the pages that a pass needs are ever read.
+ * A decoder of one shape with its key-value cache, as one TensorFlow graph: a pass is one call. The cache is in
+ * variables that are updated in place, and a pass reads only the pages that it needs.
  */
 
 import { attributes } from '../../../graph/attributes.ts';
@@ -19,10 +19,10 @@ import {
 } from './decoder-graph.ts';
 import { layerShapes, layerTensors, type SamplerModel } from './sampler-model.ts';
 
-/** Added to scores that a query may not see: `exp` of it is exactly 0. */
+/** Added to scores of positions that a query does not see: `exp` of it is exactly 0. */
 const HIDDEN = -1e9;
 
-/** One token per row, or several; with scores as they are, or shifted. */
+/** Passes of one token per row, and of several. */
 interface PassSignatures {
   readonly decode: Signature;
   readonly prefill: Signature;
@@ -41,10 +41,10 @@ export class DecoderSession {
   readonly #config: ModelConfig;
   readonly #session: GraphSession;
   readonly #signatures: Signatures;
-  /** Whose weights the session's variables hold. */
+  /** The model whose weights the session's variables hold. */
   #assigned: SamplerModel | undefined;
 
-  /** `positions`: what the rotary tables of its models cover. */
+  /** `positions`: number of positions in the rotary tables of its models. */
   constructor(config: ModelConfig, positions: number, layout: CacheLayout) {
     this.layout = layout;
     this.#config = config;
@@ -78,14 +78,14 @@ export class DecoderSession {
     });
   }
 
-  /** Gives the memory back; the session is of no use afterwards. */
+  /** Frees the memory. The session cannot be used afterwards. */
   dispose(): void {
     this.#session.dispose();
   }
 
   #assign(frame: Frame, model: SamplerModel): void {
     if (this.#assigned === model) return;
-    // Where assigning fails, the variables hold neither the one nor the other.
+    // If assigning fails, the variables hold neither model.
     this.#assigned = undefined;
     this.#run(frame, this.#signatures.assign, model.tensors);
     this.#assigned = model;
@@ -227,7 +227,7 @@ function addClear(graph: GraphBuilder, variables: Variables, layout: CacheLayout
   const shape = graph.integers(pageCount(layout), layout.kvHeads, pageSize, headDim);
   const zero = graph.floats([], new Float32Array(1));
   for (const cache of caches(variables)) {
-    // Each its own zeros: one tensor that two variables share would be copied before a write in place.
+    // Each variable gets its own zeros: TensorFlow copies a shared tensor before it writes in place.
     graph.write('AssignVariableOp', attributes.assign, cache, [graph.run('Fill', attributes.fill, [shape, zero])]);
   }
   return signature([], graph.written());

@@ -1,6 +1,6 @@
 /**
- * A policy's weights as the sampler multiplies with them: input-major, norm weights folded in, queries and keys side by
- * side. A pure function of the Hugging Face tensors.
+ * A policy's weights in the sampler's layout: input-major, norm weights folded in, queries and keys side by side. They
+ * are a pure function of the Hugging Face tensors.
  */
 
 import { type ModelConfig, hasBiases, hasHeadNorms } from '../../../model/config.ts';
@@ -9,11 +9,11 @@ import { ropeTable } from '../../rope-table.ts';
 import { tensorOf } from '../weights-mismatch.ts';
 
 export interface FusedLayer {
-  /** `[hidden, (heads + kvHeads) * 2 * headDim]`: each query and key head, followed by itself with its halves swapped. */
+  /** `[hidden, (heads + kvHeads) * 2 * headDim]`: each query and key head, then the same head with swapped halves. */
   readonly qk: Float32Array;
   /** `[hidden, kvHeads * headDim]` */
   readonly v: Float32Array;
-  /** `[1, (heads + kvHeads) * 2 * headDim]` and `[1, kvHeads * headDim]`, in families that have them. */
+  /** `[1, (heads + kvHeads) * 2 * headDim]` and `[1, kvHeads * headDim]`, in families with biases. */
   readonly qkBias?: Float32Array;
   readonly vBias?: Float32Array;
   /** `[positions, (heads + kvHeads) * 2 * headDim]` */
@@ -26,7 +26,7 @@ export interface FusedLayer {
   readonly up: Float32Array;
   /** `[paddedIntermediate, hidden]` */
   readonly down: Float32Array;
-  /** No attention score of this layer can exceed it in magnitude. */
+  /** Upper bound of the magnitude of this layer's attention scores. */
   readonly scoreBound: number;
 }
 
@@ -38,7 +38,7 @@ export interface FusedWeights {
   readonly head: Float32Array;
 }
 
-/** Elementwise ops give other bits in the last elements of a tensor whose count is no multiple of this. */
+/** Elementwise ops give other bits in a tensor's last elements if their number is not a multiple of this. */
 export const lanes = 16;
 
 export const paddedIntermediate = (config: ModelConfig): number => Math.ceil(config.intermediateSize / lanes) * lanes;
@@ -75,7 +75,7 @@ function fuseQueriesAndKeys(config: ModelConfig, weights: Weights, prefix: strin
   return out;
 }
 
-/** `[outputs, inputs]` as `[paddedInputs, paddedOutputs]`, what is added zero, inputs scaled by `norm`. */
+/** `[outputs, inputs]` as `[paddedInputs, paddedOutputs]`, padded with zeros, inputs scaled by `norm`. */
 function inputMajor(
   source: Float32Array,
   [outputs, inputs]: readonly [number, number],
@@ -135,7 +135,7 @@ function fuseLayer(config: ModelConfig, weights: Weights, index: number, positio
     rope: ropeTable(config, positions, queryNorm, keyNorm),
     output: inputMajor(tensorOf(weights, `${prefix}self_attn.o_proj.weight`, outputShape), outputShape),
     ...fuseMlp(config, weights, prefix),
-    // Normalised heads have length sqrt(headDim) before their weights (Cauchy and Schwarz); nothing bounds others.
+    // Normalised heads have length sqrt(headDim) before their weights (Cauchy and Schwarz). Others have no bound.
     scoreBound: hasHeadNorms(config) ? largest(queryNorm) * largest(keyNorm) * Math.sqrt(headDim) : Infinity,
   };
 }

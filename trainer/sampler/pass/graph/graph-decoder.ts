@@ -1,4 +1,4 @@
-/** TensorFlow's graph as a decoder: rows of one pass are computed in groups of like widths, as large as the graph may be. */
+/** TensorFlow's graph as a decoder. It computes the rows of a pass in groups of similar width, within `PassLimits`. */
 
 import { NonFiniteLogits, sampleToken } from '../../sample-token.ts';
 import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
@@ -16,16 +16,16 @@ import { type PassLimits, passLimits } from './pass-limits.ts';
 import { gathered } from '../../../model/weights.ts';
 import { SamplerModel } from './sampler-model.ts';
 
-/** Rows, and padded tokens of prompts, in one call of the graph. */
+/** At most so many rows, and padded prompt tokens, in one call of the graph. */
 const wanted: PassLimits = { maxRows: 64, prefillTokens: 512 };
 
-/** A part of a row that one call takes. */
+/** A part of a row for one call. */
 interface Piece {
   readonly row: number;
   readonly part: BatchRow;
 }
 
-/** Rows cut into pieces of at most `most` tokens; what is first of each row, then what is second, and so on. */
+/** Rows cut into pieces of at most `most` tokens: the first piece of each row, then the second pieces, and so on. */
 function piecesOf(rows: readonly PassRow[], most: number): Piece[][] {
   const rounds: Piece[][] = [];
   rows.forEach(({ tokens, from, count, blocks, want }, row) => {
@@ -43,11 +43,11 @@ function piecesOf(rows: readonly PassRow[], most: number): Piece[][] {
   return rounds;
 }
 
-/** Pages of which nothing is known to be the row's own before this pass. */
+/** Pages that the row starts to fill in this pass. */
 const freshPages = ({ from, count, blocks }: PassRow): number[] =>
   blocks.filter((_, page) => page * pageSize >= from && page * pageSize < from + count);
 
-/** The first of `pieces` with those of about its width that one call takes; single tokens among themselves. */
+/** The first of `pieces` and others of similar width, as many as one call takes. Single tokens have their own calls. */
 function group(pieces: readonly Piece[], layout: CacheLayout, { maxRows, prefillTokens }: PassLimits): Piece[] {
   const chosen: Piece[] = [];
   let [first, widest] = [0, 0];
@@ -78,7 +78,7 @@ function resultOf({ want }: PassRow, logits: readonly Float32Array[]): PassResul
 export class GraphDecoder implements Decoder<SamplerModel> {
   readonly #session: DecoderSession;
   readonly #limits: PassLimits;
-  /** A policy's keys and values were no numbers: what is hidden of a page weighs 0, and 0 times NaN is NaN. */
+  /** True once keys or values were NaN: reused pages may still hold them, and a masked position gives 0 times NaN. */
   #isTainted = false;
 
   constructor(session: DecoderSession, limits: PassLimits) {
@@ -119,7 +119,7 @@ export class GraphDecoder implements Decoder<SamplerModel> {
     let at = 0;
     for (const { row, part } of pieces) {
       for (let rest = wantedLogits(part); rest > 0; rest--) {
-        // Where a hidden state is no number, no logit is one.
+        // If a hidden state contains NaN, every logit of its row is NaN.
         this.#isTainted ||= !Number.isFinite(found[at * vocabulary]);
         logits[row]?.push(found.subarray(at * vocabulary, ++at * vocabulary));
       }

@@ -1,6 +1,6 @@
 /**
- * How large a pass may be: oneDNN splits a product over many inputs where there are many rows, and adds the parts in
- * another order. So the rows of every product stay below that.
+ * How large a pass may be. If a product has many inputs and many rows, oneDNN splits it and adds the parts in another
+ * order. So the number of rows of every product stays below that.
  */
 
 import type { ModelConfig } from '../../../model/config.ts';
@@ -12,13 +12,16 @@ export interface PassLimits {
   readonly prefillTokens: number;
 }
 
-/** From so many inputs on, more rows than `rows` have other bits (measured with AVX2: from 1024 above 64 rows, from 512 above 252). */
+/**
+ * Products of `inputs` or more inputs may get other bits above `rows` rows. Measured with AVX2: with 1024 inputs above
+ * 64 rows, with 512 inputs above 252 rows.
+ */
 const splits = [
   { inputs: 1024, rows: 60 },
   { inputs: 400, rows: 240 },
 ] as const;
 
-/** `wanted`, or what products of this shape allow. */
+/** `wanted`, reduced to what products of this shape allow. */
 export function passLimits(
   { hiddenSize, intermediateSize, heads, headDim }: ModelConfig,
   wanted: PassLimits,

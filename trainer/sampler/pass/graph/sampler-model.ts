@@ -1,11 +1,11 @@
-/** One policy version in TensorFlow's memory, as the decoder multiplies with it: never changed after it is made. */
+/** One policy version in TensorFlow's memory, in the decoder's layout. It never changes. */
 
 import { Frame, type TensorId } from '../../../graph/device-tensors.ts';
 import { type ModelConfig, hasBiases } from '../../../model/config.ts';
 import type { Weights } from '../../../model/weights.ts';
 import { type FusedLayer, fuseWeights, paddedIntermediate } from './fused-weights.ts';
 
-/** Below it neither `exp` nor a sum of its results leaves the normal range of float32. */
+/** Up to this score, `exp` and sums of its results stay in the normal range of float32. */
 const safeScore = 40;
 
 const everyFamily = ['qk', 'v', 'rope', 'output', 'gate', 'up', 'down'] as const;
@@ -13,7 +13,7 @@ const biases = ['qkBias', 'vBias'] as const;
 export type LayerWeight = (typeof everyFamily)[number];
 export type LayerBias = (typeof biases)[number];
 
-/** The names of a layer's tensors, in the order in which they are given to the session. */
+/** The names of a layer's tensors, in the order in which the session takes them. */
 export const layerTensors = (config: ModelConfig): ReadonlyArray<LayerWeight | LayerBias> =>
   hasBiases(config) ? [...everyFamily, ...biases] : everyFamily;
 
@@ -38,7 +38,7 @@ export function layerShapes(
 }
 
 export interface ModelOptions {
-  /** Positions that the rotary tables cover: the longest context. */
+  /** Positions in the rotary tables: the longest context. */
   readonly positions: number;
   /** Forces the path for large scores; for tests. */
   readonly alwaysShift?: boolean;
@@ -49,7 +49,7 @@ export class SamplerModel {
   readonly positions: number;
   /** Embedding `[vocab, hidden]`, head `[hidden, vocab]`, then `layerTensors` of each layer. */
   readonly tensors: readonly TensorId[];
-  /** Some attention scores may be too large for `exp` as they are. */
+  /** True if attention scores may be too large for `exp`. */
   readonly shifted: boolean;
   readonly #frame = new Frame();
 

@@ -1,16 +1,16 @@
-/** The compiled decoder (`binding.cc`), which the set-up puts beside TensorFlow's binding. */
+/** The compiled decoder (`binding.cc`), which the set-up installs beside TensorFlow's binding. */
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { findEngine } from '#setup/engine/engine-package.mjs';
 
-/** What the binding holds: a model's packed weights, or a decoder with its cache. */
+/** An object of the binding: a model's packed weights, or a decoder with its cache. */
 export type Handle = object & { readonly brand: 'native' };
 
 export interface NativeBinding {
   /** `shape`: vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases, tied. */
   createModel(shape: Int32Array, epsilon: number, cosines: Float32Array, sines: Float32Array): Handle;
-  /** Values of a tensor, by its number in `model.h`, from its value `from` on: whole rows of a matrix. */
+  /** Writes values of the tensor with this number in `model.h`, from index `from` on: whole rows of a matrix. */
   fillModel(model: Handle, tensor: number, from: number, values: Float32Array): void;
   createDecoder(shape: Int32Array, epsilon: number, blocks: number, threads: number): Handle;
   dispose(held: Handle): void;
@@ -33,12 +33,12 @@ export interface NativeBinding {
   ): void;
 }
 
-/** Why there is no native decoder here. */
+/** The compiled decoder cannot be used here; the message holds the reason. */
 export class NoNativeDecoder extends Error {
   override readonly name = 'NoNativeDecoder';
 }
 
-/** Errors: `NoNativeDecoder` where it was not built, or for another processor. */
+/** Errors: `NoNativeDecoder` if it was not built, or was built for another processor. */
 export function loadNativeBinding(): NativeBinding {
   try {
     return createRequire(import.meta.url)(

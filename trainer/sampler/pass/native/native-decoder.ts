@@ -1,6 +1,6 @@
 /**
- * The decoder on processors: compiled code (`trainer/native`) over packed weights. Each element of a result is computed
- * by operations whose order depends on its own row alone, so no shape has to be padded or avoided.
+ * The decoder on processors: compiled code (`trainer/native`) over packed weights. The order of the operations that
+ * compute an element depends on its own row alone, so no shape has to be padded or avoided.
  */
 
 import { availableParallelism } from 'node:os';
@@ -12,7 +12,7 @@ import { flattenRows } from './native-plan.ts';
 
 const blockSize = 16;
 
-/** What TensorFlow takes for one op: the share of the machine that is the engine's. */
+/** As many threads as TensorFlow takes for one op: the engine's share of the machine. */
 const threads = (): number => Number(process.env['TF_NUM_INTRAOP_THREADS']) || availableParallelism();
 
 export class NativeDecoder implements Decoder<NativeModel> {

@@ -1,4 +1,4 @@
-/** A policy's weights packed for the compiled decoder: filled as they pass by, so that they are in memory once. */
+/** A policy's weights for the compiled decoder, packed piece by piece while they are read: memory holds them once. */
 
 import { type ModelConfig, hasBiases, hasHeadNorms } from '../../../model/config.ts';
 import type { WeightPieces } from '../../../model/weights.ts';
@@ -28,7 +28,7 @@ interface Wanted {
   readonly shape: readonly number[];
 }
 
-/** Of a layer, in the order of `LayerTensor` in `model.h`; `undefined`: this family has none. */
+/** A layer's tensors, in the order of `LayerTensor` in `model.h`; `undefined` if the family has no such tensor. */
 function layerShapes(
   config: ModelConfig,
 ): ReadonlyArray<readonly [name: string, shape: readonly number[] | undefined]> {
@@ -57,7 +57,7 @@ function layerShapes(
 function wantedTensors(config: ModelConfig): ReadonlyMap<string, Wanted> {
   const { vocabSize, hiddenSize, layers, tiedEmbeddings } = config;
   const table = [vocabSize, hiddenSize];
-  // In the order of `Tensor` in `model.h`, the layers' after them.
+  // In the order of `Tensor` in `model.h`; the layers' tensors follow.
   const few = [
     ['model.embed_tokens.weight', table],
     ['model.norm.weight', [hiddenSize]],
@@ -84,7 +84,7 @@ export class NativeModel implements DecoderModel {
     this.handle = binding.createModel(shapeOf(config, positions), config.normEpsilon, cos, sin);
   }
 
-  /** Tensors that the model has no use for pass by. Errors: `WeightsMismatch`, those of reading the weights. */
+  /** Ignores tensors that the model does not need. Errors: `WeightsMismatch`, those of reading the weights. */
   static async load(
     binding: NativeBinding,
     config: ModelConfig,

@@ -1,4 +1,4 @@
-/** The rows of a pass as flat arrays for the compiled decoder, which follows them without looking: all is checked here. */
+/** The rows of a pass as flat arrays for the compiled decoder, which checks nothing: everything is checked here. */
 
 import type { PassResult, PassRow } from '../decoder.ts';
 
@@ -12,14 +12,14 @@ export interface PlanLimits {
 export interface NativePlan {
   /** `[tokens]`, sequence after sequence. */
   readonly ids: Int32Array;
-  /** `[rows + 1]`: where each row's tokens begin. */
+  /** `[rows + 1]`: index of each row's first token in `ids`, then the number of tokens. */
   readonly starts: Int32Array;
   /** `[rows]`: the position of each row's first token. */
   readonly begins: Int32Array;
-  /** Blocks of all rows, and where each row's begin, `[rows]`. */
+  /** The blocks of all rows, and the index of each row's first block, `[rows]`. */
   readonly tables: Int32Array;
   readonly tableStarts: Int32Array;
-  /** `[ends]`: tokens whose logits are wanted, with a temperature for a draw or NaN for the logits themselves. */
+  /** `[ends]`: tokens whose logits are wanted, each with a temperature for a draw, or NaN for the logits themselves. */
   readonly endTokens: Int32Array;
   readonly temperatures: Float64Array;
   readonly uniforms: Float64Array;
@@ -28,7 +28,7 @@ export interface NativePlan {
   readonly chosen: Int32Array;
   readonly logprobs: Float64Array;
   readonly logits: Float32Array;
-  /** What the pass left in these arrays, row by row. */
+  /** Reads the results of the pass from these arrays, row by row. */
   readonly results: () => PassResult[];
 }
 
@@ -56,7 +56,7 @@ function fillTokens(ids: Int32Array, at: number, { tokens, from, count }: PassRo
   }
 }
 
-/** Errors: `RangeError` where a row does not fit its blocks, or the model. */
+/** Errors: `RangeError` if a row does not fit its blocks or the model. */
 export function flattenRows(rows: readonly PassRow[], limits: PlanLimits): NativePlan {
   const ends = sum(rows.map(endsOf));
   const ids = new Int32Array(sum(rows.map(({ count }) => count)));
