@@ -1,4 +1,4 @@
-/** A model's shape, read from Hugging Face's `config.json`: what is not implemented is refused by name, never ignored. */
+/** A model's shape, read from Hugging Face's `config.json`. Unsupported fields are refused by name, never ignored. */
 
 import type { Llama3Scaling } from './layers/rope-frequencies.ts';
 
@@ -15,11 +15,11 @@ export interface ModelConfig {
   readonly headDim: number;
   readonly normEpsilon: number;
   readonly ropeTheta: number;
-  /** None where it is left out. */
+  /** Left out: no scaling. */
   readonly ropeScaling?: Llama3Scaling;
   readonly maxPositions: number;
   readonly tiedEmbeddings: boolean;
-  /** A critic's: one number for each position in the place of a vocabulary. */
+  /** Set for a critic: its head gives one number per position instead of one per vocabulary entry. */
   readonly valueHead?: true;
   /** Standard deviation of a fresh matrix. */
   readonly initializerRange: number;
@@ -29,7 +29,7 @@ export interface ModelConfig {
 
 interface Family {
   readonly architecture: string;
-  /** `undefined`: hidden size over heads. */
+  /** `undefined`: hidden size divided by heads. */
   readonly defaultHeadDim: number | undefined;
   readonly defaultMaxPositions: number;
   /** Queries and keys of each head are normalised. */
@@ -65,7 +65,7 @@ const families: Readonly<Record<ModelFamily, Family>> = {
 export const hasHeadNorms = ({ family }: Pick<ModelConfig, 'family'>): boolean => families[family].headNorms;
 export const hasBiases = ({ family }: Pick<ModelConfig, 'family'>): boolean => families[family].biases;
 
-/** A `config.json` asks for something that this engine does not do. */
+/** A `config.json` needs something that this engine does not support. */
 export class UnsupportedModel extends Error {
   override readonly name = 'UnsupportedModel';
   readonly field: string;
@@ -90,13 +90,13 @@ function positive(json: Json, field: string, fallback?: number): number {
   return value;
 }
 
-/** Of any size: the compiled decoder counts in 32 bits. */
+/** Largest value of any size: the compiled decoder counts in 32 bits. */
 const most = 2 ** 31 - 1;
 
 function count(json: Json, field: string, fallback?: number): number {
   const value = positive(json, field, fallback);
   if (!Number.isInteger(value)) throw new UnsupportedModel(field, value, 'a whole number is needed');
-  if (value > most) throw new UnsupportedModel(field, value, `${most} at most is needed`);
+  if (value > most) throw new UnsupportedModel(field, value, `it must be ${most} or less`);
   return value;
 }
 
@@ -109,7 +109,7 @@ const required: ReadonlyArray<readonly [string, readonly unknown[]]> = [
   ['partial_rotary_factor', [1]],
 ];
 
-/** What another kind of model has: none may be there. */
+/** Fields of other kinds of models, each with the remedy: none of them may be set. */
 const foreign: ReadonlyArray<readonly [string, string]> = [
   ['quantization_config', 'use unquantised weights'],
   ['vision_config', 'use a text model: images are not implemented'],
@@ -156,7 +156,7 @@ function refuseUnsupported(json: Json): void {
   }
   const dtype = json['dtype'] ?? json['torch_dtype'] ?? 'float32';
   if (!['float32', 'float16', 'bfloat16'].includes(typeof dtype === 'string' ? dtype : '')) {
-    throw new UnsupportedModel('dtype', dtype, 'float32, float16 and bfloat16 are read, and computed as float32');
+    throw new UnsupportedModel('dtype', dtype, 'use float32, float16 or bfloat16; all are computed as float32');
   }
 }
 
@@ -213,7 +213,7 @@ function parseEos(json: Json): number[] {
   });
 }
 
-/** Reads a parsed `config.json`. Errors: `UnsupportedModel`, naming the field, its value and what would do. */
+/** Reads a parsed `config.json`. Errors: `UnsupportedModel`, with the field, its value and the remedy. */
 export function parseModelConfig(json: unknown): ModelConfig {
   if (!isRecord(json)) throw new UnsupportedModel('(document)', json, 'a JSON object is needed');
   const family = familyOf(json);
@@ -255,14 +255,14 @@ function ropeScalingJson({ ropeScaling }: ModelConfig): Record<string, unknown> 
   };
 }
 
-/** A decoder's configuration with a value head in the place of its vocabulary's. */
+/** A decoder's configuration with a value head instead of a vocabulary's. */
 export const valueConfig = (config: ModelConfig): ModelConfig => ({
   ...config,
   tiedEmbeddings: false,
   valueHead: true,
 });
 
-/** The `config.json` of a model that was made here: what `parseModelConfig` and `transformers` read back alike. */
+/** The `config.json` of a model that was made here. `parseModelConfig` and `transformers` read the same from it. */
 export function modelConfigJson(config: ModelConfig): Record<string, unknown> {
   return {
     architectures: [families[config.family].architecture],

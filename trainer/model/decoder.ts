@@ -1,6 +1,6 @@
 /**
- * The decoder's forward pass over right-padded rows, and its gradient written by hand. Each layer is one graph forward
- * and one back, the same for all but the last; nothing is computed twice, unless a policy asks for it to save memory.
+ * The decoder's forward pass over right-padded rows, and its gradient, written by hand. Each layer is one graph forward
+ * and one backward; all layers but the last share them. Nothing is computed twice, except to save memory (`Remember`).
  */
 
 import { tf } from '../tensorflow.ts';
@@ -32,7 +32,7 @@ import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './layers/rms-norm.ts';
 import type { RotaryTables } from './layers/rotary.ts';
 
-/** Rows of token ids, padded on the right; what stands in the padding is never seen. */
+/** Rows of token ids, padded on the right. No result depends on the padding. */
 export interface TokenRows {
   readonly batch: number;
   readonly length: number;
@@ -40,7 +40,7 @@ export interface TokenRows {
   readonly ids: Int32Array;
   /** Flat positions (row · length + column), each at most once, whose hidden state is wanted. */
   readonly positions: Int32Array;
-  /** Of one packed row without padding: its sequences. */
+  /** The sequences, if there is one packed row without padding. */
   readonly blocks?: readonly PackedBlock[];
 }
 
@@ -60,12 +60,13 @@ interface LayerSaved {
   readonly mlp: MlpSaved;
 }
 
-/** What the gradient of a layer needs: all that its forward pass computed, or its input, from which that is computed again. */
+/** Kept for a layer's gradient: all results of its forward pass, or its input, from which they are computed again. */
 type LayerMemory = { readonly saved: LayerSaved } | { readonly input: Tensor };
 
 /**
- * `all`: of every layer all that its gradient needs. `inputs`: its input alone, so that its forward pass runs again in the
- * backward pass (Chen et al. 2016), to the same bits. `none`: no gradient is wanted.
+ * What a forward pass keeps of each layer. `all`: everything that the gradient needs. `inputs`: only the layer's input;
+ * the backward pass repeats the layer's forward pass (Chen et al. 2016), with the same bits. `none`: there is no
+ * backward pass.
  */
 export type Remember = 'all' | 'inputs' | 'none';
 
@@ -76,7 +77,7 @@ export interface DecoderSaved {
   readonly final: Normalized;
 }
 
-/** The last layer computes what follows its attention at the wanted positions alone. */
+/** After its attention, the last layer computes only the wanted positions. */
 function layerForward(
   x: Tensor,
   weights: LayerWeights,
@@ -114,7 +115,7 @@ function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tab
   return { epsilon, blocks, positions: tf.tensor1d(rows.positions, 'int32'), tokens: rows.batch * rows.length };
 }
 
-/** Hidden states at `rows.positions` after the final norm without its weight, [positions, hidden]; `saved` is for the gradient. */
+/** Hidden states at `rows.positions` after the final norm without its weight, [positions, hidden]. */
 export function decode(
   policy: Policy,
   rows: TokenRows,
@@ -220,7 +221,7 @@ function layerBackward(
   });
 }
 
-/** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`; `saved` is used up. */
+/** Adds the gradients of all weights below the hidden states to `into`; dHidden is [positions, hidden]. Uses up `saved`. */
 export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {

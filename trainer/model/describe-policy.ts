@@ -1,4 +1,4 @@
-/** What is known of a policy from its directory, without an engine. */
+/** Describes a policy by its directory, without an engine. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { weightsDirectory } from '../lora/adapter-files.ts';
 import { type ModelConfig, parseModelConfig } from './config.ts';
 import { layoutOf, parameterCount } from './parameters.ts';
 
-/** An adapter without a `config.json` has its base's. */
+/** For an adapter without a `config.json`, the base's. */
 async function configText(dir: string): Promise<string> {
   try {
     return await readFile(path.join(dir, 'config.json'), 'utf8');
@@ -22,7 +22,7 @@ export async function readModelConfig(dir: string): Promise<ModelConfig> {
   return parseModelConfig(JSON.parse(await configText(dir)));
 }
 
-/** Parameters (tied ones once) and vocabulary entries. */
+/** Number of parameters (tied ones once) and of vocabulary entries. */
 export async function describePolicy(dir: string): Promise<{ parameters: number; vocabulary: number }> {
   const config = await readModelConfig(dir);
   return { parameters: parameterCount(layoutOf(config)), vocabulary: config.vocabSize };

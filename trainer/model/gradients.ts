@@ -10,13 +10,13 @@ import { headWeightGradients } from './layers/rotary.ts';
 /** A sum of gradients and its key. */
 export type Sum = readonly [key: string, total: Tensor];
 
-/** Takes the gradients of a backward pass, one matrix after the other. */
+/** Receives the gradients of a backward pass, one matrix after the other. */
 export interface GradientSink {
-  /** Whether the gradient under this key is used at all. */
+  /** True if the gradient under this key is used. */
   wants(key: string): boolean;
-  /** What is there with `gradient` added, to be given to `keep`; ops alone, which may be part of a graph. */
+  /** The sum so far plus `gradient`, for `keep`. It consists of ops alone, which may be part of a graph. */
   plus(key: string, gradient: Tensor): readonly Sum[];
-  /** Takes sums over; they outlive any `tf.tidy` around them. */
+  /** Stores sums, and owns them from then on. They outlive any surrounding `tf.tidy`. */
   keep(sums: readonly Sum[]): void;
   /** The gradient of the trainable flat vector; padding gets zeros. Clears the sums. */
   flatten(policy: Policy): Tensor;
@@ -24,8 +24,8 @@ export interface GradientSink {
 }
 
 /**
- * By the key of the segment, of the matrix with its norm folded in; besides, `I.headWeights`, `I.headWeightsSwapped`,
- * and `head`, which a tied policy has no segment for.
+ * Sums by segment key; a matrix's gradient is that of the matrix with its norm folded in. There are three more keys:
+ * `I.headWeights` and `I.headWeightsSwapped` of layer I, and `head`, for which a tied policy has no segment.
  */
 export class Gradients implements GradientSink {
   readonly #sums = new Map<string, Tensor>();
@@ -78,7 +78,7 @@ function required(gradients: ReadonlyMap<string, Tensor>, key: string): Tensor {
   return gradient;
 }
 
-/** The flat gradient, the norms taken out of the matrices that they are folded into. */
+/** The flat gradient: the norms' gradients are separated from those of the matrices that they are folded into. */
 function unfolded(policy: Policy, sums: Map<string, Tensor>): Tensor {
   for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, sums, norm, matrices);
   const [head, embed] = [sums.get('head'), sums.get('embed')];

@@ -1,4 +1,4 @@
-/** Fresh weights: each number is a function of the seed, the tensor's name and its index, in no order. */
+/** Fresh weights: each number is a function of the seed, the tensor's name and the number's index alone. */
 
 import { noiseOf } from '../sampler/noise.ts';
 import type { ModelConfig } from './config.ts';
@@ -19,8 +19,8 @@ export function normals(count: number, key: string): Float32Array {
 }
 
 /**
- * Norms are 1, biases 0, matrices normal with `initializerRange`; those that write into the residual stream are smaller by
- * sqrt(2 · layers) (Radford et al. 2019, §2.3).
+ * Norms are 1, biases 0, matrices normal with standard deviation `initializerRange`. Matrices that write into the
+ * residual stream are smaller by sqrt(2 · layers) (Radford et al. 2019, §2.3).
  */
 export function initializeWeights(config: ModelConfig, seed: string): Weights {
   const weights: Weights = new Map();

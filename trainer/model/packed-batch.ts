@@ -1,14 +1,14 @@
-/** Sequences packed into one row without padding; nothing of it is padded but what attention sees, block by block. */
+/** Sequences packed into one row without padding. Only attention sees padded rows, block by block. */
 
 import type { PackedBlock } from './layers/attention-blocks.ts';
 import { type TokenBatch, type TokenSequence, heatOf, paddedLength, tokenBatch } from './token-batch.ts';
 
-/** Sequences of one block of a packed row are at most twice as long as its shortest, or this long. */
+/** Sequences of one block are at most this long, or at most twice as long as the block's shortest. */
 const shortBlock = 128;
 
 const blockOf = (tokens: number): number => Math.max(0, Math.ceil(Math.log2(tokens / shortBlock)));
 
-/** Indices of the sequences, those of like length together, the longest first. */
+/** Indices of the sequences, grouped by similar length, the longest first. */
 function byLength(lengths: readonly number[]): number[][] {
   const blocks = new Map<number, number[]>();
   for (const [i, length] of lengths.entries()) {
@@ -27,8 +27,8 @@ function packedBlock(lengths: readonly number[]): PackedBlock {
 }
 
 /**
- * One row of all sequences without padding. Attention alone sees them apart, in blocks of sequences of like length, so
- * that its cost is that of the sequences and not of the row; positions begin anew with each.
+ * One row of all sequences without padding. Attention sees them separately, in blocks of similar length, so that its
+ * cost depends on the sequences and not on the row. Positions start at 0 in each sequence.
  */
 export function packedBatch(sequences: readonly TokenSequence[]): TokenBatch {
   const lengths = sequences.map(({ tokens }) => Math.max(1, tokens.length - 1));
@@ -60,8 +60,9 @@ export function packedBatch(sequences: readonly TokenSequence[]): TokenBatch {
   };
 }
 
-/** How sequences become batches: padded tokens of a pass, or with `packing` tokens without padding. */
+/** How sequences become batches. */
 export interface Batching {
+  /** Tokens of a pass: padding included, or with `packing` without padding. */
   readonly microBatchTokens: number;
   /** Left out: false. */
   readonly packing?: boolean;

@@ -1,6 +1,6 @@
 /**
- * Where each weight lives: one flat float32 vector holds the whole policy, in segments that the decoder reads as they
- * are. A segment begins at a multiple of 16 floats, so that TensorFlow views it without a copy.
+ * The place of each weight: one flat float32 vector holds the whole policy, in segments that the decoder reads without
+ * conversion. A segment begins at a multiple of 16 floats, so that TensorFlow views it without a copy.
  */
 
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
@@ -16,7 +16,7 @@ export interface Part {
   readonly size: number;
 }
 
-/** A matrix (rows × columns; a vector has one row), made of one or more of Hugging Face's tensors one below the other. */
+/** A matrix (rows × columns; a vector has one row) of one or more of Hugging Face's tensors, stacked by rows. */
 export interface Segment {
   readonly key: string;
   readonly rows: number;
@@ -35,9 +35,9 @@ export interface Layout {
 /** What an optimizer changes: the whole policy, or its adapter. */
 export interface Trainable {
   readonly layout: Layout;
-  /** [layout.size]; not the caller's. */
+  /** [layout.size]; the caller does not own it. */
   readonly flat: Tensor;
-  /** Takes over `next`, of the same size. */
+  /** Replaces `flat` with `next`, of the same size, and owns it. */
   replace(next: Tensor): void;
 }
 
@@ -146,10 +146,10 @@ export function packFlat(layout: Layout, tensors: ReadonlyMap<string, NamedTenso
   return flat;
 }
 
-/** Frequencies follow from the configuration; older conversions, Llama 2's among them, keep them all the same. */
+/** Ignored: frequencies follow from the configuration. Older conversions, such as Llama 2's, store them. */
 const DERIVED = '.self_attn.rotary_emb.inv_freq';
 
-/** Tensors that the layout has no place for: a checkpoint of another model, or a tied head that is stored twice. */
+/** Refuses tensors that the layout lacks; a tied head that is stored as well is ignored. Errors: `WrongWeights`. */
 export function refuseUnknown(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, tied: boolean): void {
   const known = new Set(layout.segments.flatMap((segment) => segment.parts.map((part) => part.name)));
   for (const name of tensors.keys()) {

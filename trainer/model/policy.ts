@@ -1,4 +1,4 @@
-/** A policy's weights on the device: one flat vector, and the matrices that the decoder multiplies by, made from it. */
+/** A policy's weights on the device: one flat vector, and the decoder's matrices, which are made from it. */
 
 import { Adapter } from '../lora/adapter.ts';
 import { moduleOf } from '../lora/adapter-config.ts';
@@ -23,7 +23,7 @@ export interface LayerWeights extends MlpWeights {
   /** [(heads + kvHeads) · headDim, hidden] and [kvHeads · headDim, hidden], the norm's weight folded in. */
   readonly qk: Tensor;
   readonly v: Tensor;
-  /** [(heads + kvHeads) · headDim] and [kvHeads · headDim], in families that have them. */
+  /** [(heads + kvHeads) · headDim] and [kvHeads · headDim], in families with biases. */
   readonly qkBias: Tensor | undefined;
   readonly vBias: Tensor | undefined;
   readonly headWeights: HeadWeights;
@@ -31,7 +31,7 @@ export interface LayerWeights extends MlpWeights {
   readonly o: Tensor;
 }
 
-/** Made anew after every step; a matrix behind a norm is W · diag(norm), so that the norm itself multiplies nothing. */
+/** The decoder's matrices, made anew after every step. A matrix that follows a norm is W · diag(norm). */
 export interface DecoderWeights {
   readonly embed: Tensor;
   readonly layers: readonly LayerWeights[];
@@ -41,7 +41,7 @@ export interface DecoderWeights {
   readonly scoreBound: number;
 }
 
-/** Which norm is folded into which matrix, by the keys of the segments. */
+/** The norms, and the matrices that each one is folded into, by segment keys. */
 export function foldedInto(
   config: ModelConfig,
 ): ReadonlyArray<{ readonly norm: string; readonly matrices: readonly string[] }> {
@@ -54,7 +54,7 @@ export function foldedInto(
 
 export class Policy implements Trainable {
   readonly config: ModelConfig;
-  /** Where there is one, it alone is trained. */
+  /** If there is one, only the adapter is trained. */
   readonly adapter: Adapter | undefined;
   readonly layout: Layout;
   #flat: Tensor;
@@ -85,7 +85,7 @@ export class Policy implements Trainable {
     return this.#flat;
   }
 
-  /** Takes over `next`, of the same size. */
+  /** Replaces the flat vector with `next`, of the same size, and owns it. */
   replace(next: Tensor): void {
     this.#dropWeights();
     this.#flat.dispose();
@@ -108,7 +108,7 @@ export class Policy implements Trainable {
     return scope(() => reshape(slice(this.#flat, [offset], [size]), rows === 1 ? [columns] : [rows, columns]));
   }
 
-  /** A segment with its modules' adapters added, or the adapter's own in its place. */
+  /** A segment with its modules' adapters added; or the adapter's own copy, if it holds the whole module. */
   adapted(key: string): Tensor {
     const { adapter } = this;
     if (adapter === undefined || !this.has(key)) return this.view(key);
@@ -202,7 +202,7 @@ export class Policy implements Trainable {
   }
 }
 
-/** Weights may be made inside of somebody's `tf.tidy`, and outlive it. */
+/** Keeps the weights: they may be made inside a caller's `tf.tidy`, and must outlive it. */
 function keepAll(made: Omit<DecoderWeights, 'scoreBound'>): void {
   const layers = made.layers.flatMap(({ headWeights: h, ...rest }) => [...Object.values(rest), h.straight, h.swapped]);
   for (const tensor of [made.embed, made.head, ...layers]) if (tensor !== undefined) tf.keep(tensor);

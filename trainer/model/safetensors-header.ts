@@ -1,8 +1,8 @@
-/** The header of a safetensors file: 8 bytes of its length, then JSON that says where each tensor lies; no gaps between them. */
+/** The header of a safetensors file: its length in 8 bytes, then JSON with each tensor's place. There are no gaps. */
 
 import type { FileHandle } from 'node:fs/promises';
 
-/** A safetensors file that cannot be what it says it is. */
+/** A safetensors file that is damaged or contradicts itself. */
 export class BadSafetensors extends Error {
   override readonly name = 'BadSafetensors';
   readonly file: string;
@@ -33,7 +33,7 @@ export interface Entry {
   readonly end: number;
 }
 
-/** Bytes of a number. */
+/** Bytes per number. */
 export const sizes: Readonly<Record<string, number>> = { F32: 4, F16: 2, BF16: 2 };
 const maxHeaderBytes = 100_000_000;
 
@@ -75,7 +75,7 @@ function parseHeader(file: string, text: string): Entry[] {
   return entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
 }
 
-/** Fills `into` from the file's `position` on, as far as the file goes; returns the number of bytes. */
+/** Fills `into` from the file's `position` on, up to the end of the file. Returns the number of bytes read. */
 export async function fill(handle: FileHandle, into: Uint8Array, position: number): Promise<number> {
   let at = 0;
   while (at < into.length) {
@@ -123,7 +123,7 @@ function checkLayout(file: string, entries: readonly Entry[], available: number)
   }
 }
 
-/** Whether this machine is what the files are. */
+/** True if this machine is little-endian, as the files are. */
 export const littleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 /** Little-endian bytes of `data`, without a copy where the machine is little-endian itself. */

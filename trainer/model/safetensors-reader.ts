@@ -1,4 +1,4 @@
-/** Reads safetensors a piece at a time: of a file's tensors no more is in memory than some of their rows. */
+/** Reads safetensors a piece at a time: memory holds only some rows of one tensor. */
 
 import { type FileHandle, open } from 'node:fs/promises';
 import { littleEndian, BadSafetensors, type Entry, fill, readHeader, sizes } from './safetensors-header.ts';
@@ -14,7 +14,7 @@ function halfToNumber(half: number): number {
   return sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
 
-/** Bytes of the file that are read at a time, where a row is no longer. */
+/** Bytes of the file that are read at a time; or one row, if a row is longer. */
 const pieceBytes = 2 ** 19;
 
 /** Some whole rows of a tensor [..., columns], or numbers of a vector, as float32. */
@@ -38,7 +38,7 @@ const widen: Readonly<Record<string, Widen>> = {
   },
 };
 
-/** Memory that pieces pass through, as large as the largest of them; readers that take turns can share it. */
+/** Buffers for pieces, as large as the largest piece. Readers that take turns can share them. */
 export class PieceBuffers {
   #raw = new ArrayBuffer(0);
   #wide = new ArrayBuffer(0);
@@ -54,7 +54,7 @@ export class PieceBuffers {
   }
 }
 
-/** An open file whose header was found right. */
+/** An open file with a valid header. */
 export class SafetensorsReader {
   readonly file: string;
   /** In the file's order. */
@@ -90,12 +90,12 @@ export class SafetensorsReader {
   }
 
   /**
-   * A tensor as float32 (F16 and BF16 are widened exactly), in its order. The data of a piece lasts until the next one is
-   * asked for, of whichever tensor. A tensor without values is one empty piece. Errors: `BadSafetensors`.
+   * A tensor as float32 (F16 and BF16 are converted exactly), in order. A piece's data is valid until the next piece of
+   * any tensor is requested. A tensor without values is one empty piece. Errors: `BadSafetensors`.
    */
   async *pieces(name: string): AsyncGenerator<TensorPiece> {
     const entry = this.#entries.get(name);
-    if (entry === undefined) throw new BadSafetensors(this.file, 'it is not there', { tensor: name });
+    if (entry === undefined) throw new BadSafetensors(this.file, 'the file does not contain it', { tensor: name });
     const { shape, dtype, begin, end } = entry;
     const size = sizes[dtype] ?? 4;
     const row = size * (shape.length > 1 ? Math.max(1, shape.at(-1) ?? 1) : 1);

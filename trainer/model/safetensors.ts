@@ -23,7 +23,7 @@ export async function readSafetensors(file: string): Promise<Map<string, NamedTe
   }
 }
 
-/** Puts a piece into its tensor, which is there from the first one on. */
+/** Copies a piece into its tensor, which the first piece creates. */
 export function addPiece(
   tensors: Map<string, { shape: number[]; data: Float32Array }>,
   name: string,
@@ -34,7 +34,7 @@ export function addPiece(
   tensors.set(name, known);
 }
 
-/** Writes F32, tensors by name, aside and then renamed: `file` exists only complete. */
+/** Writes F32, tensors by name, to a temporary file, which is then renamed: `file` is never incomplete. */
 export async function writeSafetensors(file: string, tensors: ReadonlyMap<string, NamedTensor>): Promise<void> {
   const names = [...tensors.keys()].sort();
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
@@ -53,7 +53,7 @@ export async function writeSafetensors(file: string, tensors: ReadonlyMap<string
   const handle = await open(aside, 'w');
   try {
     await handle.writeFile(Buffer.concat([length, Buffer.from(padded)]));
-    // Each write goes on where the last one ended.
+    // Each write continues where the last one ended.
     for (const name of names) await handle.writeFile(littleEndianBytes(tensors.get(name)?.data ?? new Float32Array()));
     await handle.sync();
   } catch (error) {

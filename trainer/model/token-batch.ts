@@ -1,26 +1,26 @@
-/** Sequences side by side: right-padded rows and the positions whose next token counts, in the order of the sequences. */
+/** Sequences as right-padded rows, and the positions whose next token counts, in the order of the sequences. */
 
 import type { TokenRows } from './decoder.ts';
 
 export interface TokenSequence {
   readonly tokens: readonly number[];
-  /** 1 where a token's own log-probability counts; the first token has none, so its entry is not looked at. */
+  /** 1 where a token's own log-probability counts. The first token has none, so its entry is ignored. */
   readonly mask: readonly number[];
-  /** As long as `tokens`: what the logits that each token is drawn from are divided by, where 0 (greedy) counts as 1; left out: 1. */
+  /** As long as `tokens`: the temperature that divides each token's logits; 0 (greedy) counts as 1. Left out: all 1. */
   readonly temperatures?: readonly number[];
 }
 
 export interface TokenBatch extends TokenRows {
-  /** [positions]: the token after each of them. */
+  /** [positions]: the token after each position. */
   readonly labels: Int32Array;
-  /** Sequence of each position, and the index of its label in its tokens. */
+  /** The sequence of each position, and the index of its label in that sequence. */
   readonly rowOf: Int32Array;
   readonly indexOf: Int32Array;
-  /** [positions]: of the label; left out where all are 1, so that nothing is divided. */
+  /** [positions]: the label's temperature; left out if all are 1, so that nothing is divided. */
   readonly temperatures?: Float32Array;
 }
 
-/** Lengths are rounded up to this, so that few shapes occur. */
+/** Lengths are rounded up to a multiple of this, so that few shapes occur. */
 const lengthStep = 16;
 
 export const countTargets = ({ tokens, mask }: TokenSequence): number => {
@@ -39,7 +39,7 @@ function temperatureAt(temperatures: readonly number[], i: number): number {
   return temperature === 0 ? 1 : temperature;
 }
 
-/** Of the tokens that count, in the order of the sequences. Errors: `RangeError` for what is no temperature. */
+/** Temperatures of the tokens that count, in the order of the sequences. Errors: `RangeError` for an invalid one. */
 export function heatOf(sequences: readonly TokenSequence[]): Pick<TokenBatch, 'temperatures'> {
   if (sequences.every(({ temperatures }) => temperatures === undefined)) return {};
   const heat = sequences.flatMap(({ tokens, mask, temperatures }) =>
@@ -80,6 +80,6 @@ export function tokenBatch(sequences: readonly TokenSequence[]): TokenBatch {
   return batch;
 }
 
-/** Positions that a batch needs: of its longest sequence, padding included. */
+/** Number of positions that a batch needs: those of its longest sequence, padding included. */
 export const longestOf = ({ length, blocks }: TokenRows): number =>
   blocks === undefined ? length : Math.max(...blocks.map((block) => block.length));

@@ -1,4 +1,4 @@
-/** A policy's weights under Hugging Face's tensor names, float32 in memory; the digest depends on nothing else. */
+/** A policy's weights by Hugging Face's tensor names, in float32. Their digest depends on names and values alone. */
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -12,12 +12,12 @@ export type Weights = Map<string, { shape: number[]; data: Float32Array }>;
 export type NamedPiece = readonly [name: string, piece: TensorPiece];
 
 /**
- * Weights as they pass by: a tensor's pieces one after the other, and nothing of them longer than until the next one is
- * asked for. Weights in memory are such, of one piece each.
+ * A stream of weights: all pieces of one tensor, then those of the next. A piece is valid until the next one is
+ * requested. Weights in memory are such a stream, with one piece per tensor.
  */
 export type WeightPieces = Iterable<NamedPiece> | AsyncIterable<NamedPiece>;
 
-/** Tensors that were read as what is written. */
+/** Converts tensors that were read to `Weights`. */
 export const asWeights = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
   new Map([...tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
 
@@ -35,7 +35,7 @@ function weightMap(file: string, text: string): object {
   }
 }
 
-/** Which file each tensor is in; `undefined` where one file holds all. */
+/** The file of each tensor; `undefined` if one file holds all. */
 async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | undefined> {
   const file = path.join(dir, indexFile);
   let text: string;
@@ -58,7 +58,7 @@ async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | und
 
 const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Which of the open files each tensor is in. Errors: `BadSafetensors`. */
+/** The open file of each tensor. Errors: `BadSafetensors`. */
 function placesOf(
   readers: readonly SafetensorsReader[],
   index: ReadonlyMap<string, string> | undefined,
@@ -73,16 +73,16 @@ function placesOf(
   }
   const missing = [...(index ?? [])].find(([name]) => !places.has(name));
   if (missing !== undefined)
-    throw new BadSafetensors(path.join(dir, missing[1]), `${indexFile} names it, and it is not there`, {
+    throw new BadSafetensors(path.join(dir, missing[1]), `${indexFile} names it, but the file does not contain it`, {
       tensor: missing[0],
     });
   return places;
 }
 
 /**
- * Reads `model.safetensors`, or the shards that its index names: all headers first, then tensors by name in byte order, a
- * piece at a time, so that one piece is all that is in memory. Errors: `BadSafetensors`, also where index and shards
- * disagree; the file system's own.
+ * Reads `model.safetensors`, or the shards that its index names: all headers first, then tensors by name in byte order,
+ * a piece at a time, so that memory holds one piece. Errors: `BadSafetensors`, also if index and shards disagree; the
+ * file system's own.
  */
 export async function* readWeights(dir: string): AsyncGenerator<NamedPiece> {
   const index = await readIndex(dir);
@@ -109,15 +109,15 @@ export async function gathered(pieces: WeightPieces): Promise<Weights> {
 /** Errors: those of `readWeights`. */
 export const loadWeights = (dir: string): Promise<Weights> => gathered(readWeights(dir));
 
-/** Writes `model.safetensors` in `dir` as F32, aside and then renamed. */
+/** Writes `model.safetensors` in `dir` as F32: to a temporary file, which is then renamed. */
 export async function saveWeights(dir: string, weights: ReadonlyMap<string, NamedTensor>): Promise<void> {
   await writeSafetensors(path.join(dir, 'model.safetensors'), weights);
 }
 
-/** Bytes at a time: the hash refuses 2 GiB, which a tensor in memory may have. */
+/** Bytes per call of the hash: it refuses 2 GiB, and a tensor in memory may be that large. */
 const mostHashed = 2 ** 30;
 
-/** SHA-256 over tensors that come by name in byte order: the name, a NUL, its values as little-endian float32. */
+/** SHA-256 over tensors, added by name in byte order: the name, a NUL, its values as little-endian float32. */
 export class WeightsHash {
   readonly #hash = createHash('sha256');
 
@@ -133,7 +133,7 @@ export class WeightsHash {
   }
 }
 
-/** `WeightsHash` of tensors in memory, in whatever order they are there. */
+/** `WeightsHash` of tensors in memory, in any order. */
 export function weightsDigest(weights: ReadonlyMap<string, NamedTensor>): string {
   const hash = new WeightsHash();
   for (const named of [...weights].sort(([a], [b]) => byteOrder(a, b))) hash.add(named);

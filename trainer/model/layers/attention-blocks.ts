@@ -1,6 +1,7 @@
 /**
- * Attention, norms and rotary embedding of queries and keys, by blocks of sequences: rows that are padded already are one
- * block; those of a packed row are spread into padded rows of like length and gathered again, so that none sees another.
+ * Attention, norms and rotary embedding of queries and keys, by blocks of sequences. Padded rows are one block. The
+ * sequences of a packed row are spread into padded rows, a block for each class of lengths, and gathered again, so that
+ * no sequence sees another.
  */
 
 import { tf } from '../../tensorflow.ts';
@@ -10,12 +11,12 @@ import { type Tensor, gatherRows, scatterRows, slice } from './kernels.ts';
 import type { LayerWeights } from '../policy.ts';
 import { type RotaryContext, type RotarySaved, type RotaryTables, rotate, rotateGradient } from './rotary.ts';
 
-/** Sequences of like length in a packed row, where they follow those of the blocks before. */
+/** Sequences of similar length in a packed row; they follow those of earlier blocks. */
 export interface PackedBlock {
-  /** Attention sees them as so many rows of so many columns, padded on the right. */
+  /** Attention sees `batch` rows of `length` columns, padded on the right. */
   readonly batch: number;
   readonly length: number;
-  /** Where each of their tokens stands there: row · length + column, ascending. */
+  /** The place of each token in these rows: row · length + column, ascending. */
   readonly places: Int32Array;
 }
 
@@ -23,7 +24,7 @@ export interface PackedBlock {
 export interface Block {
   readonly rotary: RotaryContext;
   readonly attention: AttentionShape;
-  /** Of a packed row: the first of its tokens, how many, and where they stand in the rows, [count]. */
+  /** In a packed row: the block's first token, its number of tokens, and their places in the padded rows, [count]. */
   readonly packed: { readonly from: number; readonly count: number; readonly places: Tensor } | undefined;
 }
 
@@ -32,7 +33,7 @@ export interface BlockSaved {
   readonly attention: AttentionSaved;
 }
 
-/** The blocks of a pass. `bound`: the largest |score| there can be. */
+/** The blocks of a pass. `bound`: upper bound of |score|. */
 export function blocksOf(
   config: ModelConfig,
   rows: { readonly batch: number; readonly length: number; readonly blocks?: readonly PackedBlock[] },
@@ -68,7 +69,7 @@ function spreadBlock(x: Tensor, { packed, attention }: Block, width: number): Te
   return scatterRows(own, packed.places, attention.batch * attention.length, width);
 }
 
-/** The opposite: the padding goes. */
+/** The opposite: removes the padding. */
 const gatherBlock = (x: Tensor, { packed }: Block): Tensor => (packed === undefined ? x : gatherRows(x, packed.places));
 
 /** `qk` and `v` [tokens, width] of all blocks → [the block's tokens, heads · headDim]. */
@@ -89,7 +90,7 @@ export function attendBlock(
 }
 
 export interface BlockGradient {
-  /** Of the block's rows of `qk` and `v`. */
+  /** Gradients of the block's rows of `qk` and `v`. */
   readonly dQk: Tensor;
   readonly dV: Tensor;
   readonly straight: Tensor;

@@ -1,7 +1,7 @@
 /**
- * Causal attention over right-padded rows, in chunks of queries that see only the keys up to their own end. The
- * softmax is never written out: a column of ones beside the values gives its denominator, and one beside the gradient
- * takes the mean off (the identities of FlashAttention, Dao et al. 2022, appendix B).
+ * Causal attention over right-padded rows, in chunks of queries that see only the keys up to their own end. The softmax
+ * itself is never stored: a column of ones beside the values gives its denominator, and a column beside the gradient
+ * subtracts the mean (the identities of FlashAttention, Dao et al. 2022, appendix B).
  */
 
 import { tf } from '../../tensorflow.ts';
@@ -26,19 +26,19 @@ import {
   transpose,
 } from './kernels.ts';
 
-/** Queries per chunk, at least: smaller wastes less on masked scores, larger makes better products. */
+/** The fewest queries per chunk. Smaller chunks compute fewer masked scores; larger ones give faster products. */
 const shortestChunk = 128;
-/** Chunks at most: what masked scores waste with so many is little, and a graph holds each of them. */
+/** The most chunks. With so many, masked scores cost little already, and each chunk makes the graph larger. */
 const mostChunks = 16;
-/** exp of a score up to here, summed over any context, stays far inside float32. */
+/** exp of scores up to this, summed over any context, stays far inside the range of float32. */
 const safeScore = 60;
 
-/** What all layers of one forward pass share. */
+/** Shared by all layers of one forward pass. */
 export interface AttentionShape {
   readonly batch: number;
   readonly length: number;
   readonly config: ModelConfig;
-  /** The masks are added, and the maximum of each row is taken off, because scores may be large. */
+  /** True if scores may be large: the masks are added, and each row's maximum is subtracted. */
   readonly guarded: boolean;
   /** Queries per chunk. */
   readonly chunk: number;
@@ -68,7 +68,7 @@ export interface AttentionSaved {
   readonly sums: Tensor;
 }
 
-/** [group · length, begin + length]: 1 (or 0) where a query may look, 0 (or −1e9) elsewhere. */
+/** [group · length, begin + length]: 1 (if `additive`: 0) where a query sees a position, 0 (or −1e9) elsewhere. */
 function causalMask(begin: number, length: number, group: number, additive: boolean): Tensor {
   const width = begin + length;
   const mask = new Float32Array(length * width);
@@ -82,7 +82,7 @@ function causalMask(begin: number, length: number, group: number, additive: bool
 
 const chunkOf = (length: number): number => Math.max(shortestChunk, Math.ceil(length / mostChunks / 16) * 16);
 
-/** `bound`: the largest |score| there can be, from `scoreBound`. */
+/** `bound`: upper bound of |score|, from `scoreBound`. */
 export function attentionShape(config: ModelConfig, batch: number, length: number, bound: number): AttentionShape {
   const guarded = !(bound <= safeScore);
   const group = config.heads / config.kvHeads;
@@ -100,7 +100,10 @@ function numerators(scores: Tensor, mask: Tensor, additive: boolean): Tensor {
   return exp(sub(masked, maxLast(masked)));
 }
 
-/** `y` [batch, length, (heads + kvHeads) · headDim] → queries [kv, batch, group, length, hd] and keys [kv · batch, length, hd]. */
+/**
+ * `y` [batch, length, (heads + kvHeads) · headDim] → queries [kv, batch, group, length, hd] and keys
+ * [kv · batch, length, hd].
+ */
 function splitHeads(y: Tensor, shape: AttentionShape): { q: Tensor; k: Tensor } {
   const { batch, length, config } = shape;
   const { heads, kvHeads, headDim } = config;

@@ -1,14 +1,14 @@
-/** Ops run at once, one call each; inside of `inGraph` they are written down, and run together in one call. */
+/** Runs ops: each at once, in a call of its own; inside `inGraph` they are recorded, and run together in one call. */
 
 import type { Tensor } from '@tensorflow/tfjs-node-gpu';
 import type { TensorId } from '../../graph/device-tensors.ts';
 import { Traced, TracedGraph } from '../../graph/traced-graph.ts';
 import { type OpAttribute, idOf, op as runOp, ops as runOps, tensorOf, tf } from '../../tensorflow.ts';
 
-/** The graph that ops are written into; `undefined`: they are run. */
+/** The graph that records ops; `undefined`: ops run at once. */
 let graph: TracedGraph | undefined;
 
-/** Numbers that may be others in the next run: a shape, a begin, a factor. */
+/** Numbers that may differ in the next run of a graph: a shape, an offset, a factor. */
 export class Changing {
   readonly shape: readonly number[];
   readonly values: Int32Array | Float32Array;
@@ -37,7 +37,7 @@ function asTraced(into: TracedGraph, x: Input): Traced {
   return into.given(idOf(x) as TensorId, x.dtype === 'int32' ? 'int32' : 'float32');
 }
 
-/** Numbers are made into tensors for as long as `run` takes. */
+/** Calls `run` with numbers as tensors, and frees those afterwards. */
 function withTensors<T>(inputs: readonly Input[], run: (tensors: readonly Tensor[]) => T): T {
   const made: Tensor[] = [];
   const tensors = inputs.map((x) => {
@@ -73,19 +73,19 @@ export function ops(
 export function op(name: string, attributes: readonly OpAttribute[], inputs: readonly Input[]): Tensor {
   if (graph === undefined) return withTensors(inputs, (tensors) => runOp(name, attributes, tensors));
   const [result] = ops(name, attributes, inputs, 1);
-  if (result === undefined) throw new Error(`${name} gave nothing`);
+  if (result === undefined) throw new Error(`${name} returned nothing`);
   return result;
 }
 
 /**
- * `tf.tidy` for any result: tensors made in `body` are freed, except those that it returns. The result is walked, so
- * it holds tensors and small objects, never typed arrays.
+ * `tf.tidy` for any result: frees the tensors that `body` makes, except those that it returns. It walks the result,
+ * which must consist of tensors and small objects, never of typed arrays.
  */
 export function scope<T>(body: () => T): T {
   return graph === undefined ? (tf.tidy(body as unknown as () => Tensor) as unknown as T) : body();
 }
 
-/** Whatever `body` makes and does not keep is freed, also where it throws; its result is no tensor. */
+/** Frees all tensors that `body` makes and does not keep, also if it throws. Its result must not be a tensor. */
 export function leavingNothing<T>(body: () => T): T {
   let result: { readonly value: T } | undefined;
   scope(() => {
@@ -109,7 +109,7 @@ export function fixed(values: number | readonly number[]): Tensor {
   return tensor;
 }
 
-/** What is in a result, found once each. */
+/** Adds each traced value in `value` to `found`. */
 function collect(value: unknown, found: Map<number, Traced>): void {
   if (value instanceof Traced) found.set(value.index, value);
   else if (value !== null && typeof value === 'object' && !(value instanceof tf.Tensor))
@@ -123,7 +123,7 @@ function replaced(value: unknown, by: ReadonlyMap<number, Tensor | undefined>): 
   return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, replaced(part, by)]));
 }
 
-/** The result of `body`, whose ops went into `into`. */
+/** The result of `body`; its ops are recorded in `into`. */
 function writtenInto<T>(into: TracedGraph, body: () => T): T {
   graph = into;
   try {
@@ -134,9 +134,9 @@ function writtenInto<T>(into: TracedGraph, body: () => T): T {
 }
 
 /**
- * Runs the ops of `body` as one graph, of which nothing outlives the call but the tensors in its result (arrays and
- * plain objects are walked). No tensor may be read in `body`, nor have its shape asked for unless it came from outside.
- * Inside of another one it is a part of that.
+ * Runs the ops of `body` as one graph. Only the tensors in its result outlive the call (arrays and plain objects are
+ * walked). `body` must not read a tensor, nor the shape of a tensor that was made in it. Inside another `inGraph`, the
+ * ops become part of that graph.
  */
 export function inGraph<T>(body: () => T): T {
   if (graph !== undefined) return body();

@@ -1,4 +1,4 @@
-/** TensorFlow's ops as typed functions: attributes are made once, nothing is taped; run at once, or written down by `inGraph`. */
+/** TensorFlow's ops as typed functions, without a gradient tape. They run at once, or are recorded by `inGraph`. */
 
 import type { Tensor } from '@tensorflow/tfjs-node-gpu';
 import { attr } from '../../tensorflow.ts';
@@ -54,11 +54,11 @@ export const sigmoid = (x: Tensor): Tensor => op('Sigmoid', realOnly, [x]);
 /** dy · y · (1 − y). */
 export const sigmoidGrad = (y: Tensor, dy: Tensor): Tensor => op('SigmoidGrad', realOnly, [y, dy]);
 
-/** Along the last axis, which stays with size 1. */
+/** Along the last axis, which keeps size 1. */
 export const sumLast = (x: Tensor): Tensor => op('Sum', reduction, [x, fixed([-1])]);
 export const meanLast = (x: Tensor): Tensor => op('Mean', reduction, [x, fixed([-1])]);
 export const maxLast = (x: Tensor): Tensor => op('Max', reduction, [x, fixed([-1])]);
-/** Over the given axes, which go away. */
+/** Over the given axes, which are removed. */
 export const sumOver = (x: Tensor, axes: readonly number[]): Tensor => op('Sum', flatReduction, [x, fixed(axes)]);
 
 export const addAll = (xs: readonly Tensor[]): Tensor => {
@@ -72,7 +72,7 @@ export const transpose = (x: Tensor, perm: readonly number[]): Tensor => op('Tra
 export const reshape = (x: Tensor, shape: readonly number[]): Tensor =>
   op('Reshape', reshaping, [x, Changing.vector(shape)]);
 
-/** A size of −1 is the rest. Along the first axis alone, and aligned, nothing is copied. */
+/** A size of −1 means the rest. An aligned slice along the first axis alone is not copied. */
 export const slice = (x: Tensor, begin: readonly number[], size: readonly number[]): Tensor =>
   op('Slice', slicing, [x, Changing.vector(begin), Changing.vector(size)]);
 
@@ -89,7 +89,10 @@ export const padAfter = (x: Tensor, after: readonly number[]): Tensor =>
 /** Rows of `x`, one per index. */
 export const gatherRows = (x: Tensor, index: Tensor): Tensor => op('GatherV2', gathering, [x, index, fixed(0)]);
 
-/** The opposite: `rows` [n, width] put at `index` (each at most once, so that no sum has an order) among `count` rows of zeros. */
+/**
+ * The opposite: `count` rows of zeros with `rows` [n, width] written at `index`. Each index occurs at most once, so no
+ * result depends on the order of a sum.
+ */
 export const scatterRows = (rows: Tensor, index: Tensor, count: number, width: number): Tensor =>
   scope(() =>
     op('ScatterNd', scattering, [

@@ -23,7 +23,7 @@ export function mlp(n: Tensor, weights: MlpWeights): { out: Tensor; saved: MlpSa
   return scope(() => {
     const gate = matMul(n, weights.gate, false, true);
     const up = matMul(n, weights.up, false, true);
-    // In a graph TensorFlow makes one op of these two; the sigmoid by itself is not there to be kept then.
+    // In a graph TensorFlow fuses these two ops. Then there is no separate sigmoid to save.
     const swish = mul(gate, sigmoid(gate));
     const product = mul(swish, up);
     return { out: matMul(product, weights.down, false, true), saved: { n, gate, up, swish, product } };

@@ -1,4 +1,4 @@
-/** Root-mean-square normalisation without its weight (whoever follows has the weight folded in), and its gradient. */
+/** Root-mean-square normalisation without its weight, which is folded into the next matrix; and its gradient. */
 
 import { type Tensor, add, meanLast, mul, rsqrt, scope, square, sub } from './kernels.ts';
 

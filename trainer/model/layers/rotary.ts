@@ -11,7 +11,10 @@ import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
 
 const swapped = (i: number, headDim: number): number => (i + headDim / 2) % headDim;
 
-/** Angles for positions 0 to `capacity` − 1: cosine [capacity, width] and signed sine, width = (heads + kvHeads) · headDim. */
+/**
+ * Angles for positions 0 to `capacity` − 1: cosine [capacity, width] and signed sine, width = (heads + kvHeads) ·
+ * headDim.
+ */
 export class RotaryTables {
   readonly capacity: number;
   readonly swap: Tensor;
@@ -48,7 +51,7 @@ export class RotaryTables {
   }
 }
 
-/** The tables of one model, made anew where a longer batch asks for more. */
+/** The tables of one model, made anew if a longer batch needs more positions. */
 export class GrowingRotaryTables {
   readonly #config: ModelConfig;
   #tables: RotaryTables | undefined;
@@ -57,7 +60,7 @@ export class GrowingRotaryTables {
     this.#config = config;
   }
 
-  /** For positions 0 to `length` − 1 at least. */
+  /** Tables for at least positions 0 to `length` − 1. */
   for(length: number): RotaryTables {
     if (this.#tables === undefined || this.#tables.capacity < length) {
       this.#tables?.dispose();
@@ -72,13 +75,13 @@ export class GrowingRotaryTables {
 }
 
 /**
- * The norms' weights along the width: q's (times 1/sqrt(headDim)) per query head, then k's per key head; ones for the
- * weights in families without such norms.
+ * The norms' weights along the width: q's (times 1/sqrt(headDim)) per query head, then k's per key head. In families
+ * without such norms, all weights are 1.
  */
 export interface HeadWeights {
   /** [width]. */
   readonly straight: Tensor;
-  /** The same with the halves of each head exchanged. */
+  /** The same with swapped halves of each head. */
   readonly swapped: Tensor;
 }
 
@@ -92,7 +95,7 @@ export function headWeights(config: ModelConfig, qNorm: Float32Array, kNorm: Flo
   return { straight: tf.tensor1d(straight), swapped: tf.tensor1d(other) };
 }
 
-/** No |score| can exceed this: q and k are normed, so |q·k|/sqrt(h) ≤ sqrt(h) · max|wq| · max|wk| (Cauchy–Schwarz). */
+/** No |score| exceeds this: q and k are normalised, so |q·k|/sqrt(h) ≤ sqrt(h) · max|wq| · max|wk| (Cauchy–Schwarz). */
 export function scoreBound(headDim: number, qNorm: Float32Array, kNorm: Float32Array): number {
   const largest = (w: Float32Array): number => w.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
   return Math.sqrt(headDim) * largest(qNorm) * largest(kNorm);
@@ -117,25 +120,25 @@ export function headWeightGradients(
 }
 
 export interface RotarySaved {
-  /** Of [batch · length · heads, headDim]; without `inverse` where heads are not normalised. */
+  /** Of [batch · length · heads, headDim]; without `inverse` if heads are not normalised. */
   readonly normalized: Pick<Normalized, 'n'> & Partial<Normalized>;
   readonly exchanged: Tensor;
   readonly cosine: Tensor;
   readonly sine: Tensor;
 }
 
-/** Where the rows of a forward pass stand, and the tables that go with them. */
+/** The shape of a forward pass's rows, and the rotary tables for it. */
 export interface RotaryContext {
   readonly batch: number;
   readonly length: number;
   readonly headDim: number;
-  /** Whether queries and keys of each head are normalised. */
+  /** True if queries and keys of each head are normalised. */
   readonly headNorms: boolean;
   readonly epsilon: Tensor;
   readonly tables: { readonly cosine: Tensor; readonly sine: Tensor; readonly swap: Tensor };
 }
 
-/** `projected` [batch · length, width] → normed (if the family does), weighted and rotated, [batch, length, width]. */
+/** `projected` [batch · length, width] → normed (if `headNorms`), weighted and rotated, [batch, length, width]. */
 export function rotate(
   projected: Tensor,
   weights: HeadWeights,
