@@ -221,7 +221,7 @@ function layerBackward(
   });
 }
 
-/** Adds the gradients of all weights below the hidden states to `into`; dHidden is [positions, hidden]. Uses up `saved`. */
+/** Adds all gradients below the hidden states to `into`; dHidden is [positions, hidden]. Uses up `saved`. */
 export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {

@@ -1,5 +1,6 @@
-/// Softmax attention over blocks of the key-value cache (Vaswani et al. 2017, eq. 1). A query's result depends on itself
-/// and on what it sees, in the order of positions; which queries share a tile, and how the blocks lie, changes no bit.
+/// Softmax attention over blocks of the key-value cache (Vaswani et al. 2017, eq. 1). A query's result depends on the
+/// query and on the positions that it sees, in their order. Neither the other queries in its tile nor the places of the
+/// blocks change a bit.
 #pragma once
 
 #include <cmath>
@@ -11,19 +12,19 @@ namespace longhaul {
 /// Positions of a block: the columns of a panel.
 constexpr int kBlock = kPanel;
 
-/// One head's keys `[headDim, kBlock]` and values `[kBlock, headDim padded]` of each of a sequence's blocks.
+/// One head's keys `[headDim, kBlock]` and values `[kBlock, headDim padded]` in each block of a sequence.
 struct HeadBlocks {
   const float* cache;
-  /// Of the sequence's blocks, in order.
+  /// The sequence's blocks, in order.
   const int* table;
-  /// Floats from one block to the next, and from its begin to the head's keys and values in this layer.
+  /// Floats from one block to the next, and from a block's start to the head's keys and values in this layer.
   size_t blockSize;
   size_t keys;
   size_t values;
   int headDim;
 };
 
-/// Scores of one query, `[seen]`, become their weights before division; those up to `width` become 0. Returns their sum.
+/// Replaces one query's scores, `[seen]`, by undivided softmax weights, and those up to `width` by 0. Returns the sum.
 inline float soften(float* scores, int seen, int width) {
   Floats most = all(-INFINITY);
   int i = 0;
@@ -42,8 +43,8 @@ inline float soften(float* scores, int seen, int width) {
   return sumOf(sum);
 }
 
-/// Up to `kTileRows` queries `[rows, headDim]`, of which row r sees `seen[r]` positions. `out`: `[rows, headDim padded]`; `scores`:
-/// room for `[rows, positions padded]`.
+/// Attends with up to `kTileRows` queries `[rows, headDim]`; row r sees `seen[r]` positions. `out`: `[rows, headDim
+/// padded]`; `scores`: room for `[rows, positions padded]`.
 inline void attend(const HeadBlocks& head, const float* queries, int rows, const int* seen, float* scores, float* out) {
   int most = 0;
   for (int r = 0; r < rows; r++) most = seen[r] > most ? seen[r] : most;
@@ -63,7 +64,7 @@ inline void attend(const HeadBlocks& head, const float* queries, int rows, const
   for (int r = 0; r < rows; r++) sums[r] = soften(scores + r * width, seen[r], width);
   for (int b = 0; b < blocks; b++) {
     const float* values = blockAt(b, head.values);
-    // Of the last block only what was written: the rest may hold anything.
+    // Reads only the written part of the last block: the rest may hold anything.
     const int depth = most - b * kBlock < kBlock ? most - b * kBlock : kBlock;
     int c = 0;
     if (pairs) for (; c + kPanel < wide; c += 2 * kPanel) tilePairOf(rows, scores + b * kBlock, width, values + c, values + c + kPanel, wide, out + c, out + c + kPanel, wide, depth, b > 0);

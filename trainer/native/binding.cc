@@ -1,4 +1,4 @@
-/// The decoder for Node: what is given is checked in TypeScript (`native-decoder.ts`), the caller of all this.
+/// The decoder for Node. Its only caller, `trainer/sampler/pass/native`, checks the values of the arguments.
 
 #include <node_api.h>
 
@@ -12,7 +12,7 @@ namespace longhaul {
 namespace {
 
 void check(napi_env env, napi_status status) {
-  if (status != napi_ok) throw std::string("the decoder was called with something else than it takes");
+  if (status != napi_ok) throw std::string("the decoder was called with an argument of the wrong type");
   (void)env;
 }
 
@@ -43,7 +43,7 @@ class Arguments {
     size_t length;
     void* data;
     check(env_, napi_get_typedarray_info(env_, value, &found, &length, &data, nullptr, nullptr));
-    if (found != type) throw std::string("an array of another type was wanted");
+    if (found != type) throw std::string("an array has the wrong type");
     if (size != nullptr) *size = length;
     return static_cast<T*>(data);
   }
@@ -53,7 +53,7 @@ class Arguments {
     void* data;
     check(env_, napi_get_value_external(env_, next(), &data));
     auto& held = *static_cast<std::unique_ptr<T>*>(data);
-    if (held == nullptr) throw std::string("it was disposed of");
+    if (held == nullptr) throw std::string("the model or decoder was disposed already");
     return *held;
   }
 
@@ -108,7 +108,7 @@ napi_value createModel(napi_env env, Arguments& arguments) {
   size_t cosines, sines;
   const float* cosine = arguments.array<float>(napi_float32_array, &cosines);
   const float* sine = arguments.array<float>(napi_float32_array, &sines);
-  if (cosines != sines || cosines != static_cast<size_t>(shape.positions) * (shape.headDim / 2)) throw std::string("angles of another shape");
+  if (cosines != sines || cosines != static_cast<size_t>(shape.positions) * (shape.headDim / 2)) throw std::string("the angles have the wrong shape");
   return hold<Model>(env, std::make_unique<Held<Model>>(shape, cosine, sine));
 }
 
@@ -118,7 +118,7 @@ napi_value fillModel(napi_env, Arguments& arguments) {
   const double from = arguments.number();
   size_t count;
   const float* values = arguments.array<float>(napi_float32_array, &count);
-  if (!(from >= 0)) throw std::string("a piece that its tensor has no room for");
+  if (!(from >= 0)) throw std::string("the values do not fit the tensor");
   model.fill(tensor, static_cast<size_t>(from), values, count);
   return nullptr;
 }
@@ -165,7 +165,7 @@ napi_value forward(napi_env, Arguments& arguments) {
   return nullptr;
 }
 
-/// A function of the module: what it throws becomes an error of JavaScript.
+/// A function of the module: its exceptions become JavaScript errors.
 template <napi_value (*body)(napi_env, Arguments&)>
 napi_value guarded(napi_env env, napi_callback_info info) {
   try {
@@ -174,7 +174,7 @@ napi_value guarded(napi_env env, napi_callback_info info) {
   } catch (const std::string& message) {
     napi_throw_error(env, nullptr, message.c_str());
   } catch (const std::bad_alloc&) {
-    napi_throw_error(env, nullptr, "no memory is left for the decoder");
+    napi_throw_error(env, nullptr, "there is no memory for the decoder");
   }
   return nullptr;
 }

@@ -1,4 +1,4 @@
-/// Draws a token from one row of logits, in doubles: a function of the row, the temperature and the uniform number alone.
+/// Draws a token from one row of logits, in doubles: a function of row, temperature and uniform number alone.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace longhaul {
 struct Chosen {
   /// -1 where the logits are not finite.
   int token;
-  /// Of the whole distribution at the temperature; nats. A float: what TypeScript computes of the logits has the same bits.
+  /// Of the whole distribution at the temperature; nats. A float, so that TypeScript computes the same bits.
   float logprob;
 };
 
@@ -37,7 +37,8 @@ inline bool holdsNaN(const float* logits, int count) {
   return any;
 }
 
-/// exp((logit - largest) / temperature) of `count` logits into `weights`, which has room for three more. Returns their sum.
+/// Writes exp((logit - largest) / temperature) of `count` logits to `weights`, which has room for three more. Returns
+/// the sum.
 inline double weigh(const float* logits, int count, float largest, double temperature, double* weights) {
   Doubles sum = allDoubles(0);
   const Doubles scale = allDoubles(1 / temperature), most = allDoubles(largest);
@@ -62,7 +63,7 @@ inline double stretchSum(const double* weights, int count) {
   return sum;
 }
 
-/// The first of `limit` tokens at which the running sum exceeds `uniform` of the whole.
+/// The first of `limit` tokens at which the running sum exceeds `uniform` times the total.
 inline int inverse(const double* weights, int limit, double uniform) {
   auto lengthAt = [&](int from) { return limit - from < kStretch ? limit - from : kStretch; };
   double total = 0;

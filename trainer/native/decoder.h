@@ -1,4 +1,4 @@
-/// A dense decoder (Llama, Qwen2, Qwen3) over new tokens of several sequences and the blocks that hold what came before.
+/// A dense decoder (Llama, Qwen2, Qwen3) over new tokens of several sequences, and the blocks of their earlier tokens.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace longhaul {
 
-/// A pass of fewer multiplications is done by one thread: meeting others would take longer, and one of them may be asleep.
+/// One thread computes a pass of fewer multiplications: to wait for others, which may be asleep, would take longer.
 constexpr double kWorthSharing = 1e7;
 
-/// Blocks of keys and values. The system gives memory to those that are written.
+/// Blocks of keys and values. Only blocks that are written take memory.
 class Cache {
  public:
   const int blocks;
@@ -40,18 +40,18 @@ class Cache {
   float* data_;
 };
 
-/// What one pass computes. Sequence s has the new tokens `starts[s]` to `starts[s + 1] - 1`, the first of them at position
+/// One pass. Sequence s has the new tokens `starts[s]` to `starts[s + 1] - 1`, the first of them at position
 /// `begins[s]`, and its blocks from `tables + tableStarts[s]` on.
 struct Plan {
   int tokens, sequences;
   const int *ids, *starts, *begins, *tables, *tableStarts;
-  /// New tokens whose logits are wanted, and what for: a temperature (0 is greedy), or NaN for the logits themselves.
+  /// New tokens whose logits are wanted: each with a temperature for a draw (0 is greedy), or NaN for the logits.
   int ends;
   const int* endTokens;
   const double *temperatures, *uniforms;
   /// Only ids below it are drawn.
   int limit;
-  /// `[ends]` each, and the rows of logits that were asked for, in order.
+  /// Results: `chosen` and `logprobs` `[ends]`, and the requested rows of logits, in order.
   int* chosen;
   double* logprobs;
   float* logits;
@@ -74,9 +74,9 @@ class Decoder {
  private:
   struct Buffers {
     std::vector<float> x, projected, attended, gate, up, logits;
-    /// One of each for every thread.
+    /// One buffer per thread.
     std::vector<std::vector<float>> normalised, scores;
-    /// The phase that a thread normalised its rows for.
+    /// Per thread: the phase for which it last normalised its rows.
     std::vector<int> normalisedIn;
     std::vector<std::vector<double>> weights;
     std::vector<int> position, sequence;
@@ -87,7 +87,7 @@ class Decoder {
     int token, first;
   };
 
-  /// Tokens become vectors; then each layer's five phases; then logits, and what is drawn by them.
+  /// Phases: embedding; five for each layer; logits; draws.
   class Pass final : public Job {
    public:
     Pass(const Model& model, const Plan& plan, Decoder& decoder, int threads)
@@ -130,11 +130,11 @@ class Decoder {
 
    private:
     static constexpr int kLayerPhases = 5;
-    /// Multiplications that are worth being taken by themselves.
+    /// Multiplications that are worth a chunk of their own.
     static constexpr double kChunkWork = 1e6;
     static constexpr int kChunksPerThread = 4;
 
-    /// One of so many chunks, and what it has of `count` things.
+    /// One of `chunks` chunks, and its range of `count` things.
     struct Part {
       int chunk, chunks;
       std::pair<int, int> of(int count) const {
@@ -205,7 +205,7 @@ class Decoder {
       for (int i = 0; i < hidden; i += kLanes) store(to + i, load(from + i) * scale * load(weight.data() + i));
     }
 
-    /// Rows of `x`, all of them or those of the ends: by each thread for itself, since that takes less time than to wait.
+    /// Normalised rows of `x`: all, or those of the ends. Each thread computes them itself: faster than to wait.
     const float* normalised(int thread, int phase, const std::vector<float>& weight, const int* rows, int count) const {
       float* to = room->normalised[thread].data();
       if (room->normalisedIn[thread] == phase) return to;
@@ -219,7 +219,7 @@ class Decoder {
       matrix.multiply(a, lda, rows, c, ldc, first, last, add);
     }
 
-    /// Qwen3's norm of a head, and rotary position embedding (RoFormer, Su et al. 2021, eq. 34; halves instead of pairs).
+    /// Qwen3's norm of a head, and rotary embedding (RoFormer, Su et al. 2021, eq. 34; halves instead of pairs).
     void turn(float* head, const std::vector<float>& weight, int position, float scale) const {
       const int half = shape.headDim / 2;
       if (shape.headNorms) {
@@ -293,7 +293,7 @@ class Decoder {
       for (int i = first; i < last; i++) attendItem(items[i / shape.kvHeads], i % shape.kvHeads, layer, room->scores[thread]);
     }
 
-    /// SwiGLU (Shazeer 2020), but for the last product.
+    /// SwiGLU (Shazeer 2020), without the last product.
     void feedForward(const Part& part, int thread, int phase, const Layer& layer) const {
       const float* rows = normalised(thread, phase, layer.innerNorm, nullptr, plan.tokens);
       multiply(part, layer.gate, rows, hidden, plan.tokens, room->gate.data(), inner, false);

@@ -1,4 +1,4 @@
-/// Eight floats or four doubles at a time, and `exp` of them: each lane by the same operations, whatever its neighbours hold.
+/// Eight floats or four doubles at a time, and their `exp`: the same operations in each lane, for any neighbours.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline Doubles allDoubles(double value) { return Doubles{value, value, value, va
 
 inline Floats larger(Floats a, Floats b) { return a > b ? a : b; }
 
-/// The lanes' sum, always in the same order.
+/// The sum of the lanes, always in the same order.
 inline float sumOf(Floats v) { return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7])); }
 
 inline float largestOf(Floats v) {
@@ -29,12 +29,12 @@ inline float largestOf(Floats v) {
   return most;
 }
 
-/// e^x, to 2 units in the last place between -87 and 88; beyond, as at these ends. NaN stays NaN.
+/// e^x, within 2 units in the last place between -87 and 88; outside, the value at the nearer end. NaN stays NaN.
 inline Floats exponential(Floats x) {
   const Floats low = all(-87.0f), high = all(88.0f);
   x = x < low ? low : x;
   x = x > high ? high : x;
-  // Adding 1.5 * 2^23 rounds to a whole number, which then stands in the lowest bits.
+  // Adding 1.5 * 2^23 rounds to a whole number, which is then in the lowest bits.
   const Floats rounder = all(12582912.0f);
   const Floats shifted = x * all(1.44269504088896341f) + rounder;
   const Floats n = shifted - rounder;
@@ -52,7 +52,7 @@ inline Floats exponential(Floats x) {
   return p * reinterpret_cast<Floats>(power);
 }
 
-/// e^x for x <= 0, to the last place or two; below -700 as there.
+/// e^x for x <= 0, within 1 or 2 units in the last place; below -700, the value at -700.
 inline Doubles exponential(Doubles x) {
   const Doubles low = allDoubles(-700.0);
   x = x < low ? low : x;
@@ -61,7 +61,7 @@ inline Doubles exponential(Doubles x) {
   const Doubles n = shifted - rounder;
   Doubles r = x - n * allDoubles(6.93147180369123816490e-01);
   r = r - n * allDoubles(1.90821492927058770002e-10);
-  // Taylor's series: |r| is below 0.347, and what is left out below 1e-17.
+  // Taylor series: |r| is below 0.347, and the omitted terms below 1e-17.
   Doubles p = allDoubles(1.0 / 6227020800.0);
   const double coefficients[] = {1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0,
                                  1.0 / 720.0,       1.0 / 120.0,      1.0 / 24.0,      1.0 / 6.0,      0.5,           1.0, 1.0};

@@ -1,4 +1,4 @@
-/// A policy's weights as the decoder multiplies with them: packed, and the only copy of them.
+/// A policy's weights, packed for the decoder; memory holds no other copy.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@ struct Shape {
   float epsilon;
 
   int group() const { return heads / kvHeads; }
-  /// Heads stand apart by this much: what is missing is zero.
+  /// Floats from one head to the next; the padding is zero.
   int headWidth() const { return padded(headDim); }
-  /// Queries, keys and values of a token.
+  /// Floats of a token's queries, keys and values.
   int projected() const { return (heads + 2 * kvHeads) * headWidth(); }
-  /// Keys, or values, of a block in one layer.
+  /// Floats of a block's keys, or of its values, in one layer.
   size_t blockHalf() const { return static_cast<size_t>(kvHeads) * kBlock * headWidth(); }
   size_t blockSize() const { return 2 * blockHalf() * layers; }
-  /// Multiplications for one token, and for one row of logits; attention's left out.
+  /// Multiplications for one token, and for one row of logits, without attention.
   double layerWork() const { return static_cast<double>(layers) * hidden * (projected() + heads * headWidth() + 3.0 * inner); }
   double headWork() const { return static_cast<double>(hidden) * vocabulary; }
 };
@@ -35,14 +35,14 @@ struct Layer {
   Packed projection, output, gate, up, down;
 };
 
-/// The policy's tensors in Hugging Face's layout, by number: a few, then so many of each layer.
+/// Numbers of the policy's tensors in Hugging Face's layout: a few, then `kTensorsOfLayer` for each layer.
 enum Tensor { kEmbedding, kNorm, kHead, kFirstOfLayers };
 enum LayerTensor {
   kInputNorm, kQuery, kKey, kValue, kOutput, kInnerNorm, kGate, kUp, kDown, kQueryNorm, kKeyNorm, kQueryBias, kKeyBias, kValueBias,
   kTensorsOfLayer
 };
 
-/// Packed weights. They are filled piece by piece, so that nobody needs the tensors as a whole beside them.
+/// Packed weights. They are filled piece by piece, so that memory never holds whole tensors beside them.
 class Model {
  public:
   const Shape shape;
@@ -58,10 +58,10 @@ class Model {
     for (int i = 0; i < shape.layers; i++) layers.push_back(emptyLayer());
   }
 
-  /// `count` values of a tensor, from its value `from` on: whole rows where it is a matrix.
+  /// Packs `count` values of a tensor, from index `from` on: whole rows of a matrix.
   void fill(int tensor, size_t from, const float* values, size_t count) {
     const auto part = [&](size_t rows, size_t columns) {
-      if (from % columns != 0 || count % columns != 0 || from / columns + count / columns > rows) throw std::string("a piece that its tensor has no room for");
+      if (from % columns != 0 || count % columns != 0 || from / columns + count / columns > rows) throw std::string("the values do not fit the tensor");
       return Part{values, static_cast<int>(from / columns), static_cast<int>(count / columns), static_cast<int>(columns)};
     };
     if (tensor == kEmbedding && !shape.tied) return part(shape.vocabulary, shape.hidden).copyTo(embedding_.data());
@@ -98,7 +98,7 @@ class Model {
     void pack(Packed& packed) const {
       pack(packed, [](int r) { return r; }, [](int i) { return i; });
     }
-    /// Rows of heads, each of which stands at a slot of its own.
+    /// Rows of heads; each head has `headWidth` columns.
     void packHeads(Packed& packed, int firstHead, const Shape& shape) const {
       pack(packed, [&](int r) { return (firstHead + r / shape.headDim) * shape.headWidth() + r % shape.headDim; }, [](int i) { return i; });
     }

@@ -1,5 +1,5 @@
-/// Products with matrices packed once. An element of the result adds its inputs one after the other, first to last: its
-/// bits depend on nothing but its own row and column, however many rows, threads and blocks there are.
+/// Products with packed matrices. An element of the result adds its inputs one after the other, first to last: its bits
+/// depend on its own row and column alone, for any number of rows, threads and blocks.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace longhaul {
 
 /// Columns that are computed together: two vectors.
 constexpr int kPanel = 16;
-/// Inputs of a panel that stay in the first cache while all rows pass.
+/// Inputs of a panel that stay in the L1 cache while all rows are multiplied.
 constexpr int kDepth = 256;
-/// Rows whose inputs stay in the second cache while all panels pass.
+/// Rows whose inputs stay in the L2 cache while all panels are multiplied.
 constexpr int kRows = 96;
 
 inline int panels(int columns) { return (columns + kPanel - 1) / kPanel; }
@@ -44,7 +44,7 @@ inline void tile(const float* a, ptrdiff_t lda, const float* b, ptrdiff_t stride
   }
 }
 
-/// Two panels at once, where few rows leave registers: c0 with b0, c1 with b1.
+/// Two panels at once, c0 with b0 and c1 with b1: with few rows, registers are free for a second one.
 template <int R>
 inline void tilePair(const float* a, ptrdiff_t lda, const float* b0, const float* b1, ptrdiff_t stride, float* c0, float* c1, ptrdiff_t ldc,
                      int depth, bool add) {
@@ -76,7 +76,7 @@ inline void tilePair(const float* a, ptrdiff_t lda, const float* b0, const float
   }
 }
 
-/// Rows up to which panels are computed in pairs.
+/// Panels are computed in pairs up to so many rows.
 constexpr int kPairRows = 2;
 
 inline void tilePairOf(int rows, const float* a, ptrdiff_t lda, const float* b0, const float* b1, ptrdiff_t stride, float* c0, float* c1,
@@ -85,7 +85,7 @@ inline void tilePairOf(int rows, const float* a, ptrdiff_t lda, const float* b0,
   else tilePair<2>(a, lda, b0, b1, stride, c0, c1, ldc, depth, add);
 }
 
-/// `tile` by a number of rows that is known late: 1 to 6.
+/// `tile` for a number of rows that is known at run time: 1 to 6.
 inline void tileOf(int rows, const float* a, ptrdiff_t lda, const float* b, ptrdiff_t stride, float* c, ptrdiff_t ldc, int depth, bool add) {
   switch (rows) {
     case 1: return tile<1>(a, lda, b, stride, c, ldc, depth, add);
@@ -99,19 +99,19 @@ inline void tileOf(int rows, const float* a, ptrdiff_t lda, const float* b, ptrd
 
 constexpr int kTileRows = 6;
 
-/// `[inputs, columns]`, panel by panel, what is missing in the last one zero.
+/// `[inputs, columns]`, panel by panel; the last one is padded with zeros.
 class Packed {
  public:
   Packed(int inputs, int columns) : inputs_(inputs), columns_(columns), data_(static_cast<size_t>(inputs) * padded(columns)) {}
 
-  /// Column `to` from the `inputs` values at `from`, the input `i` at row `rowOf(i)`.
+  /// Sets column `to` from the `inputs` values at `from`; input `i` goes to row `rowOf(i)`.
   template <typename RowOf>
   void setColumn(int to, const float* from, int inputs, RowOf rowOf) {
     float* panel = data_.data() + static_cast<size_t>(to / kPanel) * inputs_ * kPanel + to % kPanel;
     for (int i = 0; i < inputs; i++) panel[static_cast<size_t>(rowOf(i)) * kPanel] = from[i];
   }
 
-  /// What `setColumn` put there, of the first `inputs` inputs.
+  /// Reads the first `inputs` inputs of column `from`.
   void column(int from, float* to, int inputs) const {
     const float* panel = data_.data() + static_cast<size_t>(from / kPanel) * inputs_ * kPanel + from % kPanel;
     for (int i = 0; i < inputs; i++) to[i] = panel[static_cast<size_t>(i) * kPanel];
@@ -119,7 +119,7 @@ class Packed {
 
   int columns() const { return columns_; }
 
-  /// Panels `first` to `last - 1` of c = (add ? c : 0) + a @ this.
+  /// Computes panels `first` to `last - 1` of c = (add ? c : 0) + a @ this.
   void multiply(const float* a, ptrdiff_t lda, int rows, float* c, ptrdiff_t ldc, int first, int last, bool add) const {
     for (int top = 0; top < rows; top += kRows) {
       const int count = rows - top < kRows ? rows - top : kRows;

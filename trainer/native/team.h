@@ -1,5 +1,5 @@
-/// Threads that work through the phases of a job together: a phase begins when every chunk of the one before is done.
-/// Chunks are taken, not assigned: a thread that the system lets wait holds up nobody unless it has begun one.
+/// Threads that compute the phases of a job together: a phase starts when every chunk of the one before is done.
+/// Threads take chunks when they are ready. So a thread that the system pauses delays the others only if it holds one.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ inline void relax() {
 #endif
 }
 
-/// What a team does. Chunks of one phase may be computed at the same time, in any order.
+/// Work for a team. Chunks of one phase may be computed at the same time, in any order.
 class Job {
  public:
   virtual ~Job() = default;
@@ -67,8 +67,8 @@ class Team {
  private:
   static constexpr int kSpins = 2000;
 
-  /// The phase that is open, how many chunks it has, and the next one to take: in one word, so that a chunk is taken only
-  /// while its phase is open. Whoever holds a chunk knows that its job is not over.
+  /// The open phase, its number of chunks, and the next one to take: in one word, so that a chunk is taken only while
+  /// its phase is open. While a thread holds a chunk, the job cannot end.
   struct Ticket {
     uint32_t phase;
     uint16_t chunks, next;
@@ -85,13 +85,13 @@ class Team {
 
   void publish(Ticket ticket) {
     ticket_.store(ticket.word());
-    // Who goes to sleep counts himself before he looks at the ticket once more.
+    // A thread counts itself as a sleeper before it checks the ticket for the last time.
     if (sleepers_.load() == 0) return;
     std::lock_guard<std::mutex> lock(mutex_);
     changed_.notify_all();
   }
 
-  /// Computes the next chunk, if there is one to take; whoever ends a phase's last one opens the next phase.
+  /// Computes the next chunk, if one is left. The thread that ends a phase's last chunk opens the next phase.
   bool take(uint64_t word, int thread) {
     const Ticket ticket(word);
     if (ticket.next >= ticket.chunks) return false;
@@ -121,7 +121,7 @@ class Team {
 
   const int size_;
   Job* job_ = nullptr;
-  /// Phases of all jobs have one count, which may go round.
+  /// Phases of all jobs are counted together; the count may wrap around.
   uint32_t open_ = 0, first_ = 0, last_ = 0;
   std::atomic<uint64_t> ticket_{0};
   std::atomic<int> done_{0};
