@@ -1,4 +1,4 @@
-/** Which tokens an assistant said: those that a template's `{% generation %}` blocks wrote, in part or whole. */
+/** The assistant's tokens: those that a template's `{% generation %}` blocks wrote, in part or whole. */
 
 import { bytesOfToken } from './byte-alphabet.ts';
 
@@ -8,12 +8,12 @@ export interface TextSpan {
   readonly end: number;
 }
 
-/** Token by token the text cannot be followed, so that no mask can be made. */
+/** The tokens cannot be matched with the text, so that no mask can be made. */
 export class NoAssistantMask extends Error {
   override readonly name = 'NoAssistantMask';
 }
 
-/** Noncharacters, which no text is made of: where a block begins and ends. */
+/** They mark where a block begins and ends. They are noncharacters, which do not occur in texts. */
 const marks = { begin: '\uFDD0', end: '\uFDD1' } as const;
 
 /** The template with a mark where each generation block begins and ends; the tags' own whitespace control is kept. */
@@ -27,7 +27,7 @@ export function markGeneration(source: string): string {
   );
 }
 
-/** Takes the marks out again. */
+/** Removes the marks; returns the text and the spans between them. */
 export function takeSpans(marked: string): { readonly text: string; readonly spans: readonly TextSpan[] } {
   const spans: TextSpan[] = [];
   let [text, begin] = ['', 0];
@@ -39,7 +39,7 @@ export function takeSpans(marked: string): { readonly text: string; readonly spa
   return { text, spans };
 }
 
-/** What is needed of a tokenizer: its tokens' texts, and which of them stand in the text as they are. */
+/** The parts of a tokenizer that a mask needs: its tokens' texts, and which are added tokens, whose texts are plain. */
 export interface TokenTexts {
   readonly textOf: (id: number) => string | undefined;
   readonly isAdded: (id: number) => boolean;
@@ -49,18 +49,18 @@ function byteLengthOf(id: number, { textOf, isAdded }: TokenTexts): number {
   const token = textOf(id);
   const length = token === undefined || isAdded(id) ? undefined : bytesOfToken(token);
   if (length !== undefined) return length;
-  if (token === undefined || !isAdded(id)) throw new NoAssistantMask(`token ${id} is not of a byte-level vocabulary`);
+  if (token === undefined || !isAdded(id)) throw new NoAssistantMask(`token ${id} is not in a byte-level vocabulary`);
   return Buffer.byteLength(token);
 }
 
-/** 1 for each of `ids`, the encoding of `text` without added tokens, that overlaps a span. Errors: `NoAssistantMask`. */
+/** 1 for each of `ids` (the encoding of `text` alone) that overlaps a span, else 0. Errors: `NoAssistantMask`. */
 export function assistantMask(
   text: string,
   spans: readonly TextSpan[],
   ids: readonly number[],
   texts: TokenTexts,
 ): number[] {
-  // Vocabularies that normalise do so by NFC.
+  // Tokenizers that normalise a text use NFC.
   const bytesBefore = (at: number): number => Buffer.byteLength(text.slice(0, at).normalize('NFC'));
   const inBytes = spans
     .filter(({ begin, end }) => begin < end)

@@ -20,7 +20,7 @@ export function toAlphabet(text: string): string[] {
 
 const byteOf = new Map(BYTE_ALPHABET.map((stand, byte) => [stand, byte]));
 
-/** Number of bytes that a token of a byte-level vocabulary stands for; `undefined` where it is no such token. */
+/** Number of bytes that a token of a byte-level vocabulary stands for; `undefined` for other tokens. */
 export function bytesOfToken(token: string): number | undefined {
   const characters = Array.from(token);
   return characters.every((character) => byteOf.has(character)) ? characters.length : undefined;

@@ -1,4 +1,4 @@
-/** Hugging Face chat templates: the same messages give the same text, whatever the day is. */
+/** Hugging Face chat templates: the same messages give the same text, on any day. */
 
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import type { Message, ToolSchema } from '../../protocol/message.ts';
@@ -15,7 +15,7 @@ export class ChatTemplateRefused extends Error {
   override readonly name = 'ChatTemplateRefused';
 }
 
-/** What templates call today: fixed, so that a prompt does not change overnight. */
+/** The current date for templates: fixed, so that a prompt is the same every day. */
 const today = new Date(Date.UTC(2025, 0, 1));
 
 const names = (options: Intl.DateTimeFormatOptions): string =>
@@ -62,45 +62,45 @@ const globals: Readonly<Record<string, unknown>> = {
   ...PYTHON_JSON,
 };
 
-/** Messages and tools as templates read them, and the variables that a caller may set; numbers may be those of `readWritten`. */
+/** Messages and tools as templates read them, and a caller's variables. Numbers may be those of `readWritten`. */
 export interface TemplateInput {
   readonly messages: readonly Readonly<Record<string, unknown>>[];
-  /** `null`, which templates see as Python's `None`, for none; an empty list is one. */
+  /** `null` for no tools: templates see it as Python's `None`. An empty list stays a list. */
   readonly tools: readonly unknown[] | null;
   readonly variables: Readonly<Record<string, unknown>>;
-  /** End with the last message's content, so that the policy goes on writing it. */
+  /** Ends the text with the last message's content, so that the policy continues it. */
   readonly continueFinalMessage?: boolean;
 }
 
 type RawMessage = TemplateInput['messages'][number];
 
-/** Marks the end of what the policy goes on with, so that it is found again; the space tells whether the template trims. */
+/** Marks the end of the text that the policy continues. The space shows whether the template trims. */
 const TAG = 'CONTINUE_FINAL_MESSAGE_TAG ';
 
 const hasText = (part: unknown): part is { readonly text: string } =>
   typeof part === 'object' && part !== null && 'text' in part && typeof part.text === 'string';
 
-/** The message with the mark behind its text, or behind the last text of its parts; and that text. */
+/** The message with the mark after its text, or after the last text of its parts; and that text. */
 function tagged(message: RawMessage | undefined): { readonly message: RawMessage; readonly text: string } {
   const content = message?.['content'];
   if (typeof content === 'string') return { message: { ...message, content: content + TAG }, text: content };
   const at = Array.isArray(content) ? content.findLastIndex(hasText) : -1;
   const part: unknown = Array.isArray(content) ? content[at] : undefined;
   if (!Array.isArray(content) || !hasText(part))
-    throw new ChatTemplateRefused('the last message has no text to go on with');
+    throw new ChatTemplateRefused('the last message has no text to continue');
   return { message: { ...message, content: content.with(at, { ...part, text: part.text + TAG }) }, text: part.text };
 }
 
-/** What `transformers` does for `continue_final_message`. */
+/** Cuts the text at the mark, as `transformers` does for `continue_final_message`. */
 function cutAtTag(rendered: string, text: string): string {
   const at = rendered.lastIndexOf(TAG.trim());
   if (at < 0 || !rendered.includes(strip(text)))
-    throw new ChatTemplateRefused('the template does not print the last message as it is');
+    throw new ChatTemplateRefused('the template changes the text of the last message, so it cannot be continued');
   const before = rendered.slice(0, at);
   return rendered.startsWith(TAG, at) ? before : strip(before, null, 'rstrip');
 }
 
-/** Older names of a message's reasoning, as `transformers` has them: templates read one of the first two. */
+/** Names of a message's reasoning, as in `transformers`; templates read one of the first two. */
 const REASONING = ['reasoning_content', 'thinking', 'reasoning'] as const;
 
 function withReasoning(message: RawMessage): RawMessage {
@@ -126,7 +126,7 @@ export class ChatTemplate {
     return cutAtTag(this.renderSpans({ ...input, messages: [...input.messages.slice(0, -1), message] }).text, text);
   }
 
-  /** The whole text, and what of it the template's generation blocks wrote. Errors: `ChatTemplateRefused`. */
+  /** The whole text, and the spans that the template's generation blocks wrote. Errors: `ChatTemplateRefused`. */
   renderSpans({ messages, tools, variables }: TemplateInput): {
     readonly text: string;
     readonly spans: readonly TextSpan[];

@@ -1,12 +1,12 @@
-/** Text of token ids, special tokens included; the tokenizer is read when it is first asked. */
+/** Decodes token ids to text, special tokens included. The first call reads the tokenizer. */
 
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Tokenizer as TokenizerCore } from '@huggingface/tokenizers';
 
 /**
- * Spaces before punctuation stay where the tokens have them, whatever the tokenizer's configuration says (Llama 3's, and the
- * library where it says nothing, would take them away): `cd ..` is another command than `cd..`.
+ * Keeps spaces before punctuation, because `cd ..` is another command than `cd..`. Llama 3's configuration and the
+ * library's default would remove them.
  */
 export const EXACT = { clean_up_tokenization_spaces: false } as const;
 

@@ -1,4 +1,4 @@
-/** A policy's tokenizer and chat template, read from its directory; encoding never adds a token that is not in the text. */
+/** A policy's tokenizer and chat template, read from its directory. By default, encoding adds no special token. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -21,7 +21,7 @@ export class UnusableTokenizer extends Error {
 export interface Tokenizer {
   /** Special tokens in the text are recognised; `addSpecialTokens` lets the tokenizer's own post-processor add some. */
   encode(text: string, options?: { readonly addSpecialTokens?: boolean }): number[];
-  /** The text that the tokens are of, no space of it changed; bytes that are no UTF-8 come out as U+FFFD. */
+  /** The tokens' text, with all of its spaces. Bytes that are not UTF-8 become U+FFFD. */
   decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
   /** Errors: `ChatTemplateRefused`. */
   renderChat(
@@ -29,20 +29,20 @@ export interface Tokenizer {
     tools: readonly ToolSchema[],
     options: { readonly addGenerationPrompt: boolean },
   ): string;
-  /** 1 for each of `ids` (what `encode(text)` gave) that overlaps a span of `text`. Errors: `NoAssistantMask`. */
+  /** 1 for each of `ids` (from `encode(text)`) that overlaps a span of `text`. Errors: `NoAssistantMask`. */
   maskSpans(text: string, spans: readonly TextSpan[], ids: readonly number[]): number[];
   /** The source of the chat template. */
   readonly chatTemplate: string;
   readonly template: ChatTemplate;
   /** Text of the token that ends an assistant turn. */
   readonly endOfTurn: string;
-  /** Ids that end sampling: the tokenizer's end token and those of the model's and the generation's configuration. */
+  /** Ids that end sampling: the tokenizer's end token, and those of `generation_config.json` and `config.json`. */
   readonly stopTokenIds: readonly number[];
   readonly padTokenId: number | undefined;
   tokenId(token: string): number | undefined;
-  /** Entries, added tokens included. */
+  /** Number of vocabulary entries, added tokens included. */
   readonly size: number;
-  /** Bytes of the longest entry: no token of a byte-level tokenizer stands for more of a text. */
+  /** Bytes of the longest entry: no token of a byte-level tokenizer stands for more bytes. */
   readonly longestToken: number;
 }
 
@@ -62,7 +62,7 @@ async function readJson(dir: string, name: string): Promise<Json | undefined> {
   return text === undefined ? undefined : (JSON.parse(text) as Json);
 }
 
-/** `chat_template.jinja`, else the configuration's: a text, or a list of named ones. */
+/** `chat_template.jinja`, else `chat_template` of the configuration: a text, or a list of named ones. */
 async function templateSource(dir: string, config: Json): Promise<string> {
   const file = await readText(path.join(dir, 'chat_template.jinja'));
   if (file !== undefined) return file;
@@ -109,10 +109,11 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
   const vocabulary = core.get_vocab(true);
   let longestToken = 1;
   for (const token of vocabulary.keys()) longestToken = Math.max(longestToken, Buffer.byteLength(token));
-  if (first === undefined) throw new UnusableTokenizer(dir, 'no token ends a turn (eos_token, or eos_token_id)');
+  if (first === undefined)
+    throw new UnusableTokenizer(dir, 'no token ends a turn: set eos_token in tokenizer_config.json');
   return {
     encode: (text, options) => core.encode(text, { add_special_tokens: options?.addSpecialTokens ?? false }).ids,
-    // The library refuses to decode nothing.
+    // The library throws for an empty list.
     decode: (ids, options) =>
       ids.length === 0
         ? ''

@@ -1,6 +1,6 @@
 /**
- * Hunts templates that read otherwise here than in Python. The cases are `render_jinja_template` of transformers 5.23.0 on
- * Jinja 3.1.6: `kwargs` are its keywords.
+ * Hunts templates that render another text here than in Python. The cases are `render_jinja_template` of transformers
+ * 5.23.0 on Jinja 3.1.6: `kwargs` are its keywords.
  */
 
 import { describe, expect, it } from 'vitest';
@@ -30,13 +30,13 @@ describe('a template', () => {
     else expect(render).toThrow(ChatTemplateRefused);
   });
 
-  it('that strips what is no text says so', () => {
+  it('that strips a value that is not a string fails with the reason', () => {
     expect(() =>
       new ChatTemplate('{{ nothing.strip() }}', {}).render({ messages: [], tools: null, variables: {} }),
-    ).toThrow(/strip is for strings/);
+    ).toThrow(/strip needs a string, but it is called on an undefined value/);
   });
 
-  it('leaves the messages that it was given as they were', () => {
+  it('does not change its messages', () => {
     const messages = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
     new ChatTemplate('{{ messages[0].content }}', {}).render({
       messages,

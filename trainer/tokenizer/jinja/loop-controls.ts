@@ -1,11 +1,11 @@
 /**
- * `continue` and `break` keep what their round has printed, as in Python's Jinja, where the library forgets it: what
- * stands after them stands under a condition instead.
+ * Makes `continue` and `break` keep the output of their iteration, as in Python's Jinja; the library drops it. The
+ * statements after them are put under a condition instead.
  */
 
 import { identifier, isNode, list, type Node } from './nodes.ts';
 
-/** Variables of a loop's scope, which a loop inside of it has its own of. */
+/** Variables in a loop's scope; a nested loop has its own. */
 const LEFT = '__round_is_left';
 const OVER = '__loop_is_over';
 
@@ -24,7 +24,7 @@ const unless = (name: string, body: unknown[]): Node => ({
 
 interface Guarded {
   readonly body: unknown[];
-  /** Whether the round may be left in it. */
+  /** True if it may leave the iteration. */
   readonly leaves: boolean;
 }
 
@@ -57,8 +57,8 @@ function guarded(statements: unknown): Guarded {
 }
 
 /**
- * The loop with conditions in the place of its controls; for `rewrite`. One with an `else` stays as it is: that runs where
- * no round came to its end, in Jinja too.
+ * The loop with conditions instead of `continue` and `break`; for `rewrite`. A loop with an `else` is not changed: the
+ * `else` runs if no iteration came to its end, in Jinja too.
  */
 export function keepWhatLoopsPrinted(node: Node): Node {
   const { defaultBlock } = node;
@@ -76,8 +76,8 @@ const orNothing = (operand: unknown): Node => ({
 });
 
 /**
- * Loops over a variable that is not there run no time, as in Python's Jinja, where the library throws: templates write
- * `for call in message.tool_calls` for messages that have none.
+ * A loop over an undefined variable has no iterations, as in Python's Jinja; the library throws. Templates write
+ * `for call in message.tool_calls` for messages without calls.
  */
 export function allowEmptyLoops(node: Node): Node {
   if (node.type !== 'For') return node;

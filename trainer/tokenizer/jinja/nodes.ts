@@ -1,4 +1,4 @@
-/** Parsed templates of `@huggingface/jinja`, as far as they are rewritten here. */
+/** Syntax trees of `@huggingface/jinja`, as far as they are rewritten here. */
 
 export interface Node extends Record<string, unknown> {
   readonly type: string;
@@ -16,7 +16,7 @@ export const call = (name: string, ...args: unknown[]): Node => ({
   args,
 });
 
-/** Replaces each node, the innermost first, by what `change` makes of it; lists and maps are changed in place. */
+/** Replaces each node by `change(node)`, the innermost first. Lists and maps are changed in place. */
 export function rewrite(value: unknown, change: (node: Node) => Node): unknown {
   if (Array.isArray(value)) {
     for (const [i, child] of value.entries()) value[i] = rewrite(child, change);

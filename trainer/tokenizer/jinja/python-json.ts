@@ -1,11 +1,11 @@
-/** The filter `tojson` as `transformers` has it, which is Python's `json.dumps`: `12.0` and `1e-07` are printed as there. */
+/** The filter `tojson` as in `transformers`: Python's `json.dumps`, which prints `12.0` and `1e-07`. */
 
 import { call, identifier, isNode, list, type Node } from './nodes.ts';
 import { pythonFloat, type Value } from './values.ts';
 
 interface Format {
   readonly ascii: boolean;
-  /** Of one level; `null`: all in one line. */
+  /** Indentation of one level; `null`: everything in one line. */
   readonly indent: string | null;
   readonly item: string;
   readonly key: string;
@@ -86,10 +86,10 @@ function toJson([value]: readonly [Value], ...[ascii, indent, separators, sorted
 const NAME = '__python_json';
 const KEYWORDS = ['ensure_ascii', 'indent', 'separators', 'sort_keys'] as const;
 
-/** What the rewritten templates call. The value comes in a list, in which it keeps its kind. */
+/** The function that rewritten templates call. The value is passed in a list, in which it keeps its kind. */
 export const PYTHON_JSON: Readonly<Record<string, unknown>> = { [NAME]: toJson };
 
-/** Keywords in the places that they have in `transformers`. */
+/** The arguments in the order of `transformers`, keywords included. */
 function placed(given: unknown): unknown[] {
   const args = Array.isArray(given) ? (given as unknown[]).filter(isNode) : [];
   const positional = args.filter(({ type }) => type !== 'KeywordArgumentExpression');

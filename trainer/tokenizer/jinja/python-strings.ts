@@ -1,12 +1,12 @@
 /**
- * Strings as Python has them, where the library has JavaScript's: `strip` and its like take what to strip, and what is
- * printed reads `True`, `None` or `{'a': 1}`.
+ * Python's strings instead of the library's JavaScript strings: `strip`, `lstrip` and `rstrip` take the characters to
+ * strip, and values are printed as `True`, `None` or `{'a': 1}`.
  */
 
 import { call, isNode, list, type Node, text } from './nodes.ts';
 import { pythonFloat, type Value } from './values.ts';
 
-/** `str.isspace`; JavaScript's own strips U+FEFF too, and leaves the separators of ASCII. */
+/** White space by Python's `str.isspace`. JavaScript's `trim` strips U+FEFF too, and keeps ASCII's separators. */
 const SPACES = new Set(
   '\t\n\v\f\r\u001C\u001D\u001E\u001F \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000',
 );
@@ -28,7 +28,7 @@ export function strip(value: string, chars?: string | null, which: Strip = 'stri
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** What `str.isprintable` leaves out. */
+/** Characters for which Python's `str.isprintable` is false. */
 const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 
 function escaped(letter: string): string {
@@ -62,7 +62,7 @@ function reprOf(given: Value): string {
   return textOf(given);
 }
 
-/** Python's `str`: the empty text of what is not defined. */
+/** Python's `str`; an undefined value is the empty text. */
 function textOf(given: Value): string {
   const { type, value } = given;
   if (type === 'UndefinedValue') return '';
@@ -77,13 +77,13 @@ const STRIP = '__python_strip';
 const TRIM = '__python_trim';
 const JOIN = '__python_join';
 
-/** What the rewritten templates call. Values come in a list, in which they keep their kinds. */
+/** The functions that rewritten templates call. Values are passed in a list, in which they keep their kinds. */
 export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
   [PRINT]: ([value]: readonly [Value]) => textOf(value),
   [STRIP]: (which: Strip, value: unknown, chars?: string | null) => {
     if (typeof value !== 'string')
       throw new TypeError(
-        `${which} is for strings; what it is called on is ${value === undefined ? 'not defined' : 'none'}`,
+        `${which} needs a string, but it is called on ${value === undefined ? 'an undefined value' : 'another value'}`,
       );
     return strip(value, chars, which);
   },
@@ -101,7 +101,7 @@ export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
 
 const printed = (node: unknown): Node => call(PRINT, list(node));
 
-/** Keywords of calls, here `chars=`, as what they are. */
+/** A call's arguments, with the values of keywords (here `chars=`) in their places. */
 const positional = (args: unknown): unknown[] =>
   Array.isArray(args)
     ? args.map((arg: unknown) => (isNode(arg) && arg.type === 'KeywordArgumentExpression' ? arg['value'] : arg))
@@ -129,7 +129,7 @@ function filtered(node: Node): Node {
     filter.type === 'CallExpression' && isNode(filter['callee']) ? filter['callee']['value'] : filter['value'];
   if (name === 'trim') return call(TRIM, list(operand), ...positional(filter['args']));
   const args = positional(filter['args']);
-  // By an attribute of what is joined, it is the library's.
+  // `join` by an attribute stays the library's.
   if (name === 'join' && args.length < 2 && !hasKeyword(filter['args'], 'attribute'))
     return call(JOIN, list(operand), ...args);
   return name === 'string' ? printed(operand) : node;
@@ -156,7 +156,7 @@ const STATEMENTS = new Set([
   'StringLiteral',
 ]);
 
-/** An expression that stands where statements do is one that is printed. */
+/** An expression in the place of a statement is printed. */
 function printing(node: Node): Node {
   for (const key of BODIES) {
     const body = node[key];

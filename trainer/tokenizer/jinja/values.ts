@@ -1,12 +1,12 @@
 /**
- * Values as the template library has them: whole numbers and floats are of two kinds, as in Python, whatever JavaScript
- * makes of them; and a float's text is Python's.
+ * The template library's values. Whole numbers and floats are different kinds, as in Python and unlike JavaScript, and
+ * a float's text is Python's.
  */
 
 import { Environment } from '@huggingface/jinja';
 import { entriesOf, WrittenFloat } from '../../../protocol/written-json.ts';
 
-/** A value of the library's: of a list and an object, of such again. */
+/** A value of the library. Lists and objects hold such values again. */
 export interface Value {
   readonly type: string;
   readonly value: unknown;
@@ -18,7 +18,7 @@ type Kind = new (value: unknown) => LibraryValue;
 
 const library = new Environment();
 function made(value: unknown): LibraryValue {
-  // A name is declared once.
+  // The library throws if a name is declared twice.
   library.variables.delete('value');
   return library.set('value', value);
 }
@@ -27,7 +27,7 @@ function made(value: unknown): LibraryValue {
 const kindOf = (example: unknown): Kind => made(example).constructor as Kind;
 const [Integer, Float, List, Dictionary] = [kindOf(1), kindOf(0.5), kindOf([]), kindOf({})];
 
-/** What a template sees of a value, which may be one of `readWritten`. */
+/** The library's value for `given`, which may come from `readWritten`. */
 export function templateValue(given: unknown): LibraryValue {
   if (typeof given === 'bigint') return new Integer(given);
   if (given instanceof WrittenFloat) return new Float(given.value);
