@@ -1,4 +1,4 @@
-/** Attributes of the ops that the decoder is made of, all over float32 values and int32 indices. */
+/** Attributes of the decoder's ops, all over float32 values and int32 indices. */
 
 import type { Attributes } from './graph-builder.ts';
 

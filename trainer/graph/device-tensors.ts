@@ -1,8 +1,8 @@
-/** Tensors of TensorFlow by their bare ids: no garbage for tfjs to track. Every id belongs to one frame, which frees it. */
+/** TensorFlow's tensors by their ids, without tfjs objects to track. Every id belongs to one frame, which frees it. */
 
 import { tf } from '../tensorflow.ts';
 
-/** A tensor of TensorFlow's eager runtime. It says nothing of its shape: the comment beside it does. */
+/** A tensor of TensorFlow's eager runtime. The type does not hold its shape; a comment beside it does. */
 export type TensorId = number & { readonly brand: 'tensor' };
 
 interface Binding {
@@ -15,7 +15,7 @@ interface Binding {
 
 const { binding } = tf.backend() as unknown as { readonly binding: Binding };
 
-/** What lives until `end`: one pass, or a model's constants. */
+/** Tensors that live until `end`: those of one pass, or a model's constants. */
 export class Frame {
   readonly #live: TensorId[] = [];
 
@@ -28,7 +28,7 @@ export class Frame {
     return this.keep(binding.createTensor(shape, binding.TF_INT32, data));
   }
 
-  /** Takes over a tensor that was made elsewhere. */
+  /** Adds a tensor that was made elsewhere; the frame owns it from then on. */
   keep(id: TensorId): TensorId {
     this.#live.push(id);
     return id;

@@ -1,6 +1,6 @@
 /**
- * A TensorFlow graph under construction: what an op reads was added before it, and a variable is read only after the
- * writes that were added before the reading.
+ * A TensorFlow graph under construction. The inputs of an op are added before the op, and a variable is read only after
+ * the writes that were added before the read.
  */
 
 /** Values of `tensorflow.DataType`. */
@@ -21,12 +21,12 @@ export type Attributes = Readonly<Record<string, AttrValue>>;
 export interface GraphNode {
   readonly name: string;
   readonly op: string;
-  /** Names of nodes, `NAME:OUTPUT` beyond the first output, `^NAME` for one that only has to run before. */
+  /** Names of nodes: `NAME:OUTPUT` for outputs after the first, `^NAME` for a node that only has to run before. */
   readonly inputs: readonly string[];
   readonly attributes: Attributes;
 }
 
-/** What a node gives: in GraphDef's own notation. */
+/** An output of a node, in GraphDef's own notation. */
 export type Edge = string & { readonly brand: 'edge' };
 
 export class GraphBuilder {
@@ -36,12 +36,12 @@ export class GraphBuilder {
   /** The last write to each variable in this section. */
   #writers = new Map<Edge, Edge>();
 
-  /** What is added from here on is run by itself: writes of earlier sections are not waited for. */
+  /** Starts a section, which is run by itself: its ops do not wait for writes of earlier sections. */
   beginSection(): void {
     this.#writers = new Map();
   }
 
-  /** A value that each run of the graph is given. */
+  /** A value that each run of the graph receives. */
   placeholder(dtype: GraphDtype): Edge {
     return this.run('Placeholder', { dtype: { type: dtype } }, []);
   }
@@ -86,7 +86,7 @@ export class GraphBuilder {
     this.#writers.set(variable, this.run(op, attributes, [variable, ...inputs]));
   }
 
-  /** A value that is there when every write of this section has been made. */
+  /** A value that is available when all writes of this section are done. */
   written(): Edge {
     const name = `n${this.nodes.length}` as Edge;
     const value = { tensor: { shape: [], data: Int32Array.of(1) } };

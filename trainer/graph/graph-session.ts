@@ -1,5 +1,5 @@
 /**
- * A graph in a TensorFlow session of its own: a run is one call into the library, whatever the number of ops, and its
+ * A graph in a TensorFlow session of its own: a run is one call into the library, for any number of ops, and its
  * variables live until `dispose`.
  */
 
@@ -24,7 +24,7 @@ interface Binding {
 
 const { binding } = tf.backend() as unknown as { readonly binding: Binding };
 
-/** What is fed and what is fetched: the names are joined once, since that is a good part of a run. */
+/** The inputs and the output of a run. The names are joined once, because that takes a good part of a run. */
 export interface Signature {
   readonly inputs: string;
   readonly output: string;
@@ -46,14 +46,14 @@ export class GraphSession {
     }
   }
 
-  /** `feeds` in the order of the signature's inputs. The result is the caller's to free. */
+  /** `feeds`: in the order of the signature's inputs. The caller frees the result. */
   run({ inputs, output }: Signature, feeds: readonly TensorId[]): TensorId {
     const [result] = binding.runSavedModel(this.#id, feeds, inputs, output);
     if (result === undefined) throw new Error(`${output} returned nothing`);
     return result.id as TensorId;
   }
 
-  /** For several outputs, their names joined by commas. */
+  /** The same for several outputs; names are joined by commas. */
   runAll(inputs: string, outputs: string, feeds: readonly TensorId[]): readonly TensorMetadata[] {
     return binding.runSavedModel(this.#id, feeds, inputs, outputs);
   }

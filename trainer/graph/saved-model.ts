@@ -5,9 +5,9 @@ import { type AttrValue, dtypes, type GraphNode } from './graph-builder.ts';
 
 type Writer = protobuf.Writer;
 
-/** The tag by which a SavedModel's graph is chosen. */
+/** The tag that selects a SavedModel's graph. */
 export const SERVE = 'serve';
-/** Version of GraphDef's meaning: of TensorFlow 2. */
+/** GraphDef's version: that of TensorFlow 2. */
 const PRODUCER = 1882;
 
 const LENGTH = 2;

@@ -1,6 +1,6 @@
 /**
- * Ops that are written down instead of run, and run as one graph: the same ops give the same graph, which is made once
- * and kept. What changes from run to run (tensors, shapes) is fed, so that a graph serves batches of any size.
+ * Ops that are recorded first and then run as one graph. The same ops give the same graph, which is made once and kept.
+ * What differs from run to run (tensors, shapes) is fed, so that a graph serves batches of any size.
  */
 
 import { type OpAttribute, type TensorMetadata, attributeTypes, dtypeOf } from '../tensorflow.ts';
@@ -8,7 +8,7 @@ import { type Frame, type TensorId, inFrame } from './device-tensors.ts';
 import { type AttrValue, type Attributes, type Edge, GraphBuilder, type GraphDtype } from './graph-builder.ts';
 import { GraphSession } from './graph-session.ts';
 
-/** A result that there is not yet. */
+/** A result that is not computed yet. */
 export class Traced {
   readonly index: number;
   constructor(index: number) {
@@ -32,7 +32,7 @@ interface Numbers {
   readonly values: Int32Array | Float32Array;
 }
 
-/** A tensor that is there already, or numbers that become one for a run. */
+/** An existing tensor, or numbers that become a tensor for one run. */
 type Feed = TensorId | Numbers;
 
 interface Compiled {
@@ -41,7 +41,7 @@ interface Compiled {
   readonly outputs: string;
 }
 
-/** Graphs are small, and few differ: by chunks of attention, by families, by what is asked for. */
+/** The most graphs that are kept. They are small and few: they differ by attention chunks, family, wanted results. */
 const KEPT_GRAPHS = 128;
 const compiled = new Map<string, Compiled>();
 
@@ -57,7 +57,7 @@ function attributeOf({ name, type, value }: OpAttribute): AttrValue {
   if (type === attributeTypes.type && typeof value === 'number') return { type: dtypeOf(value) };
   if (type === attributeTypes.bool && typeof value === 'boolean') return { bool: value };
   if (type === attributeTypes.int && typeof value === 'number') return { int: value };
-  throw new TypeError(`the attribute ${name} = ${String(value)} has no place in a graph`);
+  throw new TypeError(`the attribute ${name} = ${String(value)} cannot be used in a graph`);
 }
 
 const attributesOf = (attributes: readonly OpAttribute[]): Attributes =>
@@ -78,7 +78,7 @@ export class TracedGraph {
     return traced;
   }
 
-  /** Numbers that another run may have others of: shapes, begins, factors. */
+  /** Numbers that may differ in another run: shapes, offsets, factors. */
   changing(numbers: Numbers): Traced {
     return this.#feed(numbers.values instanceof Int32Array ? 'int32' : 'float32', numbers);
   }
@@ -96,7 +96,7 @@ export class TracedGraph {
     return Array.from({ length: outputs }, (_, i) => (i === 0 ? first : new Traced(first.index + i)));
   }
 
-  /** Computes `wanted`, in order; what none of them needs is not computed. */
+  /** Computes `wanted`, in order, and nothing that they do not need. */
   compute(wanted: readonly Traced[]): readonly TensorMetadata[] {
     const { session, inputs, outputs } = this.#compiled(wanted);
     return inFrame((frame) => {
@@ -123,7 +123,7 @@ export class TracedGraph {
   #compiled(wanted: readonly Traced[]): Compiled {
     const key = [...this.#steps.map(keyOf), ...wanted.map(({ index }) => index)].join('\n');
     const known = compiled.get(key) ?? this.#compile(wanted);
-    // The one used longest ago comes first.
+    // The graph that was used longest ago comes first.
     compiled.delete(key);
     compiled.set(key, known);
     for (const [old, { session }] of compiled) {
