@@ -1,4 +1,4 @@
-/** One file of a repository into the cache: what is under a blob's name is whole, and what was cut off is gone on with. */
+/** Downloads a repository's file to the cache. A file with a blob's name is complete; an interrupted one continues. */
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -10,19 +10,19 @@ export interface RemoteFile {
   readonly size: number;
   /** The name of its content in the cache. */
   readonly etag: string;
-  /** SHA-256 of the content, where the hub tells it. */
+  /** SHA-256 of the content, if the hub reports it. */
   readonly sha256: string | undefined;
 }
 
 /** The part of a file from `offset` on. */
 export type Fetch = (file: RemoteFile, offset: number) => Promise<ReadableStream<Uint8Array>>;
 
-/** What came is not what the hub said would come; it is removed. */
+/** The downloaded file differs from what the hub announced. The file is removed. */
 export class DamagedDownload extends Error {
   override readonly name = 'DamagedDownload';
 }
 
-/** No byte for so long ends an attempt. */
+/** An attempt fails if no byte arrives for so long. */
 const stallMs = 60_000;
 
 const sizeOf = (file: string): Promise<number> =>
@@ -54,7 +54,7 @@ async function append(file: RemoteFile, to: string, fetch: Fetch, onBytes: (byte
     await handle.sync();
   } finally {
     await handle.close();
-    // A stream that was given up has nobody else to wait for it.
+    // An abandoned stream may fail too, and nobody else handles that.
     void reader.cancel().catch(() => undefined);
   }
 }
@@ -67,11 +67,11 @@ async function check(file: RemoteFile, at: string): Promise<void> {
   if (size === file.size && (file.sha256 === undefined || digest.digest('hex') === file.sha256)) return;
   await rm(at, { force: true });
   throw new DamagedDownload(
-    `${file.path} is not what the hub says it is (${size} bytes of ${file.size}); it was removed, try again`,
+    `${file.path} differs from what the hub announced (${size} bytes of ${file.size}). It was removed: try again`,
   );
 }
 
-/** Downloads the blob unless it is there, and links it into the snapshot. Errors: `DamagedDownload`, those of `fetch`. */
+/** Downloads the blob if it is missing, and links it into the snapshot. Errors: `DamagedDownload`, those of `fetch`. */
 export async function downloadFile(
   file: RemoteFile,
   places: { readonly blobs: string; readonly snapshot: string },

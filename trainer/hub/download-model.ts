@@ -1,4 +1,4 @@
-/** A model from a hub into Hugging Face's cache: what is returned is a snapshot of one commit, whole. */
+/** Downloads a model from a hub to Hugging Face's cache, and returns a complete snapshot of one commit. */
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -18,17 +18,17 @@ export interface HubAccess {
 
 export interface DownloadProgress {
   readonly file: string;
-  /** Of all files together. */
+  /** Downloaded bytes of all files together. */
   readonly bytes: number;
   readonly totalBytes: number;
 }
 
-/** A request that the hub has not begun to answer by then is given up. */
+/** A request fails if the hub does not start to answer within this time. */
 const answerMs = 30_000;
 const tries = 4;
 const firstPauseMs = 500;
 
-/** `fetch` whose wait for the head of the answer has an end; the body's is watched where it is read. */
+/** `fetch` with a limit on the wait for the answer's headers. The reader of the body has its own limit. */
 const patientFetch: typeof fetch = async (input, init) => {
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort(new Error(`no answer within ${answerMs / 1000} s`)), answerMs);
@@ -39,13 +39,13 @@ const patientFetch: typeof fetch = async (input, init) => {
   }
 };
 
-/** What another try may cure: the network, and a hub that is not well. */
+/** True if a retry may help: for errors of the network, and of a hub that fails or is overloaded. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof HubApiError) return error.statusCode >= 500 || error.statusCode === 429;
   return !(error instanceof DamagedDownload) && !(error instanceof Error && 'code' in error);
 }
 
-/** The status with which the hub refused for good. */
+/** The HTTP status of a refusal that a retry does not change; `undefined` for other errors. */
 export const refusedWith = (error: unknown): number | undefined =>
   error instanceof HubApiError && !isPassing(error) ? error.statusCode : undefined;
 
@@ -73,7 +73,7 @@ async function filesOf(id: HubId, commit: string, access: HubAccess): Promise<Re
 function fetchFrom(id: HubId, commit: string, access: HubAccess): Fetch {
   return async (file, offset) => {
     const blob = await openFile({ ...common(access), repo: id.repo, revision: commit, path: file.path, xet: false });
-    if (blob === null) throw new DamagedDownload(`${file.path} went while it was fetched`);
+    if (blob === null) throw new DamagedDownload(`${file.path} was removed from the hub during the download`);
     return (offset === 0 ? blob : blob.slice(offset)).stream();
   };
 }
@@ -90,7 +90,7 @@ async function persistently(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Errors: `HubApiError`, `DamagedDownload`, those of the network and of the file system. Returns the snapshot's folder. */
+/** Returns the snapshot's folder. Errors: `HubApiError`, `DamagedDownload`, those of network and file system. */
 export async function downloadModel(
   id: HubId,
   access: HubAccess,
@@ -122,7 +122,7 @@ export async function downloadModel(
       }
     },
   );
-  // Last: what a revision is said to stand for is there.
+  // Written last, so that a revision always refers to a downloaded snapshot.
   if (commit !== id.revision) {
     const ref = path.join(folder, 'refs', id.revision);
     await mkdir(path.dirname(ref), { recursive: true });

@@ -23,7 +23,7 @@ export const repoFolder = (cache: string, { repo }: HubId): string =>
 export const snapshotFolder = (folder: string, commit: string): string => path.join(folder, 'snapshots', commit);
 export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);
 
-/** What a policy is made of; weights in other formats, and what lies in folders, are left out. */
+/** True for the files of a policy, but not for weights in other formats and files in folders. */
 export const isPolicyFile = (name: string): boolean =>
   !name.includes('/') &&
   /^(.*\.safetensors|.*\.safetensors\.index\.json|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|merges\.txt|chat_template\.jinja)$/.test(
@@ -43,7 +43,7 @@ async function shardsOf(folder: string): Promise<readonly string[]> {
   return [...new Set(Object.values(map))];
 }
 
-/** Whether the folder holds a policy: its configuration, its tokenizer, and all of its weights or an adapter's. */
+/** True if the folder holds a policy: configuration, tokenizer and all weights; or an adapter's files. */
 export async function isComplete(folder: string): Promise<boolean> {
   const all = async (names: readonly string[]): Promise<boolean> =>
     (await Promise.all(names.map((name) => exists(path.join(folder, name))))).every(Boolean);
@@ -51,7 +51,7 @@ export async function isComplete(folder: string): Promise<boolean> {
   return all(['config.json', 'tokenizer.json', ...(await shardsOf(folder))]);
 }
 
-/** The snapshot that the revision stood for when it was last asked for; `undefined` where it is not there whole. */
+/** The snapshot of the revision at its last download; `undefined` if it is not complete in the cache. */
 export async function cachedSnapshot(cache: string, id: HubId): Promise<string | undefined> {
   const folder = repoFolder(cache, id);
   const commit = isCommit(id.revision)

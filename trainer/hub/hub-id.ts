@@ -1,4 +1,7 @@
-/** Names of models on a hub: `org/name`, `org/name@revision`, or either after `hf:`; a directory of that name wins. */
+/**
+ * Names of models on a hub: `org/name`, `org/name@revision`, or either after `hf:`. Without `hf:`, an existing
+ * directory of that name takes precedence.
+ */
 
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +16,7 @@ export interface HubId {
 const prefix = 'hf:';
 const pattern = /^(?:hf:)?([A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*)(?:@([A-Za-z0-9][\w./-]*))?$/;
 
-/** `undefined` for what can only be a path. */
+/** `undefined` for a text that can only be a path. */
 export function parseHubId(text: string): HubId | undefined {
   const [, repo, revision = 'main'] = pattern.exec(text) ?? [];
   if (repo === undefined || repo.includes('..') || revision.includes('..')) return undefined;
@@ -22,7 +25,7 @@ export function parseHubId(text: string): HubId | undefined {
 
 export const hubIdText = ({ repo, revision }: HubId): string => `${prefix}${repo}@${revision}`;
 
-/** What is meant, with a path made absolute: the directory where there is one, else the hub id, else the path. */
+/** What `text` names: an existing directory, else a hub id, else a path. Directories and paths are absolute. */
 export function absoluteModel(text: string, cwd: string): string {
   const there = path.resolve(cwd, text);
   const id = parseHubId(text);

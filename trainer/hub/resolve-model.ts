@@ -1,4 +1,4 @@
-/** From a path or a hub id to a directory with a policy; a closed network is told with what was looked at and what helps. */
+/** From a path or a hub id to a policy's directory. Without a network, the error names the cache and the remedies. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import type { DownloadProgress } from './download-model.ts';
 import { type HubId, parseHubId } from './hub-id.ts';
 import { readAdapterJson } from '../lora/adapter-files.ts';
 
-/** The model is neither in the cache nor to be had, or is there and cannot be used. */
+/** The model is not in the cache and cannot be downloaded; or it is in the cache and cannot be used. */
 export class ModelUnavailable extends Error {
   override readonly name = 'ModelUnavailable';
   readonly id: string;
@@ -30,8 +30,8 @@ export interface ResolveOptions {
   readonly onProgress?: (progress: DownloadProgress) => void;
 }
 
-const elsewhere = (cache: string): string =>
-  `copy it into that cache (\`hf download\` on a connected machine makes it; HF_HOME names another one: ${cache} is used now), or give the path of its directory`;
+const withoutHub =
+  'copy it to that cache (from a connected machine: `hf download`; HF_HOME sets another cache folder), or give the path of its directory';
 
 function refusal(id: HubId, cache: string, status: number): ModelUnavailable {
   const problem = `the hub refused it (HTTP ${status})`;
@@ -53,9 +53,9 @@ async function fromHub(
   if (cached !== undefined && isCommit(id.revision)) return cached;
   if (['1', 'true', 'yes', 'on'].includes((env['HF_HUB_OFFLINE'] ?? '').toLowerCase())) {
     if (cached !== undefined) return cached;
-    throw new ModelUnavailable(id, cache, 'HF_HUB_OFFLINE forbids the network', elsewhere(cache));
+    throw new ModelUnavailable(id, cache, 'HF_HUB_OFFLINE forbids the network', withoutHub);
   }
-  // The hub's client is large, and only who has a hub id waits for it.
+  // The hub's client is large: it is loaded only for a hub id.
   const { downloadModel, isPassing, refusedWith } = await import('./download-model.ts');
   try {
     const snapshot = await downloadModel(id, { cache, endpoint, token: await hubToken(env) }, onProgress);
@@ -63,21 +63,21 @@ async function fromHub(
     throw new ModelUnavailable(
       id,
       cache,
-      'the hub has no config.json, tokenizer.json and safetensors weights of it',
-      'choose a model in that layout',
+      'on the hub it lacks config.json, tokenizer.json or safetensors weights',
+      'choose a model with these files',
     );
   } catch (error) {
     if (error instanceof ModelUnavailable) throw error;
     const status = refusedWith(error);
     if (status !== undefined) throw refusal(id, cache, status);
     if (!isPassing(error)) throw error;
-    // As `transformers` does: without the hub, a revision is what it was last time.
+    // As in `transformers`: if the hub cannot be reached, a revision's last snapshot is used.
     if (cached !== undefined) return cached;
-    throw new ModelUnavailable(id, cache, `${endpoint} cannot be reached (${reasonOf(error)})`, elsewhere(cache));
+    throw new ModelUnavailable(id, cache, `${endpoint} cannot be reached (${reasonOf(error)})`, withoutHub);
   }
 }
 
-/** Whoever puts an adapter on a hub has no word on the folders of this machine. Errors: `ModelUnavailable`. */
+/** An adapter from a hub must not name a folder of this machine as its base. Errors: `ModelUnavailable`. */
 async function refuseFolder(id: HubId, cache: string, snapshot: string): Promise<void> {
   const base = (await readAdapterJson(snapshot))?.['base_model_name_or_path'];
   if (typeof base !== 'string' || parseHubId(base) !== undefined) return;
@@ -90,7 +90,7 @@ async function refuseFolder(id: HubId, cache: string, snapshot: string): Promise
   );
 }
 
-/** A path comes back as it is; `hf:org/name@revision` is found in the cache or downloaded. Errors: `ModelUnavailable`. */
+/** Returns a path unchanged; finds `hf:org/name@revision` in the cache or downloads it. Errors: `ModelUnavailable`. */
 export async function resolveModel(text: string, options: ResolveOptions = {}): Promise<string> {
   if (!text.startsWith('hf:')) return text;
   const id = parseHubId(text);
@@ -102,7 +102,10 @@ export async function resolveModel(text: string, options: ResolveOptions = {}): 
 
 const given = (text: string | undefined): string | undefined => text?.trim() || undefined;
 
-/** The token that a hub is shown, found where `huggingface_hub` finds it: `HF_TOKEN`, else what is in the file `HF_TOKEN_PATH`, else in `HF_HOME/token`; `undefined` where there is none. */
+/**
+ * The hub's token, found as by `huggingface_hub`: `HF_TOKEN`, else the file `HF_TOKEN_PATH`, else the file
+ * `HF_HOME/token`; `undefined` if there is none.
+ */
 async function hubToken(env: Environment): Promise<string | undefined> {
   const said = given(env['HF_TOKEN']) ?? given(env['HUGGING_FACE_HUB_TOKEN']);
   if (said !== undefined) return said;

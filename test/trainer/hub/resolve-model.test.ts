@@ -1,4 +1,4 @@
-/** Models by hub id: downloaded once, gone on with after a break, found again without a network, refused with the remedy. */
+/** Models by hub id: downloaded once, continued after a break, found without a network, refused with the remedy. */
 
 import { mkdir, readFile, readdir, readlink, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -105,7 +105,7 @@ describe('a hub id', () => {
       expect(hub.asked.some((line) => line.includes('extra.safetensors bytes=1234567-'))).toBe(true);
     }));
 
-  test('what is not what the hub says is removed, and said', () =>
+  test('a file that differs from what the hub announced is removed and reported', () =>
     inCache(async (env, home) => {
       const blobs = path.join(home, 'hub', 'models--someone--tiny-qwen3', 'blobs');
       await mkdir(blobs, { recursive: true });
@@ -114,7 +114,7 @@ describe('a hub id', () => {
       await rm(path.join(blobs, large));
       await writeFile(path.join(blobs, `${large}.incomplete`), Buffer.alloc(10, 1));
       await rm(path.join(home, 'hub', 'models--someone--tiny-qwen3', 'snapshots'), { recursive: true });
-      await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(/not what the hub says it is/);
+      await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(/differs from what the hub announced/);
       expect((await readdir(blobs)).some((name) => name.endsWith('.incomplete'))).toBe(false);
     }));
 
