@@ -1,10 +1,10 @@
-/** How training data is cut: minibatches (one optimizer step each) and micro-batches (one pass each); pure, and seeded. */
+/** Divides training data into minibatches (one optimizer step each) and micro-batches (one pass each); pure, seeded. */
 
 import { noiseOf } from '../sampler/noise.ts';
 import type { Batching } from '../model/packed-batch.ts';
 import { type TokenSequence, paddedLength } from '../model/token-batch.ts';
 
-/** A permutation of 0 … count − 1 named by `key` (Fisher and Yates). */
+/** A permutation of 0 … count − 1 that `key` determines (Fisher and Yates). */
 export function shuffled(count: number, key: string): number[] {
   const order = Array.from({ length: count }, (_, i) => i);
   const noise = noiseOf(key);
@@ -15,13 +15,16 @@ export function shuffled(count: number, key: string): number[] {
   return order;
 }
 
-/** `parts` runs of `items` whose lengths differ by at most one; empty ones are left out. */
+/** Cuts `items` into `parts` consecutive parts whose lengths differ by at most one; empty ones are left out. */
 export function split<T>(items: readonly T[], parts: number): T[][] {
   const cut = (i: number): number => Math.floor((i * items.length) / parts);
   return Array.from({ length: parts }, (_, i) => items.slice(cut(i), cut(i + 1))).filter((part) => part.length > 0);
 }
 
-/** By length, longest first, so many to a batch as fit the budget, padded or packed; one that is longer stands alone. */
+/**
+ * Sorts by length, the longest first, and puts as many sequences into a batch as fit the budget, padded or packed. A
+ * sequence that exceeds the budget gets a batch of its own.
+ */
 export function microBatches<T extends TokenSequence>(
   sequences: readonly T[],
   { microBatchTokens, packing }: Batching,
@@ -43,7 +46,7 @@ export function microBatches<T extends TokenSequence>(
   return batches;
 }
 
-/** Cut finer until there are as many as shards, where there are so many sequences. */
+/** Halves the budget until there are at least as many micro-batches as shards, or as sequences if those are fewer. */
 export function microBatchesFor<T extends TokenSequence>(
   sequences: readonly T[],
   { microBatchTokens, packing = false }: Batching,

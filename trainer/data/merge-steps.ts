@@ -1,15 +1,15 @@
-/** Steps of trajectories → fewer, longer ones: a step that goes on from exactly what the one before saw and said joins it. */
+/** Merges steps of trajectories: a step joins the one before if its prompt begins with all of that one's tokens. */
 
 export interface Step {
-  /** Names the trajectory; its steps stand one after the other. */
+  /** Names the trajectory; its steps are consecutive. */
   readonly trajectory: string;
   readonly prompt: readonly number[];
   readonly response: readonly number[];
-  /** Of each token of the response; 1 where the policy sampled it. */
+  /** For each token of the response: 1 if the policy sampled it. */
   readonly mask: readonly number[];
-  /** Of each token, or of the whole step. */
+  /** For each token, or for the whole step. */
   readonly reward: number | readonly number[];
-  /** Absent where none were recorded. */
+  /** Left out if none were recorded. */
   readonly logprobs?: readonly number[];
   readonly stopReason: string;
   readonly isLast: boolean;
@@ -24,7 +24,7 @@ function continues(before: Step, next: Step): boolean {
   );
 }
 
-/** The tokens in between are observations: not learnt, log-probability 0, reward 0. A single reward is the last step's. */
+/** The tokens in between are observations: mask 0, log-probability 0, reward 0. A single reward is the last step's. */
 function join(before: Step, next: Step): Step {
   const observed = next.prompt.slice(before.prompt.length + before.response.length);
   const zeros = observed.map(() => 0);
@@ -42,7 +42,7 @@ function join(before: Step, next: Step): Step {
   };
 }
 
-/** In order; the end and the stop reason are those of the last step that joined. */
+/** Merges steps in order. `isLast` and the stop reason are those of the last step that joined. */
 export function mergeSteps(steps: readonly Step[]): Step[] {
   const merged: Step[] = [];
   for (const step of steps) {

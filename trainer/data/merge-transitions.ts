@@ -1,24 +1,24 @@
-/** Transitions → training sequences: model calls whose past is exactly what was seen and said before share one. */
+/** Transitions → training sequences: a model call joins the one before if it saw exactly that one's tokens first. */
 
 export interface Transition {
-  /** All token ids that the call saw, its past included. */
+  /** All token ids that the call saw, earlier turns included. */
   readonly observation: readonly number[];
-  /** What it said. */
+  /** The token ids that it sampled. */
   readonly action: readonly number[];
-  /** As long as `action`; shorter where a backend gave none, which reads as 0. */
+  /** As long as `action`, or shorter if a backend gave fewer; missing ones count as 0. */
   readonly logprobs: readonly number[];
   /** Of the policy that sampled the action. */
   readonly version: number;
-  /** That the action was sampled at, and its log-probabilities are of; left out: 1. */
+  /** The temperature of the action's sampling and of its log-probabilities; left out: 1. */
   readonly temperature?: number;
 }
 
-/** A datum without its advantage; arrays as long as `tokens`, `mask` 1 and `logprobs` set on actions. */
+/** A datum without its advantage. Arrays are as long as `tokens`; `mask` is 1 and `logprobs` is set on actions. */
 export interface MergedTransitions {
   readonly tokens: number[];
   readonly mask: number[];
   readonly logprobs: number[];
-  /** 1 but on actions that were sampled at another temperature; left out where there are none. */
+  /** 1, except on actions that were sampled at another temperature; left out if all are 1. */
   readonly temperatures?: number[];
 }
 
@@ -37,7 +37,7 @@ function extend(
     merged.logprobs.push(logprob);
     merged.temperatures.push(heat);
   };
-  // One by one: as arguments of a call, tokens of a long context do not fit the stack.
+  // One by one: the tokens of a long context do not fit the stack as arguments of one call.
   for (const token of observed) add(token, 0, 0, 1);
   for (const [i, token] of action.entries()) add(token, 1, logprobs[i] ?? 0, temperature);
 }
@@ -46,8 +46,8 @@ const withoutOnes = ({ temperatures, ...merged }: Required<MergedTransitions>): 
   temperatures.every((temperature) => temperature === 1) ? merged : { ...merged, temperatures };
 
 /**
- * In order; where an observation does not begin with everything before it, a new sequence starts. A call without any
- * token gives none.
+ * Merges transitions in order. If an observation does not begin with all tokens of the sequence so far, a new sequence
+ * starts. A call without any token is skipped.
  */
 export function mergeTransitions(transitions: readonly Transition[]): MergedTransitions[] {
   const merged: Array<Required<MergedTransitions>> = [];
