@@ -1,6 +1,6 @@
 /**
- * Sampling and training that share a thread: what is trained has its turn as an ordinary generation that is asked for
- * then would have it. It waits for those that are due before it; all others stand still until its end.
+ * Sampling and training that share a thread. Training queues like a generation of ordinary priority: it waits for the
+ * generations that are due before it, and all others pause until it ends.
  */
 
 import type { Backend } from '../backend.ts';

@@ -1,4 +1,4 @@
-/** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
+/** The engine in this process. TensorFlow has a thread of its own, so that the main thread never waits for an op. */
 
 import { createInterface } from 'node:readline';
 import { SHARE_ENV, Worker } from 'node:worker_threads';
@@ -22,18 +22,18 @@ import { prepareTensorflowEnvironment } from '../tensorflow-environment.ts';
 export type { EngineStats } from './messages.ts';
 
 export interface EmbeddedEngineOptions extends ThreadOptions {
-  /** The thread's module; another one than the engine's own is for tests. */
+  /** The thread's module; tests may replace it. */
   readonly thread?: URL;
-  /** What the thread prints, a line at a time; default: it is printed by this process. */
+  /** Receives the thread's output line by line; default: this process prints it. */
   readonly onOutput?: (line: string) => void;
 }
 
 export interface EmbeddedEngine extends PoolEngine {
-  /** What the thread did so far. */
+  /** The thread's statistics so far. */
   stats(): Promise<EngineStats>;
 }
 
-/** The engine's thread is gone, and what it was asked for is not done; only a new engine helps. */
+/** The engine's thread ended before the request was done. Only a new engine can serve requests. */
 export class EngineLost extends Error {
   override readonly name = 'EngineLost';
   /** How the thread ended: its exit code, or `undefined` when an error ended it (then `cause`). */
@@ -51,7 +51,7 @@ interface Pending {
   readonly onCost?: ((cost: GenerateCost) => void) | undefined;
 }
 
-/** A thread in the middle of an update is ended after so long, rather than waited for. */
+/** `close` terminates the thread after so long, even in the middle of an update. */
 const closeTimeoutMs = 10_000;
 
 class ThreadEngine implements EmbeddedEngine {
@@ -97,7 +97,7 @@ class ThreadEngine implements EmbeddedEngine {
     return answer.finally(() => signal.removeEventListener('abort', abort));
   }
 
-  // What is asked for after it comes after it: nothing is awaited before it is sent.
+  // Sends the update before it awaits anything, so that later requests come after it.
   async update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> {
     const data = packData(request.data);
     return this.#train({ what: 'update', request: { ...request, data } }, onProgress, buffersOf(data));
@@ -136,7 +136,7 @@ class ThreadEngine implements EmbeddedEngine {
     return this.#ask({ kind: 'train', id: this.#next++, work }, { onProgress }, given);
   }
 
-  /** `given` are the thread's from then on. */
+  /** Moves the buffers `given` to the thread. */
   #ask<T>(
     message: Extract<ToThread, { id: number }>,
     meanwhile: Pick<Pending, 'onProgress' | 'onCost'> = {},
@@ -192,11 +192,11 @@ function startThread(thread: URL, workerData: ThreadOptions, onOutput?: (line: s
 }
 
 /**
- * Starts the engine's thread and returns when TensorFlow is loaded. Errors: `NotSetUp`; `EngineLost` when the thread ends, from
- * then on and for all that waited; errors of a request carry the `name` and the fields of their class in the thread.
+ * Starts the engine's thread and returns when TensorFlow is loaded. Errors: `NotSetUp`; `EngineLost`, also of all open
+ * and later requests once the thread has ended. A request's error has the `name` and fields of its class in the thread.
  */
 export async function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Promise<EmbeddedEngine> {
-  // Built, this file and the thread's are JavaScript.
+  // In a build, this file and the thread's module are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const { thread = new URL(`./engine-worker.${extension}`, import.meta.url), onOutput, ...workerData } = options;
   if (findEngine() === undefined) throw new NotSetUp('the engine');

@@ -1,4 +1,4 @@
-/** The embedded engine's half of the seam that trains: one policy at a time, in the thread that TensorFlow runs in. */
+/** The embedded engine as a `Trainer`: it trains one policy at a time, in TensorFlow's thread. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AdamW, AdamWSettings } from '../optimizer.ts';
@@ -17,7 +17,7 @@ import { CheckpointTorn } from '../checkpoints/verified-checkpoint.ts';
 class EmbeddedSession implements ShardSession {
   readonly #home: ResidentPolicy;
   readonly #resident: Resident;
-  /** What memory holds is in this state's directory; `undefined` where it is in none. */
+  /** The saved state that memory equals; `undefined` if there is none. */
   #equals: Pick<StateToLoad, 'dir' | 'lora'> | undefined;
   readonly #origin: StateToLoad;
   #given: Float32Array | undefined;
@@ -54,7 +54,7 @@ class EmbeddedSession implements ShardSession {
       },
     );
     this.#equals = equals;
-    // Lets the thread answer its owner between passes.
+    // Lets the thread answer its owner's messages between passes.
     await nextTurn();
     return promise;
   }
@@ -99,10 +99,14 @@ class EmbeddedSession implements ShardSession {
     return record;
   }
 
-  /** A saved state is a policy directory: it is there for whoever asks for it by its name. */
+  /** A saved state is a policy directory, which others read by its name: only its version is checked. */
   async publish({ dir, version }: Pick<StateToSave, 'dir' | 'version'>): Promise<void> {
     const found = (await readCheckpointRecord(dir))?.version;
-    if (found !== version) throw new CheckpointTorn(dir, `it is version ${found ?? 'of no record'}, not ${version}`);
+    if (found !== version)
+      throw new CheckpointTorn(
+        dir,
+        `it has ${found === undefined ? 'no record' : `version ${found}`}, not version ${version}`,
+      );
   }
 
   async release(): Promise<void> {
@@ -129,13 +133,13 @@ export class EmbeddedTrainer implements Trainer<ShardSession> {
     return scoresOfPolicy(dir, data, batching);
   }
 
-  /** Policies that were read from their directories so far. */
+  /** Number of policies that were read from their directories so far. */
   get loads(): number {
     return this.#resident.loads;
   }
 }
 
-/** The whole seam: the sampler has policies of its own, each version of which is read once. */
+/** The whole seam. The sampler loads policies for itself, apart from those in training. */
 export class EmbeddedBackend extends EmbeddedTrainer implements Backend<ShardSession> {
   readonly sample: Backend['sample'];
 

@@ -1,4 +1,4 @@
-/** The engine's thread: the one that TensorFlow runs in. It answers each message of its owner once. */
+/** The engine's thread, in which TensorFlow runs. It answers each request of its owner once. */
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { EngineCore, type Train } from './core.ts';
@@ -51,7 +51,7 @@ function answer(id: number, result: Promise<Extract<FromThread, { kind: 'done' }
     .finally(() => running.delete(id));
 }
 
-/** Whatever still waits has been told by the owner; without the port nothing keeps the thread alive. */
+/** The owner has rejected all open requests already. Without the port nothing keeps the thread alive. */
 async function close(): Promise<void> {
   for (const controller of running.values()) controller.abort();
   await sampler.idle();

@@ -1,4 +1,4 @@
-/** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
+/** Messages between the engine's thread and its owner. Every request has an id and gets exactly one final answer. */
 
 import type { PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
 import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
@@ -14,10 +14,10 @@ export interface EngineStats extends SamplerStats {
   readonly updateSeconds: number;
 }
 
-/** A request whose data change hands. */
+/** A request with packed data, whose buffers move to the thread. */
 type Packed<Request extends UpdateRequest> = Omit<Request, 'data'> & { readonly data: PackedData };
 
-/** What the thread does while it samples nothing. */
+/** Work during which the thread does not sample. */
 export type TrainingWork =
   | { readonly what: 'update'; readonly request: Packed<UpdateRequest> }
   | { readonly what: 'plan'; readonly request: Packed<PlanRequest> }
@@ -33,7 +33,7 @@ export type ToThread =
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
 
-/** An error as data: classes do not survive the way between threads, their names and fields do. */
+/** An error as data: between threads an error loses its class, but not the class's name and the fields. */
 export interface ErrorData {
   readonly name: string;
   readonly message: string;
@@ -59,7 +59,7 @@ export function errorData(error: unknown): ErrorData {
   return { name: error.name, message: error.message, stack: error.stack, fields };
 }
 
-/** An error of the engine's thread: `name` is its class there, its fields are here too. */
+/** Restores an error of the engine's thread: `name` is the name of its class there, and it has the same fields. */
 export function errorFrom({ name, message, stack, fields }: ErrorData): Error {
   const error = new Error(message);
   Object.defineProperty(error, 'name', { value: name });

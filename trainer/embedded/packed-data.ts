@@ -1,4 +1,4 @@
-/** Training sequences between threads: their numbers lie in a few flat arrays, which change hands without being copied. */
+/** Training sequences for another thread: their numbers are in a few flat arrays, which are moved, not copied. */
 
 import type { Datum } from '../update-request.ts';
 
@@ -8,7 +8,7 @@ interface Outline extends Pick<Datum, 'advantage' | 'credit'> {
   readonly hasTemperatures: boolean;
 }
 
-/** `[tokens of all sequences]` each, but temperatures, which only some may have. */
+/** `[tokens of all sequences]` each; for temperatures, only of the sequences that have some. */
 interface Numbers {
   readonly tokens: Int32Array;
   readonly mask: Uint8Array;
@@ -22,7 +22,7 @@ export interface PackedData extends Numbers {
 
 const totalOf = (outlines: readonly Outline[]): number => outlines.reduce((sum, { length }) => sum + length, 0);
 
-/** Refuses what became another number. */
+/** Copies `values`. Errors: `RangeError` if the array cannot hold one of them exactly. */
 function putWhole(to: Int32Array | Uint8Array, at: number, values: readonly number[], name: keyof Numbers): void {
   to.set(values, at);
   for (let i = 0; i < values.length; i++) {
@@ -31,7 +31,7 @@ function putWhole(to: Int32Array | Uint8Array, at: number, values: readonly numb
   }
 }
 
-/** A loop over an array of the right length: `Array.from` takes twenty times as long, and an array that grows four times. */
+/** A loop over an array of the right length: `Array.from` takes 20 times as long, and an array that grows 4 times. */
 function take(from: Int32Array | Uint8Array | Float64Array, at: number, length: number): number[] {
   const values: number[] = [];
   values.length = length;
@@ -39,13 +39,15 @@ function take(from: Int32Array | Uint8Array | Float64Array, at: number, length: 
   return values;
 }
 
-/** Errors: a `RangeError` where a sequence's lists are not of one length, or hold what such a list cannot. */
+/** Errors: `RangeError` if a sequence's lists differ in length, or hold a number that cannot be packed. */
 export function packData(data: readonly Datum[]): PackedData {
   const outlines = data.map(({ tokens, mask, logprobs, temperatures, advantage, credit }, i): Outline => {
     const { length } = tokens;
     const lengths = [mask.length, logprobs.length, temperatures?.length ?? length];
     if (lengths.some((other) => other !== length))
-      throw new RangeError(`training sequence ${i} has ${length} tokens, and lists of ${lengths.join(', ')}`);
+      throw new RangeError(
+        `training sequence ${i} has ${length} tokens, but mask, logprobs and temperatures have ${lengths.join(', ')}`,
+      );
     return {
       length,
       hasTemperatures: temperatures !== undefined,
@@ -74,11 +76,11 @@ export function packData(data: readonly Datum[]): PackedData {
   return packed;
 }
 
-/** What `postMessage` hands over with it. */
+/** The buffers that `postMessage` moves with it. */
 export const buffersOf = ({ tokens, mask, logprobs, temperatures }: PackedData): ArrayBuffer[] =>
   [tokens, mask, logprobs, temperatures].map(({ buffer }) => buffer as ArrayBuffer);
 
-/** What was packed. */
+/** The sequences that were packed. */
 export function unpackData({ outlines, tokens, mask, logprobs, temperatures }: PackedData): Datum[] {
   let [at, atHeated] = [0, 0];
   return outlines.map(({ length, hasTemperatures, ...rest }) => {

@@ -1,4 +1,4 @@
-/** Training sequences on their way to the engine's thread: hunted is a number that comes out as another one, and a copy. */
+/** Training sequences on their way to the engine's thread: hunts numbers that change on the way, and copies. */
 
 import { MessageChannel, receiveMessageOnPort } from 'node:worker_threads';
 import fc from 'fast-check';
@@ -53,7 +53,11 @@ describe('packed data', () => {
     ['a token that is none', { tokens: [1, 1.5] }, 'tokens of a training sequence: 1.5 at 1'],
     ['a token beyond 32 bits', { tokens: [2 ** 31, 1] }, 'tokens of a training sequence: 2147483648 at 0'],
     ['a mask that is no count', { mask: [0, -1] }, 'mask of a training sequence: -1 at 1'],
-    ['lists of several lengths', { mask: [1] }, 'training sequence 1 has 2 tokens, and lists of 1, 2, 2'],
+    [
+      'lists of several lengths',
+      { mask: [1] },
+      'training sequence 1 has 2 tokens, but mask, logprobs and temperatures have 1, 2, 2',
+    ],
   ])('%s is refused, never changed', (_, wrong, message) => {
     expect(() => packData([one, { ...one, ...wrong }])).toThrow(message);
   });
