@@ -1,4 +1,4 @@
-/** Cutting training data: nothing is lost or doubled, budgets hold, the seed decides. */
+/** Dividing training data: no sequence is lost or doubled, budgets hold, the seed decides. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -11,7 +11,7 @@ const sequence = (length: number) => ({
 });
 
 describe('batching', () => {
-  test('a shuffle is a permutation that its key decides', () => {
+  test('a shuffle is a permutation that its key determines', () => {
     expect([...shuffled(50, 'a')].sort((a, b) => a - b)).toEqual(Array.from({ length: 50 }, (_, i) => i));
     expect(shuffled(50, 'a')).toEqual(shuffled(50, 'a'));
     expect(shuffled(50, 'a')).not.toEqual(shuffled(50, 'b'));
@@ -47,7 +47,7 @@ describe('batching', () => {
     );
   });
 
-  test('a batch asks for the token after each position, by row, and never for the first', () => {
+  test('the labels of a batch are the tokens after each position, by row, and never the first token', () => {
     const batch = tokenBatch([
       { tokens: [7, 8, 9], mask: [1, 0, 1] },
       { tokens: [5, 6], mask: [1, 1] },

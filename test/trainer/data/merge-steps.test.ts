@@ -41,7 +41,7 @@ const step = (prompt: number[], response: number[], reward: number | number[], i
   isLast,
 });
 
-test('a reward of a whole step is the last one that joined; those of tokens stand where they were', () => {
+test("of whole steps' rewards the last one counts; rewards of tokens keep their places", () => {
   const merged = (...rewards: Array<number | number[]>) =>
     mergeSteps([
       step([1], [2], rewards[0]!),

@@ -38,7 +38,7 @@ describe('mergeTransitions', () => {
     );
   });
 
-  test('writes temperatures down where an action was sampled at another one than 1', () => {
+  test('records temperatures if an action was sampled at another one than 1', () => {
     const says = (observation: number[], temperature?: number) => ({
       observation,
       action: [7, 8],

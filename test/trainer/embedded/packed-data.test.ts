@@ -27,7 +27,7 @@ const anyDatum: fc.Arbitrary<Datum> = fc
 const one: Datum = { tokens: [1, 2], mask: [0, 1], logprobs: [0, -1] };
 
 describe('packed data', () => {
-  test('come out of another thread as they went in', () =>
+  test('are the same in another thread', () =>
     fc.assert(
       fc.property(fc.array(anyDatum, { maxLength: 6 }), (data) => {
         const { port1, port2 } = new MessageChannel();
@@ -40,7 +40,7 @@ describe('packed data', () => {
       { numRuns: 200, seed: 1 },
     ));
 
-  test('change hands: nothing is left with who sent them', () => {
+  test('are moved: the sender keeps nothing', () => {
     const { port1 } = new MessageChannel();
     const packed = packData([one, { ...one, temperatures: [1, 0.5] }]);
     port1.postMessage(packed, buffersOf(packed));
@@ -50,11 +50,11 @@ describe('packed data', () => {
   });
 
   test.each<[string, Partial<Datum>, string]>([
-    ['a token that is none', { tokens: [1, 1.5] }, 'tokens of a training sequence: 1.5 at 1'],
+    ['an invalid token', { tokens: [1, 1.5] }, 'tokens of a training sequence: 1.5 at 1'],
     ['a token beyond 32 bits', { tokens: [2 ** 31, 1] }, 'tokens of a training sequence: 2147483648 at 0'],
-    ['a mask that is no count', { mask: [0, -1] }, 'mask of a training sequence: -1 at 1'],
+    ['an invalid mask', { mask: [0, -1] }, 'mask of a training sequence: -1 at 1'],
     [
-      'lists of several lengths',
+      'lists of different lengths',
       { mask: [1] },
       'training sequence 1 has 2 tokens, but mask, logprobs and temperatures have 1, 2, 2',
     ],

@@ -1,5 +1,5 @@
 /**
- * Hunts a graph that computes with a variable before it is written, forgets it between runs, or keeps what it was fed.
+ * Hunts a graph that reads a variable before it is written, loses it between runs, or keeps the tensors that were fed.
  * It does not assert which kernels TensorFlow picks.
  */
 
@@ -12,7 +12,7 @@ import { inFrame } from '../../../trainer/graph/device-tensors.ts';
 import { type Edge, GraphBuilder } from '../../../trainer/graph/graph-builder.ts';
 import { GraphSession, type Signature, signature } from '../../../trainer/graph/graph-session.ts';
 
-/** A counter: each run adds what it is given to a variable and returns it, doubled. */
+/** A counter: each run adds its input to a variable, and returns the variable doubled. */
 function counter(): { session: GraphSession; clear: Signature; add: Signature } {
   const graph = new GraphBuilder();
   const total = graph.variable([3]);
@@ -70,8 +70,8 @@ describe('GraphSession', () => {
     other.session.dispose();
   });
 
-  it('says what is wrong with a graph, and leaves no folder behind', () => {
-    // Of its own: other processes make graphs meanwhile.
+  it('reports what is wrong with a graph, and leaves no folder behind', () => {
+    // A folder of its own: other processes make graphs meanwhile.
     const temporary = mkdtempSync(join(tmpdir(), 'longhaul-graphs-of-a-test-'));
     vi.stubEnv('TMPDIR', temporary);
     onTestFinished(() => {
@@ -88,7 +88,7 @@ describe('GraphSession', () => {
     expect(readdirSync(temporary)).toEqual([]);
   });
 
-  it('holds no memory for runs that are over', () => {
+  it('holds no memory for ended runs', () => {
     const graph = new GraphBuilder();
     const given = graph.placeholder('float32');
     const sum = graph.run('AddV2', attributes.elementwise, [given, given]);
@@ -104,7 +104,7 @@ describe('GraphSession', () => {
       return process.memoryUsage().rss;
     };
     const before = repeat(100);
-    // Results and arguments of 400 runs are 800 MiB: what were kept of them could not hide.
+    // Results and arguments of 400 runs are 800 MiB: if they were kept, it would show.
     expect(repeat(400) - before).toBeLessThan(200 * 2 ** 20);
     session.dispose();
   });

@@ -11,9 +11,9 @@ export interface FakeHub {
   readonly tokens: Array<string | undefined>;
   commit: string;
   files: ReadonlyMap<string, Buffer>;
-  /** Ends the connection of so many answers after half of their body. */
+  /** Number of answers whose connection ends after half of the body. */
   breakOff: number;
-  /** Every answer has this status. */
+  /** If set, the status of every answer. */
   refuse: number | undefined;
   close(): Promise<void>;
 }

@@ -16,7 +16,7 @@ const names = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.
 const files = new Map(
   await Promise.all(names.map(async (name) => [name, await readFile(path.join(qwen3Dir, name))] as const)),
 );
-// The hub's client holds what is shorter than 1 MB in memory: weights beyond that are what ranges are for.
+// The hub's client keeps files below 1 MB in memory; only larger weights are requested by ranges.
 const padded = new Map([
   ...files,
   ['extra.safetensors', Buffer.alloc(3_000_000, 7)],
@@ -33,7 +33,7 @@ afterEach(() => hub.close());
 const inCache = (body: (env: Record<string, string>, home: string) => Promise<void>): Promise<void> =>
   inScratch((home) => body({ HF_HOME: home, HF_ENDPOINT: hub.endpoint }, home));
 
-/** An address that nobody listens at. */
+/** An address on which nothing listens. */
 async function closedNetwork(): Promise<string> {
   const gone = await startFakeHub(repo, files);
   await gone.close();
@@ -61,7 +61,7 @@ describe('a hub id', () => {
       expect(progress.every((x, i) => i === 0 || x >= (progress[i - 1] ?? 0))).toBe(true);
     }));
 
-  test('is downloaded once: another call asks for the commit and takes what is there', () =>
+  test('is downloaded once: the next call requests the commit and uses the cache', () =>
     inCache(async (env) => {
       const first = await resolveModel(`hf:${repo}`, { env });
       hub.asked.length = 0;
@@ -86,7 +86,7 @@ describe('a hub id', () => {
       );
     }));
 
-  test('a connection that breaks off is gone on with where it ended, and what was left by an earlier process too', () =>
+  test('an interrupted download continues where it ended, also one of an earlier process', () =>
     inCache(async (env, home) => {
       hub.breakOff = 2;
       const dir = await resolveModel(`hf:${repo}`, { env });
@@ -139,13 +139,13 @@ describe('a hub id', () => {
       expect(await resolveModel(`hf:${repo}`, { env })).toContain(hub.commit);
     }));
 
-  test('a token is sent where there is one', () =>
+  test('a token is sent if there is one', () =>
     inCache(async (env) => {
       await resolveModel(`hf:${repo}`, { env: { ...env, HF_TOKEN: 'hf_secret' } });
       expect(new Set(hub.tokens)).toEqual(new Set(['Bearer hf_secret']));
     }));
 
-  test('a token that was written by a login is found in its file, and one that is said goes first', () =>
+  test("a login's token is found in its file, and a token in the environment takes precedence", () =>
     inCache(async (env, home) => {
       const shown = async (more: Record<string, string> = {}) => {
         hub.tokens.length = 0;
@@ -164,7 +164,7 @@ describe('a hub id', () => {
 });
 
 describe('without a network', () => {
-  test('the cache is used; what is not there is named, with the cache and the remedy', () =>
+  test('the cache is used; the error for a missing model names it, the cache and the remedy', () =>
     inCache(async (env, home) => {
       const dir = await resolveModel(`hf:${repo}`, { env });
       const closed = { ...env, HF_ENDPOINT: await closedNetwork() };
@@ -177,7 +177,7 @@ describe('without a network', () => {
       await expect(missing).rejects.toThrow(path.join(home, 'hub'));
     }));
 
-  test('HF_HUB_OFFLINE asks nobody', () =>
+  test('with HF_HUB_OFFLINE no request is sent', () =>
     inCache(async (env) => {
       await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
         /HF_HUB_OFFLINE/,
@@ -188,7 +188,7 @@ describe('without a network', () => {
       expect(hub.asked).toEqual([]);
     }));
 
-  test('a snapshot that lacks a file is not taken', () =>
+  test('a snapshot that lacks a file is not used', () =>
     inCache(async (env) => {
       const dir = await resolveModel(`hf:${repo}`, { env });
       await rm(path.join(dir, 'model.safetensors'));
@@ -207,8 +207,8 @@ test.each([401, 404])('HTTP %i: id, revision and token are named', (status) =>
   }),
 );
 
-describe('what is meant', () => {
-  test('a directory wins; hf: always means the hub', () =>
+describe('the meaning of a name', () => {
+  test('a directory takes precedence; hf: always means the hub', () =>
     inScratch(async (dir) => {
       expect(absoluteModel(repo, dir)).toBe(`hf:${repo}@main`);
       await mkdir(path.join(dir, repo), { recursive: true });

@@ -1,4 +1,4 @@
-/** config.json in both spellings; what is not implemented is refused by the field's name. */
+/** config.json in both spellings; unsupported fields are refused by name. */
 
 import { describe, expect, test } from 'vitest';
 import { UnsupportedModel, modelConfigJson, parseModelConfig } from '../../../trainer/model/config.ts';
@@ -49,7 +49,7 @@ describe('parseModelConfig', () => {
     expect(parseModelConfig(rest).headDim).toBe(128);
   });
 
-  test('a sliding window that is configured and not in use changes nothing', () => {
+  test('a sliding window that is configured but not used changes nothing', () => {
     const qwen2 = { ...llama, architectures: ['Qwen2ForCausalLM'], model_type: 'qwen2' };
     const windowed = { ...qwen2, sliding_window: 4096, use_sliding_window: false, max_window_layers: 1 };
     expect(parseModelConfig(windowed)).toEqual(parseModelConfig(qwen2));
@@ -63,7 +63,7 @@ describe('parseModelConfig', () => {
     expect(parseModelConfig(json).ropeTheta).toBe(1e6);
   });
 
-  test('what it writes it reads', () => {
+  test('it reads what it writes', () => {
     expect(parseModelConfig(modelConfigJson(smallConfig))).toEqual(smallConfig);
     const two = { ...smallConfig, eosTokenIds: [1, 2] };
     expect(parseModelConfig(modelConfigJson(two))).toEqual(two);

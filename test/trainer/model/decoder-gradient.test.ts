@@ -1,5 +1,7 @@
-/** The hand-written gradient against finite differences, where the vectors do not reach: several chunks of queries,
- * an untied head, and scores so large that the softmax must be guarded. */
+/**
+ * The hand-written gradient against finite differences, for cases that the vectors do not cover: several chunks of
+ * queries, an untied head, and scores so large that the softmax must be guarded.
+ */
 
 import { describe, expect, test } from 'vitest';
 import { Learner } from '../../../trainer/learner.ts';
@@ -75,7 +77,7 @@ describe('gradient', () => {
   });
 
   test('scores that might overflow: the guarded softmax gives the same function and gradient', () => {
-    // Queries are blind to the rotary pair (3, 7) of every head, so that k's weight there changes nothing but the bound.
+    // Queries ignore the rotary pair (3, 7) of every head, so that k's weight there changes only the bound.
     const withWeight = (k: number): Weights =>
       new Map(
         [...initializeWeights(smallConfig, 'c')].map(([name, { shape, data }]) => {
@@ -104,7 +106,7 @@ describe('gradient', () => {
     }
   });
 
-  test('a context of so many tokens that chunks grow: what comes later changes nothing before', () => {
+  test('a context so long that chunks grow: later tokens do not change earlier results', () => {
     const learner = new Learner(smallConfig, initializeWeights(smallConfig, 'f'));
     const tokens = someTokens(2300, 3);
     const logprobsOf = (length: number): Float32Array =>

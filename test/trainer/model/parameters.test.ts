@@ -1,4 +1,4 @@
-/** Which tensors make a policy: hunted is a checkpoint of another model that is trained on, and one of this model that is refused. */
+/** Which tensors make a policy: hunts another model's checkpoint that is accepted, and this model's that is refused. */
 
 import { expect, test } from 'vitest';
 import { layoutOf, refuseUnknown } from '../../../trainer/model/parameters.ts';
@@ -23,7 +23,7 @@ test('a tensor of another model is refused by its name', () => {
   }
 });
 
-test('what follows from others is not: a tied head, and frequencies as Llama 2 keeps them', () => {
+test('derived tensors are accepted: a tied head, and frequencies as Llama 2 stores them', () => {
   expect(refuse('lm_head.weight')).not.toThrow();
   expect(refuse('model.layers.1.self_attn.rotary_emb.inv_freq')).not.toThrow();
 });

@@ -1,4 +1,4 @@
-/** Weights as they pass by: hunted is a piece in the wrong place, a tensor that ends early, an index that leads elsewhere, and what stays open. */
+/** Weights read in pieces: hunts a piece in the wrong place, a tensor that ends early, a wrong index, open files. */
 
 import { readdirSync } from 'node:fs';
 import { mkdir, truncate, writeFile } from 'node:fs/promises';
@@ -8,7 +8,7 @@ import { writeSafetensors } from '../../../trainer/model/safetensors.ts';
 import { gathered, loadWeights, readWeights, WeightsHash, weightsDigest } from '../../../trainer/model/weights.ts';
 import { inScratch } from '../tiny-policy.ts';
 
-/** Of several pieces each, but the vector of three. */
+/** Each has several pieces, except the vector of three. */
 const tensors = new Map(
   (
     [
@@ -19,7 +19,7 @@ const tensors = new Map(
     ] as const
   ).map(([name, shape]) => {
     const size = shape.reduce((product: number, one: number) => product * one, 1);
-    // Numbers that half the bits hold too.
+    // Numbers that 16 bits hold exactly.
     return [
       name as string,
       { shape: [...shape], data: Float32Array.from({ length: size }, (_, i) => (i % 256) - 128) },
@@ -59,7 +59,7 @@ async function writeHalf(file: string, own: typeof tensors): Promise<void> {
 const openFiles = (): number => readdirSync('/proc/self/fd').length;
 
 describe.each(['F32', 'BF16'] as const)('weights in shards of %s', (type) => {
-  test('pass by in whole rows, by name in byte order, and are those that were written', () =>
+  test('are read in whole rows, by name in byte order, and equal those that were written', () =>
     inScratch(async (dir) => {
       await mkdir(dir, { recursive: true });
       await write(dir, type);
@@ -76,7 +76,7 @@ describe.each(['F32', 'BF16'] as const)('weights in shards of %s', (type) => {
       expect(weightsDigest(await loadWeights(dir))).toBe(weightsDigest(tensors));
     }));
 
-  test('leave no file open, whether all was read or not', () =>
+  test('leave no file open, also if not all was read', () =>
     inScratch(async (dir) => {
       await write(dir, type);
       const before = openFiles();
@@ -85,7 +85,7 @@ describe.each(['F32', 'BF16'] as const)('weights in shards of %s', (type) => {
       expect(openFiles()).toBe(before);
     }));
 
-  test('that are cut off while they are read end in an error, not in what was read before', () =>
+  test('that are cut off while they are read give an error, not stale data', () =>
     inScratch(async (dir) => {
       await write(dir, type);
       const reading = async (): Promise<void> => {
@@ -99,9 +99,9 @@ describe.each(['F32', 'BF16'] as const)('weights in shards of %s', (type) => {
 describe('an index', () => {
   test.each([
     ['that is not JSON', '{'],
-    ['that is nothing', 'null'],
+    ['that is null', 'null'],
     ['without a map', '{}'],
-    ['with a map that is nothing', { weight_map: null }],
+    ['with a map that is null', { weight_map: null }],
     ['that names another folder', { weight_map: { a: '../model-1.safetensors' } }],
     ['that names the folder above', { weight_map: { a: '..' } }],
     ['that names its own folder', { weight_map: { a: '' } }],
@@ -110,7 +110,7 @@ describe('an index', () => {
       'that gives a tensor to a shard without it',
       { weight_map: { a: 'model-1.safetensors', z: 'model-2.safetensors' } },
     ],
-  ])('%s is refused, and nothing stays open', (_, index) =>
+  ])('%s is refused, and no file stays open', (_, index) =>
     inScratch(async (dir) => {
       await write(dir, 'F32');
       await writeFile(

@@ -1,4 +1,4 @@
-/** Reading and writing policies: damaged files are refused with file, tensor and sizes, never read as something else. */
+/** Reading and writing policies: damaged files are refused with file, tensor and sizes; they never give wrong data. */
 
 import { readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -22,7 +22,7 @@ const readBytes = (bytes: Buffer) =>
   });
 
 describe('readSafetensors', () => {
-  test('F16 and BF16 are widened exactly', async () => {
+  test('F16 and BF16 are converted exactly', async () => {
     const header = {
       half: { dtype: 'F16', shape: [6], data_offsets: [0, 12] },
       brain: { dtype: 'BF16', shape: [2, 1], data_offsets: [12, 16] },
@@ -34,7 +34,7 @@ describe('readSafetensors', () => {
     expect(tensors.get('brain')!.shape).toEqual([2, 1]);
   });
 
-  test('a truncated file names the tensor, what was expected and what is there', async () => {
+  test('the error for a truncated file holds the tensor, the expected size and the actual one', async () => {
     const bytes = fileOf({ a: { dtype: 'F32', shape: [4], data_offsets: [0, 16] } }, Buffer.alloc(10));
     await expect(readBytes(bytes)).rejects.toMatchObject({
       name: 'BadSafetensors',
@@ -69,7 +69,7 @@ describe('readSafetensors', () => {
 });
 
 describe('weights', () => {
-  test('written and read again they are the same, and nothing else is left beside them', () =>
+  test('written and read again are the same, and no other file is left', () =>
     inScratch(async (dir) => {
       const weights = await loadWeights(qwen3Dir);
       await saveWeights(dir, weights);
@@ -79,7 +79,7 @@ describe('weights', () => {
       expect(Number(header) % 8).toBe(0);
     }));
 
-  test('the digest is of names and values, in byte order of the names', () => {
+  test('the digest covers names and values, in byte order of the names', () => {
     const tensor = (x: number) => ({ shape: [1], data: Float32Array.of(x) });
     // printf 'B\0\0\0\200?a\0\0\0\0@' | sha256sum
     const digest = 'a767c4e758fdbfe33fd23753e1f0f647f0922a38c396d5cf557460d4cd3ed575';
@@ -101,7 +101,7 @@ describe('weights', () => {
     ).not.toBe(digest);
   });
 
-  test('the digest is of tensors of any size: an embedding alone may have 2 GiB', () => {
+  test('the digest takes tensors of any size: an embedding alone may have 2 GiB', () => {
     // (printf 'a\0'; head -c 2147483652 /dev/zero) | sha256sum
     const digest = '0f6df77b1d6caecd0e6471232171a8e86f13fae63532431cbd8fcc4f03e26fb4';
     expect(weightsDigest(new Map([['a', { shape: [2 ** 29 + 1], data: new Float32Array(2 ** 29 + 1) }]]))).toBe(digest);

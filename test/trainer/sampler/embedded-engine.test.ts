@@ -74,7 +74,7 @@ describe('the engine in its thread', () => {
     expect(await engine.stats()).toMatchObject({ sampledTokens: 80, policiesLoaded: 1, active: 0, waiting: 0 });
   });
 
-  it('passes on errors with the name and the fields of their class', async () => {
+  it('reports errors with the name and the fields of their class', async () => {
     await expect(engine.generate({ ...request(1), tokens: [100_000] })).rejects.toMatchObject({
       name: 'InvalidRequest',
       field: 'tokens',
@@ -84,12 +84,12 @@ describe('the engine in its thread', () => {
     await expect(engine.generate(missing)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  it('stops a generation that its caller gives up, and only that one', async () => {
+  it('stops a generation that its caller aborts, and only that one', async () => {
     const controller = new AbortController();
     const { admitted } = await engine.stats();
     const given = engine.generate(request(1, 1900), controller.signal);
     const other = engine.generate(request(2, 40));
-    // Not how many run: the short one may have ended before anybody looks.
+    // Not asserted: how many run. The short one may have ended before the check.
     while ((await engine.stats()).admitted < admitted + 2) await new Promise((resolve) => setImmediate(resolve));
     controller.abort(new Error('the caller left'));
     await expect(given).rejects.toThrow('the caller left');
@@ -151,7 +151,7 @@ async function lostEngine(options: EmbeddedEngineOptions & { readonly how?: stri
 }
 
 describe('a thread that dies', () => {
-  it('fails what waited, and everything after it, as lost', async () => {
+  it('fails waiting and later requests with EngineLost', async () => {
     const dying = await lostEngine({});
     const waiting = [dying.generate(request(1)), dying.generate(request(2)), dying.update(updateTo(3, 0.1, 1))];
     for (const result of await Promise.allSettled(waiting)) {
@@ -161,7 +161,7 @@ describe('a thread that dies', () => {
     await dying.close();
   });
 
-  it('says which error ended it', async () => {
+  it('reports the error that ended it', async () => {
     const dying = await lostEngine({ how: 'throw' });
     await expect(dying.generate(request(1))).rejects.toMatchObject({
       name: 'EngineLost',
@@ -178,7 +178,7 @@ describe('a thread that dies', () => {
   });
 });
 
-it('gives what its thread prints to who asks for it, a line at a time', async () => {
+it("passes its thread's output to `onOutput`, line by line", async () => {
   const said: string[] = [];
   const thread = new URL('./threads/prints.ts', import.meta.url);
   await createEmbeddedEngine({ thread, onOutput: (line) => said.push(line) });
@@ -186,7 +186,7 @@ it('gives what its thread prints to who asks for it, a line at a time', async ()
 });
 
 describe('closing', () => {
-  it('ends the thread and fails what still waits', async () => {
+  it('ends the thread and fails waiting requests', async () => {
     const closing = await createEmbeddedEngine();
     const running = closing.generate(request(1, 900));
     const failed = expect(running).rejects.toBeInstanceOf(EngineLost);

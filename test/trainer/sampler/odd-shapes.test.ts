@@ -1,6 +1,6 @@
 /**
- * Hunts shapes that the compiled decoder gets wrong: what it samples is held to the trainer's forward pass, which shares no
- * code with it. Not asserted: speed, and of the graph decoder no more than that broken weights leave nothing behind.
+ * Hunts shapes that the compiled decoder gets wrong. Its samples are compared with the trainer's forward pass, which
+ * shares no code with it. Not asserted: speed. Of the graph decoder, only that broken weights leave nothing behind.
  */
 
 import { describe, expect, it } from 'vitest';
@@ -94,7 +94,7 @@ function expectTrained(learner: Learner, prompt: readonly number[], { tokens, lo
 }
 
 describe.each(Object.entries(shapes))('%s', (_, config) => {
-  it('has the log-probabilities that training has, with prompts and answers that end at a block, before it and after it', async () => {
+  it("has the trainer's log-probabilities, with prompts and answers that end at a block's end, before and after it", async () => {
     const [learner, sampler] = [new Learner(config, randomWeights(config, 7)), samplerOf(config)];
     const wishes = [
       [1, 1],
@@ -116,7 +116,7 @@ describe.each(Object.entries(shapes))('%s', (_, config) => {
     for (const [i, result] of together.entries()) {
       expect(result.tokens).toHaveLength(Math.min(wishes[i]![1], 96 - prompts[i]!.length));
       expectTrained(learner, prompts[i]!, result);
-      // The same again from the cache, and by itself.
+      // The same again from the cache, and alone.
       expect(await sampler.generate(request(i, prompts[i]!, wishes[i]![1]))).toEqual(result);
     }
     await sampler.idle();
@@ -125,8 +125,8 @@ describe.each(Object.entries(shapes))('%s', (_, config) => {
   });
 });
 
-describe('a cache of the least size', () => {
-  it('serves far more requests than it has blocks for, each as if it were alone, while others are given up', async () => {
+describe('a cache of the smallest size', () => {
+  it('serves far more requests than it has blocks for, each as if it were alone, while others are aborted', async () => {
     const config = shapes['heads of 18, two groups of three']!;
     const cacheBytes = 4 * 2 * config.layers * config.kvHeads * 32 * 96;
     const [learner, sampler, roomy] = [
@@ -163,7 +163,7 @@ describe('a cache of the least size', () => {
   });
 });
 
-describe('weights that are no numbers', () => {
+describe('weights that are NaN', () => {
   it.each([
     ['the compiled decoder', nativeDecoderKind, 96],
     ['the graph', graphDecoderKind, 128],

@@ -1,4 +1,4 @@
-/** What the sampler reads of a policy's directory: hunted are ids that have no token, and a limit that is no number. */
+/** What the sampler reads of a policy's directory: hunts ids without a token, and a limit that is not a number. */
 
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,7 +11,7 @@ const added = (id: number) => [{ id, content: '<s>' }];
 
 test.each([
   ['by its entries', { model: { type: 'BPE', vocab: { a: 0, b: 7, c: 3 } } }, 8],
-  // As models of Llama's shape with a vocabulary of SentencePiece have it.
+  // As in models of Llama's shape with a SentencePiece vocabulary.
   [
     'by the places in its list',
     {

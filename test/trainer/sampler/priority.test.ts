@@ -1,7 +1,7 @@
 /**
  * Hunts training that waits for evaluations: for their places in a pass, for their policy, for their queue; and
- * evaluations that never end because of that. By real passes; what is asserted is who ends before whom, and that what
- * is sampled is what it would be alone. Not asserted: times.
+ * evaluations that never end because of that. With real passes. Asserted: which request ends before which, and that
+ * each result is the same as alone. Not asserted: times.
  */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -66,12 +66,12 @@ const several = (count: number, ...given: Parameters<typeof request>): GenerateR
   Array.from({ length: count }, () => request(...given));
 const evaluations = (count: number, dir = 'evaluated', maxTokens = 100) => several(count, dir, EVALUATION, maxTokens);
 
-/** Who has ended, in order; `all` checks each result against what it is alone. */
+/** The requests that have ended, in order; `all` compares each result with the same request's result alone. */
 class Race {
   readonly ended: string[] = [];
   readonly #results: Array<readonly [GenerateRequest, Promise<GenerateResult>]> = [];
   readonly #sampler: Sampler;
-  /** Of samplers in which each is alone, one of each policy. */
+  /** Results of samplers in which each request is alone; one sampler for each policy. */
   readonly #options: Partial<SamplerOptions>;
 
   constructor(one: Sampler, options: Partial<SamplerOptions> = {}) {
@@ -131,7 +131,7 @@ describe("a request of training's", () => {
     expect((await race.all()).indexOf('training')).toBe(1);
   });
 
-  it('computes a prompt itself rather than to wait for an evaluation that has begun it and stands still', async () => {
+  it('computes a prompt itself instead of waiting for a paused evaluation that has started it', async () => {
     const race = new Race(sampler({ maxRows: 1, prefillTokens: 16 }));
     const tokens = randomIds(1000, 150, 100);
     race.enter('evaluation', [{ ...request('trained', EVALUATION, 60), tokens }]);
@@ -156,7 +156,7 @@ describe("a request of training's", () => {
 });
 
 describe('evaluations', () => {
-  it('end beside training that always has something to ask, of another policy and in full passes', async () => {
+  it('end beside training that never stops, of another policy and in full passes', async () => {
     const one = sampler({ maxRows: 2, patienceMs: 50 });
     const race = new Race(one);
     race.enter('evaluation', evaluations(6));
@@ -168,7 +168,7 @@ describe('evaluations', () => {
     await race.all();
   });
 
-  it('that run stand still during an update, and end after it; what training asked for before it ends before it', async () => {
+  it('that run pause during an update, and end after it; training requests from before it end before it', async () => {
     const one = sampler();
     const race = new Race(one);
     race.enter('evaluation', evaluations(3));
@@ -195,7 +195,7 @@ it.each([
   { kind: 'native', dirs: Object.keys(policies), count: 20 },
   { kind: 'graph', dirs: ['trained', 'evaluated'], count: 8 },
 ] as const)(
-  'whatever is asked for by whom, everybody gets what they would get alone, by the $kind decoder',
+  'for any mix of requests, each gets the result that it gets alone, by the $kind decoder',
   async ({ kind, dirs, count }) => {
     const race = new Race(sampler({ maxRows: 3, prefillTokens: 48, kind: decoderKind(kind) }), {
       kind: decoderKind(kind),
@@ -224,7 +224,7 @@ describe('two policies on the embedded engine', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it("training's requests overtake evaluations that came before them, and these end all the same", async () => {
+  it("training's requests overtake earlier evaluations, which still end", async () => {
     const ended: string[] = [];
     const ask = (name: string, dir: string, priority: number, maxTokens: number) =>
       engine.generate({ ...request(dir, priority, maxTokens), tokens: [304, 452, 450, 459] }).then(({ tokens }) => {

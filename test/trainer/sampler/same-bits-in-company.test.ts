@@ -1,7 +1,7 @@
 /**
- * A token's logits beside random company: chunks, rebuilt caches, contexts around borders of pages, one to fifteen
+ * A token's logits beside random other rows: chunks, rebuilt caches, contexts around borders of pages, one to fifteen
  * rows. Why: on a processor with AVX2 only, 5 prompts of 18 tokens once gave other bits than each of them alone, in 1
- * of 153 calls of a run, and the run ended with other weights. One thread per op, as each engine of a small machine has.
+ * of 153 calls of a run, and the run ended with other weights. One thread per op, as in an engine of a small machine.
  */
 
 import { afterAll, describe, expect, it } from 'vitest';
@@ -14,7 +14,7 @@ type SlotRow = import('../vectors/passes.ts').SlotRow;
 
 const positions = 512;
 const slots = 16;
-/** Where contexts end: about borders of pages, and somewhere on the first. */
+/** Lengths of contexts: around the borders of pages, and one on the first page. */
 const ends = [30, 122, 240, 372] as const;
 
 const shapes = [

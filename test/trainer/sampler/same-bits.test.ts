@@ -81,11 +81,11 @@ describe.each(cases)('$name', async ({ config, kind }) => {
     count,
   });
   const alone = Array.from({ length }, (_, t) => pass([row(0, t, 1)])[0] ?? new Int32Array());
-  /** Positions whose logits are not those of decoding alone. */
+  /** Positions whose logits differ from those of decoding alone. */
   const different = (found: ReadonlyArray<readonly [number, Int32Array | undefined]>): number[] =>
     found.filter(([t, bits]) => bits === undefined || !alone[t]?.every((b, i) => b === bits[i])).map(([t]) => t);
 
-  it.each([3, 7, 32])('decodes the same among %i rows of other lengths, wherever it stands', (batch) => {
+  it.each([3, 7, 32])('decodes the same among %i rows of other lengths, at any place', (batch) => {
     const start = (slot: number): number => (slot === 0 ? 0 : (slot * 83) % 560);
     for (let slot = 1; slot < batch; slot++) {
       for (let from = 0; from < start(slot); from += 128) pass([row(slot, from, Math.min(128, start(slot) - from))]);
@@ -108,7 +108,7 @@ describe.each(cases)('$name', async ({ config, kind }) => {
     expect(different(found.flat())).toEqual([]);
   });
 
-  it('gives the same when its cache is rebuilt in pieces, and decodes on from there', () => {
+  it('gives the same when its cache is rebuilt in pieces, and decoding continues from there', () => {
     for (const piece of [1, 9, 61, 128]) {
       for (let from = 0; from < 100; from += piece) pass([row(5, from, Math.min(piece, 100 - from), tokensOf(0))]);
       const found = Array.from(

@@ -5,7 +5,7 @@ import { NonFiniteLogits, filterWeights, sampleToken } from '../../../trainer/sa
 
 const plain = { temperature: 1, topP: 1, topK: 0, maxTokens: 1 };
 
-/** The definition: sort, then cut. Ties beyond top-k's last are kept; top-p prefers lower ids among equals. */
+/** The definition: sort, then cut. Ties with top-k's last are kept. */
 function keptBySorting(logits: Float32Array, temperature: number, topK: number, topP: number): number[] {
   const largest = Math.max(...logits);
   const weight = (id: number): number => Math.exp(((logits[id] ?? 0) - largest) / temperature);
@@ -14,7 +14,7 @@ function keptBySorting(logits: Float32Array, temperature: number, topK: number, 
     const least = weight(ids[topK - 1] ?? 0);
     ids = ids.filter((id) => weight(id) >= least);
   }
-  // Among equals those of higher ids stay, as in transformers.
+  // Of equal weights, higher ids are kept, as in transformers.
   ids.sort((a, b) => weight(b) - weight(a) || b - a);
   const total = ids.reduce((sum, id) => sum + weight(id), 0);
   let before = 0;
@@ -69,7 +69,7 @@ describe('sampleToken', () => {
     expect(logprob).toBeCloseTo((logits[token] ?? 0) / temperature - Math.log(sum), 6);
   });
 
-  it('never draws an id at or beyond the limit, and counts it in the log-probabilities all the same', () => {
+  it('never draws an id at or beyond the limit, but counts it in the log-probabilities', () => {
     const drawn = Array.from({ length: 200 }, (_, i) => sampleToken(logits, 3, plain, i / 200));
     expect(new Set(drawn.map(({ token }) => token))).toEqual(new Set([0, 1, 2]));
     const sum = logits.reduce((total, logit) => total + Math.exp(logit), 0);
@@ -77,7 +77,7 @@ describe('sampleToken', () => {
     expect(sampleToken(Float32Array.from([0, 1, 9]), 2, { ...plain, temperature: 0 }, 0).token).toBe(1);
   });
 
-  it('draws tokens as often as their probabilities say', () => {
+  it('draws tokens with the frequencies of their probabilities', () => {
     const noise = noiseOf('frequencies');
     const [draws, temperature] = [40_000, 1.5];
     const counts = Array.from({ length: 6 }, () => 0);
@@ -89,7 +89,7 @@ describe('sampleToken', () => {
     });
   });
 
-  it('refuses logits that are not numbers', () => {
+  it('refuses logits that are not finite', () => {
     expect(() => sampleToken(Float32Array.from([1, NaN]), 2, plain, 0.5)).toThrow(NonFiniteLogits);
     expect(() => sampleToken(Float32Array.from([1, Infinity]), 2, plain, 0.5)).toThrow(NonFiniteLogits);
   });

@@ -63,7 +63,7 @@ function request(name: number, wishes: Wishes = {}): GenerateRequest {
 const names = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
 describe('the cache', () => {
-  it('holds blocks of the policies that are loaded alone, however many versions there were', async () => {
+  it('holds only blocks of loaded policies, after any number of versions', async () => {
     const made = sampler();
     const idle: number[] = [];
     for (const version of names(6)) {
@@ -72,7 +72,7 @@ describe('the cache', () => {
       idle.push(made.stats().blocks.idle);
     }
     expect(made.stats()).toMatchObject({ policiesLoaded: 6, blocks: { used: 0, evicted: 0 } });
-    // The last two stay: those of one are half of that.
+    // The last two policies stay; one policy's blocks are half of them.
     expect(idle).toEqual([idle[0], ...Array.from({ length: 5 }, () => 2 * (idle[0] ?? 0))]);
   });
 });
@@ -90,14 +90,14 @@ describe('what a request gets', () => {
           .map((name) => roomy.generate(request(name))),
       ),
     ).toEqual(alone.toReversed());
-    // Two slots for 24 rollouts: every prompt is evicted and rebuilt.
+    // Two slots for 24 rollouts, so every prompt is evicted and rebuilt.
     const slotBytes = 4 * 2 * config.layers * config.headDim * 256;
     const tight = sampler({ cacheBytes: 2 * slotBytes, prefillTokens: 32 });
     expect(await Promise.all(names(24).map((name) => tight.generate(request(name))))).toEqual(alone);
     expect(await tight.generate(request(3))).toEqual(alone[3]);
   });
 
-  it('is the same when a turn goes on from its cache and when nothing is cached', async () => {
+  it('is the same when a turn continues from its cache and when nothing is cached', async () => {
     const warm = sampler();
     const first = request(1);
     const turn = await warm.generate(first);
@@ -121,7 +121,7 @@ describe('what a request gets', () => {
 });
 
 describe('one prompt for many', () => {
-  it('is computed once, and each sample is what it would be alone', async () => {
+  it('is computed once, and each sample is the same as alone', async () => {
     const tokens = randomIds(77, 100, 100);
     const group = names(8).map((name) => request(name, { tokens }));
     const shared = sampler();
@@ -146,7 +146,7 @@ describe('the end of a generation', () => {
     });
   });
 
-  it('is the number of tokens asked for', async () => {
+  it('is the requested number of tokens', async () => {
     const result = await sampler().generate(request(2, { maxTokens: 5 }));
     expect(result.tokens).toHaveLength(5);
     expect(result.finishReason).toBe('length');
@@ -163,7 +163,7 @@ describe('the end of a generation', () => {
 });
 
 describe('policies', () => {
-  it('are loaded once a version, and each request gets the one that it names', async () => {
+  it('are loaded once per version, and each request gets the one that it names', async () => {
     const mixed = sampler();
     const [ones, twos] = [names(6).map((name) => request(name)), names(6).map((name) => request(name, { dir: 'two' }))];
     const all = await Promise.all([...ones, ...twos].map((wanted) => mixed.generate(wanted)));
@@ -190,7 +190,7 @@ describe('policies', () => {
     expect(await changing.generate(wanted)).toEqual(before);
   });
 
-  it('never give ids that have no token', async () => {
+  it('never give ids without a token', async () => {
     const { tokens } = await sampler().generate(request(1, { dir: 'narrow', maxTokens: 60 }));
     expect(Math.max(...tokens)).toBeLessThan(5);
   });
@@ -203,8 +203,8 @@ describe('policies', () => {
   });
 });
 
-describe('what a call took', () => {
-  it('is told before its result: how long, with whom, and what of its prompt was cached', async () => {
+describe('the cost of a call', () => {
+  it('is reported before its result: time, batch size and cached prompt tokens', async () => {
     const one = sampler();
     const costs: GenerateCost[] = [];
     const told = (cost: GenerateCost) => costs.push(cost);
@@ -221,7 +221,7 @@ describe('what a call took', () => {
     ]);
   });
 
-  it('of one that fails is not told', async () => {
+  it('is not reported if the call fails', async () => {
     const costs: GenerateCost[] = [];
     await expect(sampler().generate(request(1, { tokens: [] }), undefined, (cost) => costs.push(cost))).rejects.toThrow(
       'tokens',
@@ -232,7 +232,7 @@ describe('what a call took', () => {
 
 describe('requests that cannot be served', () => {
   const sampling = request(1).sampling;
-  it('for want of memory for one context are refused with what is needed', async () => {
+  it('because memory does not fit one context are refused with the size that is needed', async () => {
     await expect(sampler({ cacheBytes: 1000 }).generate(request(1))).rejects.toThrow(
       'one context of 256 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB',
     );
@@ -254,7 +254,7 @@ describe('requests that cannot be served', () => {
 });
 
 describe('an abort', () => {
-  it('ends a request that waits and one that runs, and nobody else notices', async () => {
+  it('ends a waiting request and a running one, and no other changes', async () => {
     const one = sampler({ maxRows: 2 });
     const controllers = names(4).map(() => new AbortController());
     const long = names(4).map((name) => request(name, { maxTokens: 120 }));
@@ -270,8 +270,8 @@ describe('an abort', () => {
   });
 });
 
-describe('a request that finds nothing running', () => {
-  it('waits for company, and no longer than until there is enough of it', async () => {
+describe('a request that arrives when nothing runs', () => {
+  it('waits for others, and only until there are enough of them', async () => {
     const patient = sampler({ admissionMs: 600_000, gatherMs: 600_000, quietMs: 600_000 });
     const answers = names(4).map((name) => patient.generate(request(name)));
     await nextTurn();

@@ -1,4 +1,4 @@
-/** Options of sampling: what each does to tokens and log-probabilities, and what is refused before any work. */
+/** Options of sampling: how each changes tokens and log-probabilities, and which values are refused before any work. */
 
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -39,14 +39,14 @@ describe('repetition penalty', () => {
       seen,
     ).token;
 
-  it('divides what is positive and multiplies what is negative, once for each token', () => {
+  it('divides positive logits and multiplies negative ones, once for each token', () => {
     expect(penalised(1, [1])).toBe(1);
     expect(penalised(4, [1])).toBe(0);
     expect(penalised(2.9, [1, 1, 1])).toBe(1);
     expect(penalised(2, [0], [-1, -1.5, -3])).toBe(1);
   });
 
-  it('the log-probability is that of the policy, which knows no penalty', () => {
+  it("does not change the log-probability, which is the policy's", () => {
     const logits = Float32Array.of(1, 3, -2);
     const { token, logprob } = sampleToken(
       logits,
@@ -58,7 +58,7 @@ describe('repetition penalty', () => {
     expect(logprob).toBe(rankTokens(logits, 1, token, 0).logprob);
   });
 
-  it('a large one lets greedy decoding say nothing twice', async () => {
+  it('if large, keeps greedy decoding from repeating a token', async () => {
     const plain = await generate('penalty', { sampling: { temperature: 0 } });
     const { tokens } = await generate('penalty', { sampling: { temperature: 0, repetitionPenalty: 10 } });
     expect(new Set(plain.tokens).size).toBeLessThan(24);
@@ -67,7 +67,7 @@ describe('repetition penalty', () => {
 });
 
 describe('min-p', () => {
-  it('1 leaves the likeliest alone', async () => {
+  it('of 1 keeps only the likeliest token', async () => {
     const greedy = await generate('min-p', { sampling: { temperature: 0 } });
     expect((await generate('min-p', { sampling: { minP: 1 } })).tokens).toEqual(greedy.tokens);
   });
@@ -86,7 +86,7 @@ describe('stop texts', () => {
     expect(tokenizer.decode(ended.tokens.slice(0, -1))).not.toContain(stop);
   });
 
-  it('are found as by looking at the whole text after each token', () => {
+  it('are found as in a search of the whole text after each token', () => {
     const decode = (ids: readonly number[]): string => Buffer.from(ids).toString('utf8');
     const text = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '🦜'), minLength: 1, maxLength: 4 });
     fc.assert(
@@ -107,7 +107,7 @@ describe('stop texts', () => {
 });
 
 describe('log-probabilities', () => {
-  it('the likeliest are told beside each sampled token', async () => {
+  it('of the likeliest tokens are reported for each sampled token', async () => {
     const { tokens, logprobs, topLogprobs = [] } = await generate('top', { topLogprobs: 512 - 450 });
     expect(topLogprobs).toHaveLength(tokens.length);
     for (const [i, top] of topLogprobs.entries()) {
@@ -121,7 +121,7 @@ describe('log-probabilities', () => {
     expect(greedy.topLogprobs?.map(([first]) => first?.logprob)).toEqual(greedy.logprobs);
   });
 
-  it('are the likeliest at a low temperature too, where all but one have no weight in float64', () => {
+  it('are those of the likeliest at a low temperature too, at which all weights but one are 0 in float64', () => {
     const logits = Float32Array.of(0, 5, 10, 7, -Infinity, 5);
     expect(rankTokens(logits, 0.004, 2, 4).top).toEqual(
       [
@@ -134,11 +134,11 @@ describe('log-probabilities', () => {
     expect(rankTokens(logits, 0.004, 2, 9).top.map(({ token }) => token)).toEqual([2, 3, 1, 5, 0, 4]);
   });
 
-  it('those of a prompt have the bits that sampling gave, whatever the cache held', async () => {
+  it('of a prompt have the bits that sampling gave, for any contents of the cache', async () => {
     const first = request('prompt', { sampling: { maxTokens: 200 } });
     const { tokens, logprobs } = await sampler.generate(first);
     const whole = [...first.tokens, ...tokens];
-    // The same cache slot: its prefix must not be taken.
+    // The same cache slot: its prefix must not be reused.
     const { promptLogprobs = [] } = await sampler.generate({
       ...first,
       tokens: whole,
@@ -155,7 +155,7 @@ describe('log-probabilities', () => {
     );
   });
 
-  it('a prompt of one token has none', async () => {
+  it('do not exist for a prompt of one token', async () => {
     expect(
       (await generate('one', { tokens: [67], promptLogprobs: true, sampling: { maxTokens: 1 } })).promptLogprobs,
     ).toEqual([null]);

@@ -19,7 +19,7 @@ const anyAsked = fc
 const anyQueue = fc.array(anyAsked, { maxLength: 40 }).map((all) => all.toSorted((a, b) => a.arrived - b.arrived));
 
 describe('the order of requests', () => {
-  it('lets the more urgent of two that waited equally long go first, and of equals the one that was there first', () => {
+  it('puts the more urgent of two that waited equally long first, and keeps the order of equals', () => {
     fc.assert(
       fc.property(anyQueue, (queue) => {
         const order = inOrder(queue);
@@ -32,7 +32,7 @@ describe('the order of requests', () => {
     );
   });
 
-  it('lets nobody be overtaken by what comes more than the patience for their difference later', () => {
+  it('lets no request overtake one that arrived more than the patience for their difference earlier', () => {
     fc.assert(
       fc.property(anyQueue, (queue) => {
         const order = inOrder(queue);
@@ -43,7 +43,7 @@ describe('the order of requests', () => {
     );
   });
 
-  it('starves nobody: beside training that always has something to ask, an evaluation has its turn after the patience', () => {
+  it('starves no request: beside training that never stops, an evaluation is served after the patience', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 500, max: 30_000 }), (priority, everyMs) => {
         const one = asked(0, priority);
@@ -58,7 +58,7 @@ describe('the order of requests', () => {
     );
   });
 
-  it('takes what nothing was said about for training', () => {
+  it('treats a request without a priority as training', () => {
     expect(dueAt(7)).toBe(dueAt(7, 3));
     expect(dueAt(7, 3)).toBeLessThan(dueAt(7, 4));
   });

@@ -1,4 +1,4 @@
-/** What a tokenizer's directory must hold; its tokens and texts are held to Hugging Face's in `test/trainer/vectors`. */
+/** What a tokenizer's directory must hold. `test/trainer/vectors` compares tokens and texts with Hugging Face's. */
 
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Hunts arguments of tool calls that come out otherwise than the policy wrote them, through the parser, a record and the
- * chat template: `12.0` as `12`, the last digits of a long integer, keys in another order. Expected: what Python prints.
+ * Hunts arguments of tool calls that the parser, a record or the chat template changes: `12.0` to `12`, the last digits
+ * of a long integer, the order of keys. Expected: what Python prints.
  */
 
 import fc from 'fast-check';
@@ -29,7 +29,7 @@ describe('arguments of a call', () => {
   it.each(cases.map((one, i) => [`[${i}] ${one.template} of ${one.arguments.replaceAll(/\s+/gu, ' ')}`, one] as const))(
     '%s',
     (_, one) => {
-      // As a record has it, and a workflow's history.
+      // As in a record, and in a workflow's history.
       const message = JSON.parse(
         JSON.stringify({ role: 'assistant', content: '', toolCalls: [callOf(one.arguments)] }),
       ) as Message;
@@ -41,7 +41,7 @@ describe('arguments of a call', () => {
     },
   );
 
-  it('are ordinary values to tools, and carry their text only where these would lose something', () => {
+  it('are ordinary values for tools, and keep their text only if values would lose something', () => {
     expect(callOf('{"n": 12.0, "m": [1e5, 9223372036854775809]}')).toEqual({
       name: 't',
       arguments: { n: 12, m: [100_000, 2 ** 63] },
@@ -53,7 +53,7 @@ describe('arguments of a call', () => {
     expect(argumentsText(callOf('{"n": 1.10}'))).toBe('{"n":1.1}');
   });
 
-  it('cannot reach the prototype of what they are read into', () => {
+  it('cannot change the prototype of the object that they are read into', () => {
     const { arguments: given } = callOf('{"__proto__": {"polluted": 1.0}, "1": 2}');
     expect(Object.getPrototypeOf(given)).toBe(Object.prototype);
     expect(Object.keys(given)).toEqual(['1', '__proto__']);
@@ -61,7 +61,7 @@ describe('arguments of a call', () => {
 });
 
 describe('any JSON', () => {
-  it('is read as JSON.parse reads it, and written again as it was', () => {
+  it('is read as by JSON.parse, and written again unchanged', () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 5 }), (text) => {
         const written = readWritten(text);
@@ -72,7 +72,7 @@ describe('any JSON', () => {
   });
 
   it.each(['', '{', '01', '1.', '.5', 'NaN', '[1,]', "{'a':1}", '"\n"', '{"a" 1}', '1 2'])(
-    'that it is not is refused: %s',
+    'other text is refused: %s',
     (text) => {
       expect(() => readWritten(text)).toThrow(SyntaxError);
     },

@@ -14,7 +14,7 @@ export const sharedPool: readonly Mutation[] = [
     before: 'return arrived + priority * patienceMs;',
     after: 'return arrived + 0 * priority * patienceMs;',
     tests: [
-      { file: URGENCY_TEST, test: 'takes what nothing was said about for training' },
+      { file: URGENCY_TEST, test: 'treats a request without a priority as training' },
       {
         file: PRIORITY_TEST,
         test: 'of the policy trained overtakes evaluations that wait, and those that fill the passes',
@@ -27,7 +27,7 @@ export const sharedPool: readonly Mutation[] = [
     file: 'trainer/sampler/urgency.ts',
     before: 'return arrived + priority * patienceMs;',
     after: 'return arrived + priority * patienceMs * 1e6;',
-    tests: [{ file: URGENCY_TEST, test: 'starves nobody' }],
+    tests: [{ file: URGENCY_TEST, test: 'starves no request' }],
   },
   {
     name: 'a pass is of the policy that was let in first',
@@ -48,7 +48,7 @@ export const sharedPool: readonly Mutation[] = [
     file: 'trainer/sampler/sampler.ts',
     before: 'this.#until = dueAt(performance.now(), ORDINARY, this.#options.patienceMs);',
     after: 'void ORDINARY;',
-    tests: [{ file: PRIORITY_TEST, test: 'that run stand still during an update, and end after it' }],
+    tests: [{ file: PRIORITY_TEST, test: 'that run pause during an update, and end after it' }],
   },
   {
     name: "the engine is not told an activity's priority",

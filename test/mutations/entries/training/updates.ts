@@ -261,7 +261,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/embedded/embedded-engine.ts',
     before: 'for (const { reject } of this.#pending.values()) reject(this.#lost);\n',
     after: '',
-    tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails what waited, and everything after it, as lost', hangs: true }],
+    tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails waiting and later requests with EngineLost', hangs: true }],
   },
   {
     name: 'a thread that ended is asked all the same',
@@ -269,7 +269,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/embedded/embedded-engine.ts',
     before: 'if (this.#lost !== undefined) {',
     after: 'if (this.#lost !== undefined && this.#next < 0) {',
-    tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails what waited, and everything after it, as lost', hangs: true }],
+    tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails waiting and later requests with EngineLost', hangs: true }],
   },
   {
     name: 'the process outlives its engine',

@@ -1,6 +1,6 @@
 /**
- * Hunts a graph that computes something else than its ops one by one, that takes the sizes of an earlier run, or that
- * leaves the next ops unrun after a failure. It does not assert which ops TensorFlow fuses: results are compared closely.
+ * Hunts a graph that computes something else than its ops one by one, that uses the sizes of an earlier run, or that
+ * does not run the next ops after a failure. It does not assert which ops TensorFlow fuses: results have a tolerance.
  */
 
 import { expect, test } from 'vitest';
@@ -21,7 +21,7 @@ import {
 } from '../../../../trainer/model/layers/kernels.ts';
 import { tf } from '../../../../trainer/tensorflow.ts';
 
-/** Sizes, begins and a factor that differ from run to run, shared inputs, and a result that is a tree. */
+/** Sizes, offsets and a factor that differ from run to run, shared inputs, and a result that is a tree. */
 function compute(
   x: Tensor,
   y: Tensor,
@@ -47,7 +47,7 @@ const numbers = (rows: number, columns: number): Tensor =>
 const valuesOf = (tree: ReturnType<typeof compute>) =>
   [...tree.sums, tree.wide.product].map((one) => ({ shape: one.shape, values: one.dataSync() }));
 
-test('gives what the ops give one by one, whatever the sizes', () => {
+test('gives the results of the ops one by one, for any sizes', () => {
   for (const [rows, columns, factor] of [
     [4, 3, 2],
     [7, 5, -1],
@@ -65,7 +65,7 @@ test('gives what the ops give one by one, whatever the sizes', () => {
   }
 });
 
-test('one inside of another is a part of it, and the same twice has the same bits', () => {
+test('one inside another is part of it, and the same graph twice gives the same bits', () => {
   const [x, y] = [numbers(5, 4), numbers(6, 4)];
   const { numTensors: before } = tf.memory();
   const [once, twice] = [1, 2].map(() =>
@@ -83,7 +83,7 @@ test('one inside of another is a part of it, and the same twice has the same bit
   tf.dispose([once, twice] as never);
 });
 
-test('after a failure ops run at once again, and nothing is left', () => {
+test('after a failure ops run at once again, and no tensor is left', () => {
   const x = numbers(2, 2);
   const { numTensors: before } = tf.memory();
   expect(() =>

@@ -1,6 +1,6 @@
 /**
- * The blocks of the key-value cache. Why: a block that two sequences write, or that is given away while one reads it,
- * gives tokens that no policy sampled, without any error; a block that is lost makes a worker slower by the hour.
+ * The blocks of the key-value cache. Why: a block that two sequences write, or that is reused while a sequence reads
+ * it, gives wrong tokens without any error. Lost blocks make a worker slower by the hour.
  */
 
 import fc from 'fast-check';
@@ -29,7 +29,7 @@ function run(cache: BlockCache, policy: string, tokens: readonly number[]): Admi
 }
 
 describe('BlockCache', () => {
-  it('finds what a rollout computed in its last turn, to the last token but one', () => {
+  it('finds what a rollout computed in its last turn, except the last token', () => {
     const cache = new BlockCache(8, size);
     run(cache, 'p', ids(0, 10));
     const next = admitted(cache.admit('p', [...ids(0, 10), 50, 51], 20));
@@ -40,14 +40,14 @@ describe('BlockCache', () => {
     expect(admitted(cache.admit('p', ids(0, 10), 12)).sequence.cached).toBe(9);
   });
 
-  it('does not take what another policy computed, and nothing for a prompt that is to be computed afresh', () => {
+  it("does not reuse another policy's blocks, and none for a prompt that is computed afresh", () => {
     const cache = new BlockCache(8, size);
     run(cache, 'version 1', ids(0, 10));
     expect(admitted(cache.admit('version 2', ids(0, 10), 10)).sequence.cached).toBe(0);
     expect(admitted(cache.admit('version 1', ids(0, 10), 10, true)).sequence.cached).toBe(0);
   });
 
-  it("lets members of a group read one another's blocks, and keeps them while anybody reads", () => {
+  it("lets members of a group read one another's blocks, and keeps blocks that are read", () => {
     const cache = new BlockCache(8, size);
     const one = admitted(cache.admit('p', ids(0, 9), 12)).sequence;
     expect(cache.admit('p', ids(0, 9), 12)).toBe('soon');
@@ -62,7 +62,7 @@ describe('BlockCache', () => {
     expect(cache.use()).toMatchObject({ used: 0 });
   });
 
-  it('keeps one copy of what two computed at once', () => {
+  it('keeps one copy of a block that two sequences computed', () => {
     const cache = new BlockCache(8, size);
     const [one, two] = [
       admitted(cache.admit('p', ids(0, 8), 8, true)).sequence,
@@ -74,7 +74,7 @@ describe('BlockCache', () => {
     expect(cache.use()).toMatchObject({ used: 2, free: 6 });
   });
 
-  it('admits only who gets every block that he may need', () => {
+  it('admits only sequences that are certain to get every block that they may need', () => {
     const cache = new BlockCache(4, size);
     const one = admitted(cache.admit('p', ids(0, 2), 12)).sequence;
     expect(cache.admit('p', ids(50, 2), 8)).toBe('full');
@@ -86,7 +86,7 @@ describe('BlockCache', () => {
     expect(admitted(cache.admit('p', ids(60, 2), 4)).sequence.promised).toBe(1);
   });
 
-  it('gives up blocks of the policy before first, then what was left longest ago, and what follows before what comes first', () => {
+  it('evicts blocks of the earlier policy first, then those idle longest, and a block before the one that it follows', () => {
     const cache = new BlockCache(6, size);
     run(cache, 'new', ids(0, 8));
     run(cache, 'old', ids(100, 8));
@@ -103,7 +103,7 @@ describe('BlockCache', () => {
     expect([held('new', ids(0, 8)), held('new', ids(200, 4))]).toEqual([8, 4]);
   });
 
-  it('frees the blocks of a policy that is gone from memory, and writes the same ones again', () => {
+  it('frees the blocks of an unloaded policy, and writes the same ones again', () => {
     const cache = new BlockCache(100, size);
     const written = new Set<number>();
     for (let version = 1; version <= 20; version += 1) {
@@ -122,7 +122,7 @@ describe('BlockCache', () => {
     expect(admitted(cache.admit('version 20', ids(0, 10), 10)).sequence.cached).toBe(9);
   });
 
-  it('trusts nothing that a failed pass may have left', () => {
+  it('reuses nothing that a failed pass may have written', () => {
     const cache = new BlockCache(4, size);
     const { sequence } = admitted(cache.admit('p', ids(0, 10), 10));
     cache.extend(sequence, 10);
@@ -132,7 +132,7 @@ describe('BlockCache', () => {
   });
 });
 
-/** What keys and values each block holds, as the tokens from the begin to each of its positions: what a decoder writes there. */
+/** A decoder's contents of each block, as the tokens from the start of the sequence to each position. */
 class Memory {
   readonly #held = new Map<number, string[]>();
 
@@ -193,7 +193,7 @@ interface Live {
   readonly longest: number;
 }
 
-/** Of blocks that running sequences write themselves, each is in one table; together with the shared ones they are those in use. */
+/** Each block that a running sequence writes is in one table. These and the shared blocks are all the used blocks. */
 function expectSound(cache: BlockCache, live: readonly Live[]): void {
   const own = live.flatMap(({ sequence }) => sequence.blocks.slice(sequence.shared.length));
   const shared = new Set(live.flatMap(({ sequence }) => sequence.shared.map(({ index }) => index)));
@@ -205,7 +205,7 @@ function expectSound(cache: BlockCache, live: readonly Live[]): void {
 }
 
 describe('whatever happens', () => {
-  it('a sequence reads what its own tokens and policy gave, no block has two writers, and none is lost', () => {
+  it('a sequence reads only what its own tokens and policy gave, no block has two writers, and no block is lost', () => {
     fc.assert(
       fc.property(fc.integer({ min: 5, max: 12 }), happenings, (blocks, events) => {
         const [cache, memory] = [new BlockCache(blocks, size), new Memory()];
@@ -241,14 +241,14 @@ describe('whatever happens', () => {
         }
         for (const { sequence } of live) cache.release(sequence);
         expect(cache.use().used).toBe(0);
-        // All of it can still be had by one.
+        // One sequence can still get all blocks.
         expect(typeof cache.admit('v3', [7], blocks * size)).toBe('object');
       }),
       { numRuns: 300 },
     );
   });
 
-  it('every request gets its turn when those at the front of the queue are served first', () => {
+  it('every request is served if the first in the queue is served first', () => {
     fc.assert(
       fc.property(fc.integer({ min: 5, max: 9 }), fc.array(request, { maxLength: 25 }), (blocks, requests) => {
         const cache = new BlockCache(blocks, size);

@@ -1,3 +1,3 @@
-/** A thread in the engine's place that cannot start. */
+/** A thread instead of the engine's that cannot start. */
 
 throw new Error('no TensorFlow here');

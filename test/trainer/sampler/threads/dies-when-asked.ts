@@ -1,4 +1,4 @@
-/** A thread in the engine's place that ends at its first request, as the message says. */
+/** A thread instead of the engine's that ends at its first request, as the message says. */
 
 import { parentPort, workerData } from 'node:worker_threads';
 

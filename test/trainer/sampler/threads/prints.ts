@@ -1,4 +1,4 @@
-/** A thread in the engine's place that prints as libraries do, and ends. */
+/** A thread instead of the engine's that prints as libraries do, and ends. */
 
 import { parentPort } from 'node:worker_threads';
 

@@ -1,5 +1,5 @@
 /**
- * Shapes of a pass. Why: on a processor with AVX2 only, a product over a row count with one to three rows left over
+ * Shapes of a pass. Why: on a processor with AVX2 only, a product whose row count leaves a remainder of one to three
  * has other bits, and a machine with AVX-512 does not show it. Asserted: every row count that a product sees.
  */
 import { expect, it } from 'vitest';
@@ -12,11 +12,11 @@ const row = (from: number, count: number): BatchRow => ({
   count,
 });
 const layout = (group: number) => ({ pages: 8, kvHeads: 2, group });
-/** Nothing is left over, or four or five rows, from four rows on. */
+/** True if there is no remainder, or one of four or five rows. */
 const whole = (rows: number): boolean => rows >= 4 && [0, 4, 5].includes(rows % 6);
 
 it.each([1, 2, 3, 4, 5, 7, 8])(
-  'no product has one to three rows left over, with %i query heads per key head',
+  'no product has a remainder of one to three rows, with %i query heads per key head',
   (group) => {
     for (let rows = 1; rows <= 70; rows += 1) {
       const { tokens, last, queries, width } = planBatch(

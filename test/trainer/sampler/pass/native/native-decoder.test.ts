@@ -1,4 +1,4 @@
-/** The compiled decoder by itself: draws against the same draws in TypeScript, threads, and what it must not be asked. */
+/** The compiled decoder alone: draws against the same draws in TypeScript, threads, and calls that must be refused. */
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../../../../../trainer/model/config.ts';
@@ -53,7 +53,7 @@ function logitsOf(result: PassResult | undefined): Float32Array {
 }
 
 describe('a draw', () => {
-  it('is the one that the logits give in TypeScript, with the same log-probability', async () => {
+  it('is the same as in TypeScript, with the same log-probability', async () => {
     const pass = await open(smallShape);
     const next = uniformNoise(3);
     for (let i = 0; i < 300; i++) {
@@ -74,7 +74,7 @@ describe('a draw', () => {
     }
   });
 
-  it('by logits that are not finite is none', async () => {
+  it('by logits that are not finite gives no token', async () => {
     const weights = randomWeights(smallShape, 1);
     weights.get('model.norm.weight')?.data.fill(Number.NaN, 3, 4);
     expect((await open(smallShape, 1, weights))([row([1, 2], { temperature: 1, uniform: 0.5, limit: 512 })])).toEqual([
@@ -84,7 +84,7 @@ describe('a draw', () => {
 });
 
 describe('threads', () => {
-  it('as many as there are give the same bits', async () => {
+  it('of any number give the same bits', async () => {
     const rows = ids(6).map((i) =>
       row(randomIds(i, 16 * (i + 1) - 3, wide.vocabSize), i === 5 ? 'every' : 'logits', 10 * i),
     );
@@ -114,12 +114,12 @@ describe('a row', () => {
     );
   });
 
-  it('that only fills the cache gives nothing', async () => {
+  it('that only fills the cache gives no logits', async () => {
     expect((await open(smallShape))([row([1, 2, 3], 'nothing')])).toEqual([{ logits: [] }]);
   });
 });
 
-/** The same weights by a few rows at a time, all in one array that changes. */
+/** The same weights, a few rows at a time, in one array that is overwritten. */
 async function* inPieces(config: ModelConfig): AsyncGenerator<NamedPiece> {
   const buffer = new Float32Array(2 ** 15);
   for (const [name, { shape, data }] of randomWeights(config, 1)) {
@@ -137,7 +137,7 @@ const families: ReadonlyArray<readonly [string, ModelConfig]> = [
   ['Qwen2', { ...wide, family: 'qwen2', layers: 2 }],
   ['Llama', { ...wide, family: 'llama', tiedEmbeddings: false }],
 ];
-it.each(families)('weights that pass by in pieces give the bits of weights in memory: %s', async (_, config) => {
+it.each(families)('weights that are read in pieces give the bits of weights in memory: %s', async (_, config) => {
   const rows = [row(randomIds(1, 40, config.vocabSize), 'every')];
   expect((await open(config, 1, inPieces(config)))(rows)).toEqual((await open(config))(rows));
 });
