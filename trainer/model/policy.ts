@@ -31,7 +31,7 @@ export interface LayerWeights extends MlpWeights {
   readonly o: Tensor;
 }
 
-/** The decoder's matrices, made anew after every step. A matrix that follows a norm is W · diag(norm). */
+/** Made anew after every step. A matrix that follows a norm is W · diag(norm), so the norm costs no multiplication. */
 export interface DecoderWeights {
   readonly embed: Tensor;
   readonly layers: readonly LayerWeights[];
