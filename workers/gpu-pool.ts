@@ -1,6 +1,6 @@
 /**
  * The GPU workers of a machine: one process per device, each of which samples, trains or does both. Without devices,
- * workers that share the processors stand in. Pure: it is told the environment and the machine.
+ * workers share the processors instead. Pure: it receives the environment and the machine as arguments.
  */
 
 import { UserInputError } from '../protocol/user-input-error.ts';
@@ -13,9 +13,9 @@ export interface GpuWorkerPlan {
   /** `gpu`, then `gpu-2` and so on. */
   readonly name: string;
   readonly does: GpuDuty;
-  /** As `CUDA_VISIBLE_DEVICES` names it; absent where the worker takes what it finds. */
+  /** As `CUDA_VISIBLE_DEVICES` names it; absent if the worker uses whatever it finds. */
   readonly device?: string;
-  /** For each of TensorFlow's ops. */
+  /** Threads of each of TensorFlow's ops. */
   readonly threads: number;
 }
 
@@ -40,7 +40,7 @@ function dutyOf(name: string, text: string): GpuDuty {
   );
 }
 
-/** What each worker of the pool does; by default there is one for each device. Errors: `UserInputError` that says what to give. */
+/** What each worker of the pool does; default: one worker per device. Errors: `UserInputError` with a remedy. */
 export function readGpuPool(env: NodeJS.ProcessEnv, devices: readonly string[] = []): readonly GpuDuty[] {
   const text = env[POOL_VARIABLE];
   if (text === undefined || text === '')
@@ -52,26 +52,26 @@ export function readGpuPool(env: NodeJS.ProcessEnv, devices: readonly string[] =
   }
   const pool = text.split(',').map((one) => dutyOf(POOL_VARIABLE, one));
   if (!pool.some((does) => does !== 'train'))
-    refuse(POOL_VARIABLE, text, 'one worker at least must sample: give generate or both');
+    refuse(POOL_VARIABLE, text, 'at least one worker must sample: give it generate or both');
   if (!pool.some((does) => does !== 'generate'))
-    refuse(POOL_VARIABLE, text, 'one worker at least must train: give train or both');
+    refuse(POOL_VARIABLE, text, 'at least one worker must train: give it train or both');
   return pool;
 }
 
-/** What a worker that was started under a pool does. Errors: `UserInputError` that says what to give. */
+/** What this worker of a pool does. Errors: `UserInputError` that says what to give. */
 export function readGpuDuty(env: NodeJS.ProcessEnv): GpuDuty {
   const text = env[DUTY_VARIABLE];
   return text === undefined || text === '' ? 'both' : dutyOf(DUTY_VARIABLE, text);
 }
 
-/** Errors: `UserInputError` where there are more workers than devices. */
+/** Errors: `UserInputError` if there are more workers than devices. */
 export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMachine): GpuWorkerPlan[] {
   const pool = readGpuPool(env, devices);
   if (devices.length > 0 && pool.length > devices.length)
     refuse(
       POOL_VARIABLE,
       env[POOL_VARIABLE] ?? '',
-      `each worker has a device of its own, and there are ${devices.length}; CUDA_VISIBLE_DEVICES= takes processors instead`,
+      `each worker needs its own device, and there are ${devices.length}; set CUDA_VISIBLE_DEVICES= (empty) to use processors instead`,
     );
   // Temporal, tools and graders need the other half.
   const threads = Math.max(1, Math.floor(Math.floor(cores / 2) / pool.length));
@@ -81,12 +81,12 @@ export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMach
   });
 }
 
-/** Why runs of this placement cannot be trained by the pool; `undefined` where they can. */
+/** Why the pool cannot train runs of this placement; `undefined` if it can. */
 export function refusedPlacement(placement: TrainingPlacement, pool: readonly GpuDuty[]): string | undefined {
   if (placement === 'colocated' && !pool.every((does) => does !== 'generate'))
     return 'the pool has workers that only sample: give disaggregated';
   if (placement === 'colocated' && !pool.includes('both')) return 'no worker of the pool does both: give disaggregated';
   if (placement === 'disaggregated' && pool.length === 1)
-    return `one worker does both: leave it out, or start more (${POOL_VARIABLE}=generate,train)`;
+    return `the pool's one worker does both: leave it out, or start more workers (${POOL_VARIABLE}=generate,train)`;
   return undefined;
 }

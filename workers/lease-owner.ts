@@ -1,4 +1,4 @@
-/** What the owner of a sandbox's lease, a rollout's workflow, is at: asked of Temporal, not of local memory. */
+/** The state of the rollout workflow that owns a sandbox's lease, as Temporal reports it, not from local memory. */
 
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { WorkerConnection } from '../connection/temporal-connection.ts';
@@ -6,9 +6,9 @@ import { pendingOf } from './watchdog/find-stalls.ts';
 import { WORKFLOW_TASK } from './watchdog/stall.ts';
 
 const ANSWERS_WITHIN_MS = 5_000;
-/** A continued workflow is asked for by its id alone: then its newest run answers. */
+/** Workflows are described by id alone, so that the newest execution of a continued one answers. */
 const ENDED = new Set(['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT']);
-/** Not what makes a sandbox or gives one up: a rollout that waits for that has none that it needs. */
+/** Activities after which the rollout needs its sandbox; those that make or release a sandbox are not among them. */
 const NEEDS_SANDBOX: ReadonlySet<string> = new Set(['generate', 'agentRun', 'collect', 'holdSandbox', WORKFLOW_TASK]);
 
 type Place = Pick<WorkerConnection, 'connection' | 'namespace'>;
@@ -19,7 +19,7 @@ function asking({ connection, namespace }: Place) {
     client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => client.workflow.getHandle(owner).describe());
 }
 
-/** Whether it may still act. False only when Temporal says that it has ended: what it does not know, or does not say in time, lives. */
+/** True if the owner may still act. False only if Temporal reports its end: no answer in time counts as alive. */
 export function ownerLives(place: Place): (owner: string) => Promise<boolean> {
   const ask = asking(place);
   return async (owner) => {
@@ -31,7 +31,7 @@ export function ownerLives(place: Place): (owner: string) => Promise<boolean> {
   };
 }
 
-/** Whether it waits for something after which it needs the sandbox. While Temporal answers nobody, each is taken to wait. */
+/** True if the owner waits for something after which it needs the sandbox, or if Temporal does not answer. */
 export function ownerWaits(place: Place): (owner: string) => Promise<boolean> {
   const ask = asking(place);
   return async (owner) => {

@@ -33,15 +33,15 @@ function isRole(value: string | undefined): value is Role {
   return ROLES.some((role) => role === value);
 }
 
-/** A connection that workers still hold refuses to close, and one to a dead server may never: neither hides an error. */
+/** A connection that workers still use refuses to close, and one to a dead server may hang: neither hides an error. */
 async function closeAtMost({ connection, watch }: WorkerConnection): Promise<void> {
   await watch?.close();
   await Promise.race([connection.close().catch(() => undefined), sleep(CLOSE_MS, undefined, { ref: false })]);
 }
 
 /**
- * Runs the worker of `role` until it is told to stop; the connection is closed however it ends.
- * Errors: a `TypeError` for an unknown role; `UserInputError` for a module of one's own that does not load; `Unreachable`
+ * Runs the worker of `role` until a signal stops it; the connection is closed however it ends.
+ * Errors: a `TypeError` for an unknown role; `UserInputError` for a user's module that does not load; `Unreachable`
  * without Temporal.
  */
 export async function runRole(role: string | undefined, log: Logger = openProcessLog(role ?? 'worker')): Promise<void> {
@@ -49,7 +49,7 @@ export async function runRole(role: string | undefined, log: Logger = openProces
   if (!isRole(role))
     throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
   const modules = ownModules(process.env, process.cwd());
-  // Of a stack's worker, what they were when the stack was started.
+  // In a stack's worker this is set already: the digests of when the stack was started.
   process.env[DIGESTS_VARIABLE] ||= moduleDigests(modules);
   if (modules.length > 0) {
     const home = stackHome();
@@ -77,7 +77,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   logCrashes(log);
   runRole(values.role, log).catch((error: unknown) => {
     log.fatal({ error }, error instanceof Error ? error.message : String(error));
-    // What the role had open (engine, native workers, timers) may hold the loop: the supervisor waits for this exit.
+    // Engine, native workers or timers may keep the event loop alive: the supervisor waits for this exit.
     process.exit(1);
   });
 }

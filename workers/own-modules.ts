@@ -1,6 +1,6 @@
 /**
- * Modules of one's own, which define tasks and tools: every worker loads them before it serves anything, and so does the
- * command line where it looks up tasks.
+ * The user's modules, which define tasks and tools: every worker loads them before it polls, and so does the command
+ * line where it looks up tasks.
  */
 
 import { existsSync } from 'node:fs';
@@ -10,17 +10,17 @@ import { UserInputError } from '../protocol/user-input-error.ts';
 import { copyOf, importOwn } from '../modules/import-own.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 
-/** Paths, separated as those of PATH are. */
+/** Paths, separated like those of PATH. */
 export const MODULES_VARIABLE = 'LONGHAUL_MODULES';
 const LOADED_WITHIN_MS = 60_000;
 
-/** Absolute, each once, in their order; relative ones are taken from `cwd`. */
+/** Absolute, each once, in their order; relative ones are resolved from `cwd`. */
 export function ownModules(env: NodeJS.ProcessEnv, cwd: string): readonly string[] {
   const given = (env[MODULES_VARIABLE] ?? '').split(delimiter).filter((path) => path !== '');
   return [...new Set(given.map((path) => resolve(cwd, path)))];
 }
 
-/** A module may wait for something at its top, for ever; the timer keeps a process that has nothing else to do from ending silently. */
+/** A module's top-level `await` may wait forever; without the timer, an otherwise idle process would end silently. */
 async function withinLimit(path: string, ms: number): Promise<void> {
   const timer = new AbortController();
   const late = sleep(ms, undefined, { signal: timer.signal }).then(() => {
@@ -30,7 +30,7 @@ async function withinLimit(path: string, ms: number): Promise<void> {
   await Promise.race([importOwn(path), late]).finally(() => timer.abort());
 }
 
-/** Loads each once. Errors: `UserInputError` that names the path and what went wrong. */
+/** Loads each module once. Errors: `UserInputError` that names the path and what went wrong. */
 export async function loadOwnModules(
   paths: readonly string[],
   field = MODULES_VARIABLE,

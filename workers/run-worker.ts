@@ -1,6 +1,6 @@
 /**
- * The life of a worker process: it says when it polls, drains on SIGTERM and SIGINT, and ends with its reason. A
- * second signal does not hurry it: what is under way has `shutdownForceTime` at most.
+ * The life of a worker process: it reports when it polls, drains on SIGTERM and SIGINT, and ends with a reason. A
+ * second signal changes nothing: activities in progress have at most `shutdownForceTime`.
  */
 
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -15,17 +15,17 @@ import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from '../connection/temporal-connection.ts';
 import { holderOf, placeOf, watchPlace } from './watch-place.ts';
 
-/** Pollers that never scale: autoscaling ones left stragglers of a minute. */
+/** A fixed number of pollers: with autoscaling ones some tasks waited a minute. */
 const pollers = (maximum: number) => ({ type: 'simple-maximum' as const, maximum });
 
-/** What a role runs with. */
+/** What a role's process is given. */
 export interface RoleContext {
   readonly settings: WorkerSettings;
   readonly temporal: WorkerConnection;
   readonly log: Logger;
 }
 
-/** What every worker of Longhaul has in common. */
+/** The options that all workers of Longhaul share. */
 export function commonOptions(temporal: WorkerConnection, slots: number): Omit<WorkerOptions, 'taskQueue'> {
   const inbound = temporal.watch?.interceptor;
   return {
@@ -34,19 +34,19 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
     maxConcurrentActivityTaskExecutions: slots,
     activityTaskPollerBehavior: pollers(Math.min(4, slots)),
     workflowTaskPollerBehavior: pollers(4),
-    // A task that waits for a worker which was killed is given to another one after so long: half of Temporal's own.
+    // A task of a killed worker goes to another one after this time: half of Temporal's default.
     stickyQueueScheduleToStartTimeout: '5s',
-    // Temporal's own, of up to a minute, would hide for that long that a host has died or a cancellation came.
+    // Temporal's default of up to a minute would hide for that long that a host died or that a cancellation came.
     maxHeartbeatThrottleInterval: '3s',
     defaultHeartbeatThrottleInterval: '3s',
-    // Of two properties of one name the last alone would stand: every interceptor is in this list.
+    // All interceptors are in this list: of two properties with one name only the last would count.
     interceptors: { activity: [logsAbout, ...(inbound ? [() => ({ inbound })] : []), guardPlaces(readPlaces())] },
     shutdownGraceTime: '20s',
     shutdownForceTime: '40s',
   };
 }
 
-/** Before any worker of the process is made. Signals are ours, so that each role can close what it opened. */
+/** To be called before the first worker. The SDK handles no signals, so that each role can close what it opened. */
 export function installRuntime(log: Logger): void {
   Runtime.install({
     shutdownSignals: [],
@@ -66,16 +66,16 @@ async function announce(path: string, role: Role): Promise<void> {
   await rename(aside, path);
 }
 
-/** Errors: an `Error` where another process that lives has the place: it would end, and who started it would start it again. */
+/** Errors: an `Error` if another live process has the place: it would end, and its supervisor would restart it. */
 async function refuseTaken(path: string): Promise<void> {
   const holder = await holderOf(path);
   if (holder === undefined || holder === process.pid || startTimeOf(holder) === undefined) return;
   throw new Error(
-    `the worker with process id ${holder} has the place ${path} in its stack: unset LONGHAUL_WORKER_NAME, and this one gets a place of its own`,
+    `the worker with process id ${holder} already has the ready file ${path}: unset LONGHAUL_WORKER_NAME, and this worker gets a file of its own`,
   );
 }
 
-/** Runs `workers` until a signal; `close` gives back what the role opened. */
+/** Runs `workers` until a signal; `close` closes what the role opened. */
 export async function runWorkers(
   role: Role,
   { settings, log }: Pick<RoleContext, 'settings' | 'log'>,
@@ -83,7 +83,7 @@ export async function runWorkers(
   close: () => Promise<void>,
 ): Promise<void> {
   const name = process.env['LONGHAUL_WORKER_NAME'];
-  // One that was started by hand has a place of its own, beside those of the stack's own workers.
+  // A worker that was started by hand has its own ready file, beside those of the stack's workers.
   const ready = readyFile(settings.home, name ?? `${role}-by-hand-${process.pid}`);
   const stop = () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();

@@ -1,6 +1,6 @@
 /**
- * What isolates a home's sandboxes: chosen once, written into the home, and taken by every process from then on. A
- * process that chose otherwise would find none of the others' sandboxes.
+ * The provider of a home's sandboxes: chosen once, written into the home, and used by every process from then on. A
+ * process with another provider would not find the other processes' sandboxes.
  */
 
 import { readFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ export interface SandboxChoice {
 
 export const choiceFile = (sandboxDir: string): string => `${sandboxDir}.json`;
 
-/** Where sandboxes of one kind have their records. */
+/** The folder of the records of one provider's sandboxes. */
 export const stateDirOf = (provider: ProviderName, sandboxDir: string): string =>
   provider === 'docker' ? `${sandboxDir}-docker` : sandboxDir;
 
@@ -30,14 +30,14 @@ export interface Asked {
   readonly value: string;
 }
 
-/** What the settings name; `undefined` where they leave it to the machine. An image or a runtime is Docker's alone. */
+/** The provider that the settings name; `undefined` if they name none. An image or a runtime implies Docker. */
 export function askedFor({ provider, image, runtime }: SandboxSettings): Asked | undefined {
   if (provider !== 'auto') return { provider, setting: 'LONGHAUL_SANDBOX', value: provider };
   if (image !== undefined) return { provider: 'docker', setting: 'LONGHAUL_DOCKER_IMAGE', value: image };
   return runtime === undefined ? undefined : { provider: 'docker', setting: 'LONGHAUL_DOCKER_RUNTIME', value: runtime };
 }
 
-/** Errors: a `TypeError` where the file holds something else. */
+/** Errors: a `TypeError` if the file does not hold a choice. */
 export function readChoice(sandboxDir: string): SandboxChoice | undefined {
   const path = choiceFile(sandboxDir);
   let text: string;
@@ -50,7 +50,7 @@ export function readChoice(sandboxDir: string): SandboxChoice | undefined {
   const choice = parse(text);
   if (choice === undefined)
     throw new TypeError(
-      `${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove it, and the next worker chooses anew`,
+      `${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove the file, and the next worker chooses again`,
     );
   return choice;
 }
@@ -66,7 +66,7 @@ function parse(text: string): SandboxChoice | undefined {
   }
 }
 
-/** Whoever reads finds one whole choice. */
+/** Atomic: a reader finds one whole choice. */
 export function writeChoice(sandboxDir: string, provider: ProviderName, asked: Asked | undefined): void {
   const by = asked === undefined ? 'LONGHAUL_SANDBOX=auto' : `${asked.setting}=${asked.value}`;
   const choice: SandboxChoice = { provider, by, at: new Date().toISOString() };

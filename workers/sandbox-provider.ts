@@ -1,6 +1,6 @@
 /**
- * The sandbox provider of this host: the one that its home has chosen, which is the one that was configured, else the
- * fastest that worked. Records of one kind of sandbox never mix with another's.
+ * The sandbox provider of this host. The home chose it once: the configured provider, else the fastest one that worked.
+ * Records of different providers are never mixed.
  */
 
 import { execFile } from 'node:child_process';
@@ -28,20 +28,20 @@ import type { RoleContext } from './run-worker.ts';
 import { leaveIdle } from './sandboxes-in-use.ts';
 import type { SandboxSettings, WorkerSettings } from './settings.ts';
 
-/** A container takes half a second to make; a sandbox of bubblewrap is there as soon as it is asked for. */
+/** Sandboxes made ahead of requests: a container takes half a second to make, bubblewrap's sandbox almost no time. */
 const WARM: Readonly<Record<ProviderName, number>> = { bubblewrap: 0, docker: 4 };
-/** It takes some milliseconds; a machine that is busy may take seconds. */
+/** The trial takes some milliseconds; on a busy machine it may take seconds. */
 const TRIED_WITHIN_MS = 30_000;
 
 interface Opened extends Pick<WorkerSettings, 'sandboxDir' | 'sandbox'> {
-  /** What takes long, a line at a time; default: to stderr. */
+  /** Receives a line for each thing that takes long; default: writes to stderr. */
   readonly say?: (line: string) => void;
 }
 
 const toStderr = (line: string): void => console.error(line);
 type Trial = 'works' | 'fails' | 'late';
 
-/** Installed is not enough: some machines forbid the namespaces that it needs. */
+/** An installed bubblewrap is not enough: some machines forbid the namespaces that it needs. */
 async function tryBubblewrap(withinMs: number): Promise<Trial> {
   return await promisify(execFile)('bwrap', ['--ro-bind', '/', '/', '--unshare-all', 'true'], {
     timeout: withinMs,
@@ -57,7 +57,7 @@ async function openDocker(
   { image, runtime }: SandboxSettings,
   onProgress: (line: string) => void,
 ): Promise<HostProvider> {
-  // Only where it is used: the client takes as long to load as a sandbox to make.
+  // Imported only where it is used: loading the client takes as long as making a sandbox.
   const { createDockerProvider } = await import('../sandboxes/docker/provider.ts');
   return await createDockerProvider({
     stateDir,
@@ -69,7 +69,7 @@ async function openDocker(
   });
 }
 
-/** The provider of this name, whatever is configured. Errors: `SandboxUnavailable`, `SandboxImpossible`. */
+/** Opens the provider of this name, whatever the settings name. Errors: `SandboxUnavailable`, `SandboxImpossible`. */
 export async function openProvider(
   name: ProviderName,
   sandboxDir: string,
@@ -81,13 +81,13 @@ export async function openProvider(
   return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath });
 }
 
-/** The same class with more to say: where trying again is of no use, it stays so. */
+/** Adds to the message and keeps the class: an error that a retry cannot fix stays one. */
 function told(error: unknown, tell: (reason: string) => string): unknown {
   if (error instanceof SandboxImpossible) return new SandboxImpossible(tell(error.message), { cause: error });
   return error instanceof SandboxUnavailable ? new SandboxUnavailable(tell(error.message), { cause: error }) : error;
 }
 
-/** What the home has chosen. Where that is impossible now, nothing else takes its place. */
+/** Opens the provider that the home has chosen. If it does not work now, no other provider replaces it. */
 async function openChosen(
   choice: SandboxChoice,
   { sandboxDir, sandbox, say }: Opened,
@@ -96,21 +96,21 @@ async function openChosen(
   const { provider } = choice;
   const other = provider === 'docker' ? 'bubblewrap' : 'docker';
   try {
-    // One that is late was kept waiting by the machine.
+    // A late trial is no failure: the machine was busy.
     if (provider === 'bubblewrap' && (await tryBubblewrap(withinMs)) === 'fails')
       throw new SandboxUnavailable('bubblewrap does not work');
     return await openProvider(provider, sandboxDir, sandbox, say);
   } catch (error) {
-    const remedy = `see: npx longhaul doctor; to choose anew, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} lives`;
+    const remedy = `run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} runs`;
     throw told(
       error,
       (reason) =>
-        `sandboxes of this home are made by ${describeChoice(choice)}, and that is impossible now: ${reason}; ${remedy}`,
+        `sandboxes of this home are made by ${describeChoice(choice)}, which does not work now: ${reason}; ${remedy}`,
     );
   }
 }
 
-/** The fastest that works. */
+/** Opens the fastest provider that works. */
 async function openFastest({ sandboxDir, sandbox, say }: Opened, withinMs: number): Promise<HostProvider> {
   if ((await tryBubblewrap(withinMs)) === 'works') return await openProvider('bubblewrap', sandboxDir, sandbox, say);
   try {
@@ -118,7 +118,7 @@ async function openFastest({ sandboxDir, sandbox, say }: Opened, withinMs: numbe
   } catch (error) {
     throw told(
       error,
-      (reason) => `nothing isolates sandboxes here: bubblewrap does not work, and ${reason}; see: npx longhaul doctor`,
+      (reason) => `no sandbox provider works here: bubblewrap does not work, and ${reason}; run: npx longhaul doctor`,
     );
   }
 }
@@ -126,7 +126,7 @@ async function openFastest({ sandboxDir, sandbox, say }: Opened, withinMs: numbe
 const agrees = (written: SandboxChoice | undefined, { sandbox }: Opened): boolean =>
   written !== undefined && (askedFor(sandbox) ?? written).provider === written.provider;
 
-/** Opens what the settings name, else the fastest, and writes down what it was. Nothing, where another process has done so. */
+/** Opens the configured provider, else the fastest, and records it. Returns `undefined` if another process did so. */
 async function choose(settings: Opened, withinMs: number): Promise<HostProvider | undefined> {
   const { sandboxDir, sandbox, say } = settings;
   const written = readChoice(sandboxDir);
@@ -143,9 +143,10 @@ async function choose(settings: Opened, withinMs: number): Promise<HostProvider 
 }
 
 /**
- * The provider over this host's sandboxes; the supervisor is compiled where the set-up has not done so. Of several
- * processes that start at once one chooses, and the others take that. `withinMs` bounds a trial of bubblewrap.
- * Errors: `SandboxUnavailable`, `SandboxImpossible`; `UserInputError` where what is asked for is not what is in use.
+ * Opens the provider of this host's sandboxes; compiles the supervisor if the set-up has not done so. If several
+ * processes start at once, one chooses and the others use its choice. `withinMs` bounds the trial of bubblewrap.
+ * Errors: `SandboxUnavailable`, `SandboxImpossible`; `UserInputError` if the settings name another provider than the
+ * home uses.
  */
 export async function openSandboxProvider(settings: Opened, withinMs: number = TRIED_WITHIN_MS): Promise<HostProvider> {
   const { sandboxDir, sandbox, say } = settings;
@@ -165,7 +166,7 @@ export async function openSandboxProvider(settings: Opened, withinMs: number = T
     : await openProvider(written.provider, sandboxDir, sandbox, say);
 }
 
-/** The same, out of what stands ready where a sandbox takes long to make. */
+/** The same provider behind a warm pool, if its sandboxes take long to make. */
 export async function openPooledProvider(
   { settings, log }: Pick<RoleContext, 'settings' | 'log'>,
   store: Store,
@@ -176,7 +177,7 @@ export async function openPooledProvider(
   return openWarmPool({ store, provider, host: settings.host, size, onError });
 }
 
-/** For a process that takes what another one of this host keeps warm. */
+/** For a process that takes sandboxes from the warm pool that another process of this host fills. */
 export const withoutPool = (context: RoleContext): RoleContext => ({
   ...context,
   settings: { ...context.settings, sandbox: { ...context.settings.sandbox, warm: 0 } },

@@ -1,4 +1,4 @@
-/** The sandboxes that a home leaves when another kind is asked for: while one of them lives, the home cannot turn from them. */
+/** The sandboxes of a home's current provider: the home cannot switch to another provider while one of them is live. */
 
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { endSandbox } from '../sandboxes/bubblewrap/end.ts';
@@ -11,14 +11,14 @@ interface Remains {
   clear(): Promise<unknown>;
 }
 
-/** By their processes: bubblewrap itself may be gone. */
+/** Found by their processes: bubblewrap itself may be missing now. */
 function remainsOfBubblewrap(stateDir: string): Remains {
   const folders = listFolders(stateDir);
   const live = folders.filter(({ folder }) => !hasEnded(folder)).map(({ id }) => id);
   return { live, clear: async () => Promise.all(folders.map(({ folder }) => endSandbox(folder))) };
 }
 
-/** A home without containers asks no daemon. */
+/** Without containers in this home, the daemon is not needed. */
 async function remainsInDocker(stateDir: string, open: () => Promise<HostProvider>): Promise<Remains> {
   if (listFolders(stateDir).length === 0) return { live: [], clear: () => Promise.resolve() };
   const provider = await open();
@@ -28,8 +28,8 @@ async function remainsInDocker(stateDir: string, open: () => Promise<HostProvide
 }
 
 /**
- * Clears away what has ended of the kind that was chosen; `open` opens its provider.
- * Errors: `UserInputError` where a sandbox of that kind lives, or nobody can tell.
+ * Removes the ended sandboxes of the chosen provider; `open` opens it.
+ * Errors: `UserInputError` if one of its sandboxes is live, or if that cannot be found out.
  */
 export async function leaveIdle(
   written: SandboxChoice,
@@ -45,13 +45,13 @@ export async function leaveIdle(
     provider === 'docker' ? remainsInDocker(dir, open) : Promise.resolve(remainsOfBubblewrap(dir))
   ).catch((error: unknown) => {
     throw refused(
-      `whether those in ${dir} live cannot be told (${error instanceof Error ? error.message : String(error)}); mend that, or remove this folder`,
+      `cannot find out whether its sandboxes in ${dir} are live (${error instanceof Error ? error.message : String(error)}); fix that, or remove this folder`,
     );
   });
   const { live } = remains;
   if (live.length > 0)
     throw refused(
-      `${live.length} of its sandboxes live (${live.slice(0, 3).join(', ')}${live.length > 3 ? ', …' : ''}): cancel what they belong to, or wait for it (what nobody renews ends by itself), or set LONGHAUL_SANDBOX=${provider}`,
+      `${live.length} of its sandboxes are live (${live.slice(0, 3).join(', ')}${live.length > 3 ? ', …' : ''}): cancel what they belong to, or wait for its end (sandboxes that nobody renews end by themselves), or set LONGHAUL_SANDBOX=${provider}`,
     );
   await remains.clear();
 }

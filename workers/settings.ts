@@ -1,4 +1,4 @@
-/** What a worker process takes from its environment: one reading, with every default in one place. */
+/** A worker process's settings, read from its environment once, with every default in one place. */
 
 import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join } from 'node:path';
@@ -15,14 +15,14 @@ export const MAX_SANDBOXES = 'LONGHAUL_MAX_SANDBOXES';
 
 export const SANDBOX_PROVIDERS = ['auto', 'bubblewrap', 'docker'] as const;
 
-/** What isolates sandboxes on this host; every worker of the host must be told the same. */
+/** What isolates sandboxes on this host; every worker of the host must have the same settings. */
 export interface SandboxSettings {
   readonly provider: (typeof SANDBOX_PROVIDERS)[number];
-  /** Docker's base image; default: one that is made here. */
+  /** Docker's base image; default: one that is built here. */
   readonly image?: string;
-  /** Docker's OCI runtime, by the daemon's name for it. */
+  /** Docker's OCI runtime, under its name in the daemon. */
   readonly runtime?: string;
-  /** Sandboxes that stand ready before they are asked for; default: some where a sandbox takes long to make. */
+  /** Sandboxes that are made ahead of requests; default: a few for providers whose sandboxes take long to make. */
   readonly warm?: number;
 }
 
@@ -35,13 +35,13 @@ export interface WorkerSettings {
   readonly host: string;
   readonly maxLiveSandboxes: number;
   readonly sandboxTtlSeconds: number;
-  /** What a GPU worker does, and what all of the pool do; `undefined` where nobody has said. */
+  /** What this GPU worker does, and what each worker of the pool does; `pool` is `undefined` if it is not set. */
   readonly gpu: { readonly does: GpuDuty; readonly pool: readonly GpuDuty[] | undefined };
-  /** Activities of this role that run at once. */
+  /** By role: the number of activities that run at once. */
   readonly slots: Readonly<Record<Role, number>>;
 }
 
-/** Errors: `UserInputError` that names the variable, its value and what to give. */
+/** A whole number of the environment. Errors: `UserInputError` that names the variable, its value and what to give. */
 export function count(
   name: string,
   fallback: number,
@@ -72,7 +72,7 @@ export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): Sandb
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
 
-/** What a worker may send to whom. Errors: `UserInputError` that names the variable, its value and what to give. */
+/** Addresses and keys that a worker may use. Errors: `UserInputError` that names variable, value and remedy. */
 export function readAllowedAddresses(env: NodeJS.ProcessEnv = process.env) {
   try {
     return { keys: allowedKeys(env), endpoints: allowedEndpoints(env) };
@@ -82,27 +82,27 @@ export function readAllowedAddresses(env: NodeJS.ProcessEnv = process.env) {
   }
 }
 
-/** A week: its renewals are timers, which hold less than a month. */
+/** A week: renewals are timers, and a timer's delay is less than a month. */
 const LONGEST_TTL_SECONDS = 604_800;
 
 const PER_CORE = 32;
-/** Of the memory that processes here may use; the rest is the workers'. */
+/** The sandboxes' share of the memory that processes here may use; the rest is for the workers. */
 const MEMORY_SHARE = 3 / 4;
-/** What one sandbox may take at most: its limits, and what its supervisor holds. */
+/** The most memory that one sandbox takes: its limits, and its supervisor's own memory. */
 const MIB_EACH = LIMITS.memoryMiB + LIMITS.diskMiB + 16;
 
-/** Sandboxes at once, unless it is said otherwise: all may be at their limits, and none is killed for the host's want of memory. */
+/** The default number of live sandboxes: if all reach their limits, the host still has memory, so none is killed. */
 export function sandboxesFor(cores: number, memoryBytes: number): number {
   return Math.max(1, Math.min(PER_CORE * cores, Math.floor((memoryBytes * MEMORY_SHARE) / (MIB_EACH * 2 ** 20))));
 }
 
-/** `LONGHAUL_MAX_SANDBOXES`, else as many as cores and memory (the machine's, or its control group's) allow. */
+/** `LONGHAUL_MAX_SANDBOXES`, else as many as cores and memory (of the machine, or of its control group) allow. */
 export function readMaxLiveSandboxes(env: NodeJS.ProcessEnv = process.env): number {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Infinity);
   return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memory), 1, env);
 }
 
-/** What is empty is not said. Errors: `UserInputError` for the first variable that cannot be used. */
+/** An empty variable counts as not set. Errors: `UserInputError` for the first variable that cannot be used. */
 export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): WorkerSettings {
   const home = stackHome(env);
   const cores = availableParallelism();
@@ -119,7 +119,7 @@ export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): Worker
     slots: {
       orchestrator: count('LONGHAUL_SLOTS_ORCHESTRATOR', 32, 1, env),
       init: count('LONGHAUL_SLOTS_INIT', 2 * cores, 1, env),
-      // A slot per live sandbox: a turn that waits for a slot looks like one on a host that has died.
+      // A slot per live sandbox: a turn that waits for a slot looks like a turn on a host that has died.
       'agent-run': count('LONGHAUL_SLOTS_AGENT_RUN', maxLiveSandboxes, 1, env),
       reward: count('LONGHAUL_SLOTS_REWARD', 2 * cores, 1, env),
       gpu: count('LONGHAUL_SLOTS_GPU', 256, 1, env),

@@ -1,18 +1,18 @@
 /**
- * A worker keeps its place in the stack for as long as its ready file is its own. A supervisor that was killed before it
- * wrote down that it had started a worker starts another one, and nobody would ever end the first. The file's time says
- * that its worker still does its work.
+ * A worker keeps its place in the stack as long as its ready file is its own. A supervisor that is killed before it
+ * records a new worker leaves that worker unknown: the next supervisor starts a second one, and nobody would end the
+ * first. The file's modification time shows that its worker still works.
  */
 
 import { readFile, utimes } from 'node:fs/promises';
 
 const LOOK_EVERY_MS = 2_000;
-/** A successor takes the file away before it writes its own; nobody comes after a stack that is down. */
+/** Looks without a file before the place counts as lost: a successor removes the file before it writes its own. */
 const MISSES = 5;
 
 export type Place = 'own' | 'taken' | 'missing';
 
-/** The process id that the ready file at `path` names; `undefined` where there is none, or it cannot be read now. */
+/** The process id in the ready file at `path`; `undefined` if there is no file, or it cannot be read now. */
 export async function holderOf(path: string): Promise<number | undefined> {
   try {
     const { pid } = JSON.parse(await readFile(path, 'utf8')) as { readonly pid?: unknown };
@@ -22,7 +22,7 @@ export async function holderOf(path: string): Promise<number | undefined> {
   }
 }
 
-/** Whose the ready file at `path` is. What cannot be read now says nothing: `own`. */
+/** Whose ready file is at `path`; `own` if the file cannot be read now. */
 export async function placeOf(path: string, pid: number): Promise<Place> {
   try {
     const said = JSON.parse(await readFile(path, 'utf8')) as { readonly pid?: unknown };
@@ -32,7 +32,7 @@ export async function placeOf(path: string, pid: number): Promise<Place> {
   }
 }
 
-/** Calls `onLost` once, with the reason, when the place is another one's or nobody's; the returned function ends the watch. */
+/** Calls `onLost` once, with the reason, when the place is lost. Returns a function that stops the watch. */
 export function watchPlace(path: string, onLost: (reason: string) => void, everyMs = LOOK_EVERY_MS): () => void {
   let misses = 0;
   let over = false;
@@ -42,7 +42,7 @@ export function watchPlace(path: string, onLost: (reason: string) => void, every
   };
   const look = async () => {
     const place = await placeOf(path, process.pid);
-    // A disk that takes no time any more is told of by itself.
+    // A disk that cannot be written is reported elsewhere.
     if (place === 'own') await utimes(path, new Date(), new Date()).catch(() => undefined);
     misses = place === 'missing' ? misses + 1 : 0;
     if (over || place === 'own' || (place === 'missing' && misses < MISSES)) return;

@@ -1,4 +1,4 @@
-/** The store as workers open it: a disk that is full or read-only holds them up and fails nothing; their log says so. */
+/** The store as workers open it: on a full or read-only disk they wait, log that, and fail nothing. */
 
 import { WORKER_PATIENCE } from '../store/disk-patience.ts';
 import { openSqliteStore } from '../store/sqlite-store.ts';

@@ -1,4 +1,4 @@
-/** The workflow code as one bundle, built ahead and cached by the hash of its sources: workers start without webpack. */
+/** The workflow code as one bundle, built once and cached by the hash of its sources: workers start without webpack. */
 
 import { createHash } from 'node:crypto';
 import { access, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
@@ -11,12 +11,12 @@ import type { Logger } from '@temporalio/worker';
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** `.ts` in a checkout, `.js` in the published package. */
 const EXTENSION = extname(fileURLToPath(import.meta.url));
-/** Of the other folders workflows import types alone: nothing of them is in the bundle. */
+/** From other folders, workflows import only types: none of their code is in the bundle. */
 export const BUNDLED = ['protocol', 'workflows'] as const;
-/** Changes with the way in which a bundle is made of the same sources. */
+/** To be changed when the same sources are bundled in another way. */
 const RECIPE = 'shared modules';
 
-/** Of everything that the bundle is made of, in folders below too: another one is another bundle. */
+/** The hash of everything that the bundle is made of, subfolders included. */
 export async function sourceHash(root = ROOT): Promise<string> {
   const hash = createHash('sha256');
   hash.update(`${RECIPE}\0${String(createRequire(import.meta.url)('@temporalio/worker/package.json').version)}`);
@@ -48,12 +48,12 @@ export async function bundleOfBuild(buildId: string): Promise<string | undefined
   );
 }
 
-/** What names the code of a bundle: the hash of its sources and of Temporal's SDK. */
+/** The id of a bundle's code: the hash of its sources and of the version of Temporal's SDK. */
 export function buildIdOf(bundle: string): string {
   return basename(bundle, '.js');
 }
 
-/** The path of the bundle for the workflows as they are now; builds it when it is not cached. `logger`: of a worker. */
+/** The path of the bundle of the current workflow code; builds it if it is not cached. `logger`: of a worker. */
 export async function buildWorkflowBundle(entry: BundleEntry = 'index', logger?: Logger): Promise<string> {
   const path = join(folderOf(entry), `${await sourceHash()}.js`);
   if (
@@ -65,7 +65,7 @@ export async function buildWorkflowBundle(entry: BundleEntry = 'index', logger?:
     return path;
   const { bundleWorkflowCode } = await import('@temporalio/worker');
   const workflowsPath = join(ROOT, 'workflows', `${entry}${EXTENSION}`);
-  // Loaded once for all workflows of a process, not once for each: their modules hold no state, and are frozen.
+  // Modules are loaded once per process, not once per workflow: they hold no state, and are frozen.
   const { code } = await bundleWorkflowCode({
     workflowsPath,
     preloadModules: [workflowsPath],

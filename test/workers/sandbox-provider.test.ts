@@ -99,7 +99,7 @@ describe('a home that has chosen nothing', () => {
     vi.stubEnv('PATH', '/nonexistent');
     vi.stubEnv('DOCKER_HOST', 'unix:///nonexistent/docker.sock');
     await expect(open()).rejects.toThrow(
-      /^nothing isolates sandboxes here: bubblewrap does not work, and no Docker daemon answers .*; see: npx longhaul doctor/u,
+      /^no sandbox provider works here: bubblewrap does not work, and no Docker daemon answers .*; run: npx longhaul doctor/u,
     );
     expect(existsSync(choiceFile(sandboxDir))).toBe(false);
   });
@@ -138,27 +138,27 @@ describe('a home that has chosen', () => {
     expect(await nameOf()).toBe('docker');
   });
 
-  test('has no other in its place where it is impossible now: the error says what was chosen, when, and how to choose anew', async () => {
+  test('is not replaced if its provider does not work now: the error says what was chosen, when, and how to choose again', async () => {
     await open();
     const { at } = written();
     withoutBubblewrap();
     await expect(open()).rejects.toMatchObject({
       name: 'SandboxUnavailable',
-      message: `sandboxes of this home are made by bubblewrap, chosen on ${at} by LONGHAUL_SANDBOX=auto, and that is impossible now: bubblewrap does not work; see: npx longhaul doctor; to choose anew, set LONGHAUL_SANDBOX=docker, or remove ${choiceFile(sandboxDir)} when no sandbox of bubblewrap lives`,
+      message: `sandboxes of this home are made by bubblewrap, chosen on ${at} by LONGHAUL_SANDBOX=auto, which does not work now: bubblewrap does not work; run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=docker, or remove ${choiceFile(sandboxDir)} when no sandbox of bubblewrap runs`,
     });
     expect(await nameOf({ provider: 'docker' })).toBe('docker');
     expect(written()).toMatchObject({ provider: 'docker', by: 'LONGHAUL_SANDBOX=docker' });
     expect(await nameOf()).toBe('docker');
     vi.stubEnv('DOCKER_HOST', 'unix:///nonexistent/docker.sock');
     await expect(open()).rejects.toThrow(
-      /made by docker, chosen on .* by LONGHAUL_SANDBOX=docker, and that is impossible now: no Docker daemon answers .*set LONGHAUL_SANDBOX=bubblewrap/u,
+      /made by docker, chosen on .* by LONGHAUL_SANDBOX=docker, which does not work now: no Docker daemon answers .*set LONGHAUL_SANDBOX=bubblewrap/u,
     );
   });
 
   test('is told that a file that holds something else is to be removed', async () => {
     writeFileSync(choiceFile(sandboxDir), '{"provider":"podman"}');
     await expect(open()).rejects.toThrow(
-      `${choiceFile(sandboxDir)}: "{\\"provider\\":\\"podman\\"}" cannot be used; remove it`,
+      `${choiceFile(sandboxDir)}: "{\\"provider\\":\\"podman\\"}" cannot be used; remove the file`,
     );
   });
 });
@@ -178,7 +178,7 @@ describe.each([
       value: other,
       message: expect.stringMatching(
         new RegExp(
-          `this home has ${one}, chosen on .*, and 1 of its sandboxes live \\(held\\): cancel what they belong to, .* or set LONGHAUL_SANDBOX=${one}$`,
+          `this home has ${one}, chosen on .*, and 1 of its sandboxes are live \\(held\\): cancel what they belong to, .* or set LONGHAUL_SANDBOX=${one}$`,
           'u',
         ),
       ),
@@ -197,7 +197,7 @@ test('a home whose daemon does not answer is not turned from its containers: nob
   const daemon = process.env['DOCKER_HOST'] ?? '';
   vi.stubEnv('DOCKER_HOST', 'unix:///nonexistent/docker.sock');
   await expect(open({ provider: 'bubblewrap' })).rejects.toThrow(
-    `whether those in ${sandboxDir}-docker live cannot be told (no Docker daemon answers`,
+    `cannot find out whether its sandboxes in ${sandboxDir}-docker are live (no Docker daemon answers`,
   );
   vi.stubEnv('DOCKER_HOST', daemon);
   await provider.destroy('held');

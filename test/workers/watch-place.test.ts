@@ -128,7 +128,7 @@ it("a worker that is started by hand has a place of its own, and is refused that
     expect((await refused.exit)[0]).toBe(1);
     expect(refused.said()).toMatch(
       new RegExp(
-        `the worker with process id ${own.child.pid} has the place .*orchestrator\\.json in its stack: unset LONGHAUL_WORKER_NAME`,
+        `the worker with process id ${own.child.pid} already has the ready file .*orchestrator\\.json: unset LONGHAUL_WORKER_NAME`,
       ),
     );
     expect([own.child.exitCode, own.said(), readFileSync(own.place, 'utf8')]).toEqual([null, '', written]);

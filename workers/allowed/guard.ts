@@ -1,4 +1,4 @@
-/** Stands before every activity of every worker: what its input names on this machine is looked at before it begins. */
+/** Runs before every activity of every worker: checks the folders and modules that the activity's input names. */
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -12,14 +12,14 @@ import { checkModuleAllowed, type ModuleOfRun, readAsBegun } from './modules.ts'
 import { brokenNumber, type Named, namedInInput, runOf } from './named-in-input.ts';
 import { checkPlace, type Places, realPath } from './places.ts';
 
-/** What is in the folder of a run or of an eval. */
+/** Names of the files and folders in the folder of a run or of an eval. */
 const OURS =
   /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
 
-/** What the file browsers of systems leave in each folder that somebody looks at. */
+/** Files that the file browsers of operating systems leave in every folder that somebody opens. */
 const OF_BROWSERS: ReadonlySet<string> = new Set(['.DS_Store', 'Thumbs.db', 'desktop.ini']);
 
-/** Whether a run or an eval wrote its `config.yaml` there, which names the folder: people leave notes and plots beside it. */
+/** True if the `config.yaml` of a run or an eval is there and names the folder: people may add notes and plots. */
 async function isBegun(path: string): Promise<boolean> {
   try {
     const {
@@ -38,14 +38,14 @@ async function isBegun(path: string): Promise<boolean> {
   }
 }
 
-/** Errors: `UserInputError` for a folder that is no run's yet and has files that are none of ours: a run would write among them. */
+/** Errors: `UserInputError` for a folder that holds no run but other files: a run would write among them. */
 async function checkOurs({ field, path }: Named): Promise<void> {
   const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name) && !OF_BROWSERS.has(name));
   if (foreign === undefined || (await isBegun(path))) return;
   throw new UserInputError(
     field,
     path,
-    `give another folder or another name, or move ${foreign} out: that folder has files of something else`,
+    `give another folder or another name, or move ${foreign} out: the folder has files that are not from a run or an eval`,
   );
 }
 
@@ -54,14 +54,14 @@ async function check(places: Places, one: Named, of: Pick<ModuleOfRun, 'run' | '
   if (kind === 'module') return checkModuleAllowed(places.home, { field, path, ...of });
   checkPlace(places, kind === 'write' || kind === 'run' ? 'write' : 'read', field, path);
   if (kind === 'run') await checkOurs(one);
-  // What cannot be read as an adapter is refused by whoever reads it.
+  // A folder that cannot be read as an adapter fails where it is read.
   if (kind === 'policy') checkPlace(places, 'read', field, await weightsDirectory(path).catch(() => path));
 }
 
-/** Their module is named in the update's plan. */
+/** Activities whose module is named in the update's plan, not in their input. */
 const ROUNDS: ReadonlySet<string> = new Set(['forwardBackward', 'optimStep']);
 
-/** Errors: those of the check, before the activity begins. */
+/** Errors: those of the check, before the activity starts. */
 export function guardPlaces(places: Places): ActivityInterceptorsFactory {
   return ({ info }) => ({
     inbound: {

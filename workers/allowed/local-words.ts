@@ -1,6 +1,6 @@
 /**
- * What users of this machine said by the command line that a stack's workers may use: folders and modules, a file each in
- * the stack's home. To write there takes the account that the stack belongs to; no client of Temporal can.
+ * Folders and modules that users of this machine allowed, by the command line, to a stack's workers: one file each in
+ * the stack's home. Only the account that owns the stack can write there; clients of Temporal cannot.
  */
 
 import { createHash } from 'node:crypto';
@@ -14,19 +14,19 @@ const word = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('module'), path: z.string().startsWith('/'), sha256: z.string() }),
 ]);
 
-/** `path` with its links resolved; a module's as it is named, with the SHA-256 of the file as it was then. */
+/** `path` has its links resolved; a module's path is as named, with the SHA-256 of the file when it was allowed. */
 export type LocalWord = z.infer<typeof word>;
 
 export interface LocalWords {
   readonly read: readonly string[];
   readonly write: readonly string[];
-  /** Digests of modules, by path. */
+  /** SHA-256 digests of modules, by path. */
   readonly modules: ReadonlyMap<string, string>;
 }
 
 const folderOf = (home: string): string => join(home, 'allowed');
 
-/** Says it once for the stack of `home`; of a module, its last digest stands. */
+/** Records one allowance for the stack of `home`; a module's newest digest replaces the earlier one. */
 export function sayWord(home: string, said: LocalWord): void {
   mkdirSync(folderOf(home), { recursive: true, mode: 0o700 });
   const name = createHash('sha256').update(`${said.kind}\0${said.path}`).digest('hex');
@@ -41,7 +41,7 @@ function filesOf(home: string): string[] {
   }
 }
 
-/** What cannot be read allows nothing. */
+/** A file that cannot be read allows nothing. */
 function readWord(path: string): LocalWord[] {
   try {
     return [word.parse(JSON.parse(readFileSync(path, 'utf8')))];
@@ -50,7 +50,7 @@ function readWord(path: string): LocalWord[] {
   }
 }
 
-/** As it is now: what is said is in force at once. */
+/** Read from disk at each call: a new allowance takes effect at once. */
 export function wordsOf(home: string): LocalWords {
   const words = filesOf(home).flatMap((name) => readWord(join(folderOf(home), name)));
   const placesOf = (kind: 'read' | 'write') => words.flatMap((one) => (one.kind === kind ? [one.path] : []));

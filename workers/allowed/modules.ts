@@ -1,6 +1,6 @@
 /**
- * Modules of one's own that a worker may load: those that the stack was started with and those that the command line was
- * given, each as its file was then: what was allowed is kept, and loaded from there.
+ * The user's modules that a worker may load: those that the stack was started with, and those that the command line
+ * received. The file is copied when it is allowed, and the copy is loaded.
  */
 
 import { createHash } from 'node:crypto';
@@ -12,15 +12,15 @@ import { UserInputError } from '../../protocol/user-input-error.ts';
 import { readFromCopy } from '../../modules/import-own.ts';
 import { wordsOf } from './local-words.ts';
 
-/** `PATH=SHA256`, separated as those of PATH are: what the stack's modules were when it was started. */
+/** The stack's modules as they were when it was started: entries `PATH=SHA256`, separated like those of PATH. */
 export const DIGESTS_VARIABLE = 'LONGHAUL_MODULE_DIGESTS';
 
 const digestOf = (content: Buffer | string): string => createHash('sha256').update(content).digest('hex');
 
-/** Errors: those of reading it. */
+/** Errors: those of reading the file. */
 export const moduleDigest = (path: string): string => digestOf(readFileSync(path));
 
-/** What cannot be read is left out: to load it says why. */
+/** A module that cannot be read is left out: loading it reports why. */
 export function moduleDigests(paths: readonly string[]): string {
   return paths
     .flatMap((path) => {
@@ -50,8 +50,8 @@ function bytesOf(path: string, digest: string): Buffer | undefined {
 }
 
 /**
- * The copy, in the stack's home, of the module whose file had this digest; made where the file still has it.
- * `undefined`: there is none, and the file is another.
+ * The path of the copy, in the stack's home, of the module whose file had this digest; made now if the file still has
+ * this digest. `undefined` if there is no copy and the file has changed.
  */
 export function keptCopy(home: string, path: string, digest: string): string | undefined {
   const copy = join(home, 'allowed', 'modules', `${digest}${extname(path)}`);
@@ -66,12 +66,15 @@ export function keptCopy(home: string, path: string, digest: string): string | u
 
 const RESTART = 'npx longhaul down, then npx longhaul up --detach --modules PATH';
 
-/** Of what a stack is started with: a later edit of a file changes no worker of it. */
+/** Copies the modules that a stack is started with: a later edit of a file changes none of its workers. */
 export function keepModules(home: string, env: NodeJS.ProcessEnv): void {
   for (const [path, digest] of startedWith(env)) keptCopy(home, path, digest);
 }
 
-/** Loads of those that the stack was started with are of what they were then. Errors: `UserInputError` where a file has changed and no copy of it is left. */
+/**
+ * Modules that the stack was started with are loaded as they were then.
+ * Errors: `UserInputError` if a file has changed and its copy is missing.
+ */
 export function readAsStarted(
   home: string,
   paths: readonly string[],
@@ -87,13 +90,13 @@ export function readAsStarted(
       throw new UserInputError(
         field,
         path,
-        `its file has changed since the stack was started, and the copy in ${home} is gone: put the file back, or ${RESTART}`,
+        `the file has changed since the stack was started, and the copy in ${home} is missing: restore the file, or run ${RESTART}`,
       );
     readFromCopy(path, copy);
   }
 }
 
-/** What a run began with, on this machine: a module that is allowed anew under the same path is another run's. */
+/** Records a run's module as it was when the run started: what is allowed later under that path is not this run's. */
 const runFile = (home: string, run: string): string => join(home, 'allowed', 'modules', `${digestOf(run)}.run`);
 
 function begunWith(
@@ -114,22 +117,22 @@ function digestFor(home: string, field: string, path: string, env: NodeJS.Proces
   throw new UserInputError(
     field,
     path,
-    `nobody has allowed it here: start the run by npx longhaul train in the stack's folder, which allows it as it is now, or ${RESTART}`,
+    `it is not allowed here: start the run with npx longhaul train in the stack's folder, which allows the file as it is now, or run ${RESTART}`,
   );
 }
 
-/** Of a run: from now on it is loaded as it was allowed when the run began. */
+/** A module that a run names: it is loaded as it was allowed when the run started. */
 export interface ModuleOfRun {
   readonly field: string;
   readonly path: string;
   readonly run?: string | undefined;
-  /** The run begins, or begins again. */
+  /** True if the run starts now, for the first time or again. */
   readonly begins: boolean;
 }
 
 /**
- * Errors: `UserInputError` where nobody of this machine allowed the module; for a run that begins also where it cannot be
- * loaded as it was allowed. For one under way that is `ModuleChanged`.
+ * Errors: `UserInputError` if nobody on this machine allowed the module, or if the run starts now and the module cannot
+ * be loaded as it was allowed. For a run in progress the latter is `ModuleChanged`.
  */
 export function checkModuleAllowed(
   home: string,
@@ -147,18 +150,18 @@ export function checkModuleAllowed(
   };
   if (copy === undefined)
     return refuse(
-      'its file has changed since it was allowed, and no copy of it is left',
-      `put the file back, or begin the run again by npx longhaul train in the stack's folder, which allows it as it is now`,
+      'the file has changed since it was allowed, and its copy is missing',
+      `restore the file, or start the run again with npx longhaul train in the stack's folder, which allows the file as it is now`,
     );
   if (begins && run !== undefined) writeWhole(runFile(home, run), `${digest} ${path}`);
   if (!readFromCopy(path, copy))
     refuse(
-      'the workers have loaded it as it was before',
-      'give the changed file another name, or run npx longhaul down, then npx longhaul up --detach, when no run needs the earlier one',
+      'the workers have loaded an earlier version of the file',
+      'give the changed file another name, or, when no run needs the earlier version, run npx longhaul down, then npx longhaul up --detach',
     );
 }
 
-/** Of work that names its run alone. Errors: `ModuleChanged`; `UserInputError` where the module is allowed no more. */
+/** For activities that name only a run. Errors: `ModuleChanged`; `UserInputError` if its module is not allowed now. */
 export function readAsBegun(home: string, run: string | undefined): void {
   const begun = begunWith(home, run);
   if (begun !== undefined)

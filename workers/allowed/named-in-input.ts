@@ -1,18 +1,18 @@
-/** What the input of each activity names on this machine: folders and modules, under the field's own name. */
+/** The folders and modules of this machine that an activity's input names, each with the name of its field. */
 
 import { resolve } from 'node:path';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 
-/** `policy`: a folder that may lead to another one; `run`: a folder that is made for a run or an eval. */
+/** `policy`: a folder that may refer to another one; `run`: a folder that is made for a run or an eval. */
 export interface Named {
   readonly field: string;
   readonly path: string;
   readonly kind: 'policy' | 'files' | 'write' | 'run' | 'module';
 }
 
-/** The value at a dotted path; `undefined` where there is none. */
+/** The value at a dotted path; `undefined` if there is none. */
 function at(value: unknown, path: string): unknown {
   return path
     .split('.')
@@ -33,13 +33,13 @@ function named(input: unknown, field: string, kind: Named['kind']): Named[] {
   return path === undefined || path === '' ? [] : [{ field, path, kind }];
 }
 
-/** A model of a hub has no place of its own choice. */
+/** A model of a hub names no folder: its place is the hub's cache. */
 function model(field: string, text: string | undefined): Named[] {
   const path = text === undefined ? undefined : absoluteModel(text, process.cwd());
   return path === undefined || path.startsWith('hf:') ? [] : [{ field, path, kind: 'policy' }];
 }
 
-/** What has another name is refused where it is read. */
+/** The folder of a run or an eval. An invalid name fails where the configuration is read. */
 function folderIn(field: string, dir: string, name: unknown): Named[] {
   const isName = typeof name === 'string' && /^\w[\w.+-]*$/.test(name);
   return [{ field, path: isName ? resolve(dir, name) : resolve(dir), kind: 'run' }];
@@ -92,14 +92,14 @@ const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Name
   generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
   update: inUpdate,
   planUpdate: inUpdate,
-  // What a run's steps are said to be is what its policies are found by.
+  // Policies of a run are found by what its steps record.
   recordStep: (input) => [...named(input, 'runDir', 'write'), ...named(input, 'policy.dir', 'policy')],
 };
 
-/** Parts of the names of folders and files: as text they would lead anywhere. */
+/** Fields that become parts of folder and file names: a text instead of a number could name any path. */
 const NUMBERS = ['step', 'record.step', 'round', 'shard'] as const;
 
-/** Of any other activity, the folders that it writes to. */
+/** For every other activity: the folders that it writes to. */
 const otherwise = (input: unknown): Named[] => [...named(input, 'runDir', 'write'), ...named(input, 'dir', 'write')];
 
 export function namedInInput(activity: string, args: readonly unknown[]): Named[] {
@@ -111,7 +111,7 @@ export function runOf(activity: string, [input, run]: readonly unknown[]): strin
   return activity === 'openRun' && typeof run === 'string' ? run : textAt(input, 'run');
 }
 
-/** The first number of an activity's input that is none, with its field. */
+/** The first of these fields whose value is not a whole number of at least 0, with its name. */
 export function brokenNumber([input]: readonly unknown[]):
   | { readonly field: string; readonly value: unknown }
   | undefined {

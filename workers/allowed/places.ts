@@ -1,6 +1,6 @@
 /**
- * The folders that a worker reads policies from and writes runs to. What a workflow's input names lies in one of them,
- * after every link is resolved: whoever may start a workflow is not thereby told what is on this machine.
+ * The folders that a worker reads policies from and writes runs to. A path in a workflow's input must be in one of them
+ * after all links are resolved: the right to start a workflow does not give access to this machine's other files.
  */
 
 import { realpathSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { hubCache } from '../../trainer/hub/hub-cache.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 import { wordsOf } from './local-words.ts';
 
-/** Folders to read from, separated as those of PATH are. */
+/** Folders to read from, separated like those of PATH. */
 export const PLACES_VARIABLE = 'LONGHAUL_PLACES';
 /** Folders to make runs and evals in, and to read from. */
 export const RUN_PLACES_VARIABLE = 'LONGHAUL_RUN_PLACES';
@@ -32,7 +32,7 @@ export function namedPlaces(variable: string, env: NodeJS.ProcessEnv, cwd: strin
   return [...new Set(given.map((path) => resolve(cwd, path)))];
 }
 
-/** With every link resolved, as far as there is something: what is missing of it may yet be made. */
+/** Resolves all links of the part of the path that exists: the rest may be created later. */
 export function realPath(path: string): string {
   try {
     return realpathSync(path);
@@ -42,7 +42,7 @@ export function realPath(path: string): string {
   }
 }
 
-/** A whole file system is no project. */
+/** False for the root of a file system. */
 const isProject = (folder: string): boolean => parse(folder).root !== folder;
 
 export function readPlaces(env: NodeJS.ProcessEnv = process.env, cwd = process.cwd()): Places {
@@ -57,13 +57,13 @@ export function readPlaces(env: NodeJS.ProcessEnv = process.env, cwd = process.c
   };
 }
 
-/** The way from `place` to `path`, which is in it; else `undefined`. */
+/** The relative path from `place` to `path`; `undefined` if `path` is not in `place`. */
 function within(place: string, path: string): string | undefined {
   const way = relative(place, path);
   return way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way) ? undefined : way;
 }
 
-/** What is hidden in a folder, and its dependencies, are written to only where the operator said so. */
+/** Hidden folders and `node_modules` are written to only if the operator allowed them. */
 const isHidden = (way: string): boolean =>
   way.split(sep).some((name) => name.startsWith('.') || name === 'node_modules');
 
@@ -78,7 +78,7 @@ function isAllowed({ home, project, read, write }: Places, access: Access, path:
   );
 }
 
-/** Errors: `UserInputError` for `field` where `path` is none that this worker was given. */
+/** Errors: `UserInputError` for `field` if this worker may not access `path`. */
 export function checkPlace(places: Places, access: Access, field: string, path: string): void {
   if (isAllowed(places, access, realPath(resolve(path)))) return;
   const variable = access === 'read' ? PLACES_VARIABLE : RUN_PLACES_VARIABLE;
@@ -87,6 +87,6 @@ export function checkPlace(places: Places, access: Access, field: string, path: 
   throw new UserInputError(
     field,
     path,
-    `give a folder that the workers may ${doing}, name it to npx longhaul train, eval or rollout in the stack's folder, or allow its place: ${restart}`,
+    `give a folder that the workers may ${doing}, pass it to npx longhaul train, eval or rollout in the stack's folder, or allow a folder above it: ${restart}`,
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The log of a worker, or of the supervisor: one JSON object a line on stderr, written before the call returns, so that no
- * line is lost however the process ends.
+ * The log of a worker or the supervisor: one JSON object per line on stderr, written before the call returns, so that
+ * no line is lost however the process ends.
  */
 
 import { destination, type Logger, pino } from 'pino';
@@ -8,14 +8,14 @@ import { escapedJson } from '../../reports/visible.ts';
 
 export type { Logger } from 'pino';
 
-/** Causes of one error that are written with it. */
+/** The most causes that are written with one error. */
 const CAUSES = 5;
-/** Of a message or a stack: a log is rotated by its size, and one error must not fill it. */
+/** The limit of a message or a stack: a log is rotated by its size, and one error must not fill it. */
 const MOST_CHARACTERS = 10_000;
 
-/** Tries of a line that a full pipe does not take, a tenth of a second each. */
+/** Attempts to write a line to a full pipe, a tenth of a second each. */
 const PIPE_TRIES = 10;
-/** Of lines that could not be written. */
+/** The limit of lines that could not be written yet. */
 const MOST_KEPT_BYTES = 1024 * 1024;
 
 const bounded = (text: string): string => (text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text);
@@ -27,7 +27,7 @@ export interface LoggedError {
   readonly cause?: LoggedError;
 }
 
-/** Temporal carries our classes as the type of its own; the error itself, with its calls, is then the cause. */
+/** Temporal carries our class name as the `type` of its own class; the original error, with its stack, is the cause. */
 function unwrapped(error: Error): { readonly type: string; readonly thrown: Error } {
   const { name, message, type, cause } = error as Error & { readonly type?: unknown };
   if (name !== 'ApplicationFailure' || typeof type !== 'string') return { type: name, thrown: error };
@@ -46,8 +46,8 @@ function loggedError(error: Error, causes = CAUSES): LoggedError {
 }
 
 /**
- * To stderr, at once. Where nobody reads the pipe's other end it waits for a second, once: workers must not stand still for
- * that, nor for a full disk. Lines of that time are kept, up to a bound, and written when there is room again.
+ * Writes to stderr at once. If nobody reads the other end of the pipe, it waits once for a second: neither that nor a
+ * full disk may block a worker. Lines are then kept up to a limit, and written when there is space again.
  */
 function stderrWriter(): (line: string) => void {
   let tries = PIPE_TRIES;
@@ -58,7 +58,7 @@ function stderrWriter(): (line: string) => void {
 }
 
 /**
- * Fields of a line: `level`, `time`, `role`, `pid`, `message`; `runId` and `rolloutId` where it is about one; `error` as
+ * Fields of a line: `level`, `time`, `role`, `pid`, `message`; `runId` and `rolloutId` if it is about one; `error` as
  * `LoggedError`.
  */
 export function openProcessLog(role: string, write: (line: string) => void = stderrWriter()): Logger {
@@ -75,25 +75,25 @@ export function openProcessLog(role: string, write: (line: string) => void = std
         error: (error: unknown) => (error instanceof Error ? loggedError(error) : error),
       },
     },
-    // Without the stream's own `flushSync`, by which a fatal error on a full disk would wait for ever.
+    // Without the stream's own `flushSync`: with it, a fatal error on a full disk would wait forever.
     { write: (line) => write(escapedJson(line)) },
   );
 }
 
 /**
- * A log that cannot be written, on a full disk above all, ends no process: what libraries print is lost until there is room
- * again. To be called once, before anything is printed.
+ * A process survives a log that it cannot write, as on a full disk: what libraries print is lost until there is space
+ * again. Call it once, before anything is printed.
  */
 export function outliveFullLog(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
-/** What nobody has caught is a line too; the process then ends with 1, as it would without. */
+/** Logs an uncaught error; the process then ends with code 1, as it would without this handler. */
 export function logCrashes(log: Logger): void {
   process.on('uncaughtException', (error: unknown) => {
     log.fatal(
       { error },
-      `this process ends, since nobody caught: ${error instanceof Error ? error.message : String(error)}`,
+      `this process ends because of an uncaught error: ${error instanceof Error ? error.message : String(error)}`,
     );
     process.exit(1);
   });

@@ -1,8 +1,8 @@
-/** Lines of a log for people: time, level, role, message, what it is about, and the error. What is no JSON stays as it is. */
+/** Lines of a log for people: time, level, role, message, subject and error. A line that is not JSON stays as it is. */
 
 import type { LoggedError } from './process-log.ts';
 
-/** A line of `openProcessLog`; beside these, whatever its writer knew. */
+/** A line of `openProcessLog`; it may have more fields. */
 export interface LogRecord {
   readonly time: string;
   readonly level: string;
@@ -17,7 +17,7 @@ export interface LogRecord {
   readonly error?: unknown;
 }
 
-/** In the line by other words, or of use to programs alone. */
+/** Fields that the line shows in another form, or that only programs need. */
 const SHOWN_OR_LEFT_OUT: ReadonlySet<string> = new Set(
   (
     'time level role pid message runId rolloutId activity attempt error ' +
@@ -25,7 +25,7 @@ const SHOWN_OR_LEFT_OUT: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** `undefined` for what native libraries, Node itself or other programs wrote. */
+/** `undefined` for lines of native libraries, Node itself or other programs. */
 export function readLogLine(line: string): LogRecord | undefined {
   if (!line.startsWith('{')) return undefined;
   try {
@@ -54,7 +54,7 @@ function othersOf(record: LogRecord): string {
 const isError = (error: unknown): error is LoggedError =>
   typeof error === 'object' && error !== null && 'class' in error && 'message' in error;
 
-/** The calls of a stack, without the class and the message before them. */
+/** The calls of a stack trace, without the class and the message before them. */
 const callsOf = (stack = ''): string[] => stack.split('\n').filter((line) => /^\s+at /.test(line));
 
 /** The error in a line, the calls that led to it, and its causes. */
@@ -68,13 +68,13 @@ function errorLines(error: unknown): string[] {
   ];
 }
 
-/** Several lines where there is an error. */
+/** Several lines if there is an error. */
 export function readableLine(line: string): string {
   const record = readLogLine(line);
   if (record === undefined) return line;
   const { time, level, role, message, error } = record;
   const [head = '', ...calls] = error === undefined ? [] : errorLines(error);
-  // The line's own message where nothing else was to be said; then the class is said once.
+  // True if the line's message is the error's: then class and message are printed once.
   const isSaid = isError(error) && error.message === message;
   const first = `${time} ${level.toUpperCase()} ${role}: ${isSaid ? head : message}${aboutOf(record)}${othersOf(record)}`;
   return [first, ...(isSaid || head === '' ? [] : [`    ${head}`]), ...calls].join('\n');

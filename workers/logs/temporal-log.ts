@@ -1,4 +1,4 @@
-/** What Temporal's SDK, activities and workflows log: as lines of the process, with the run and the rollout that they are about. */
+/** Log messages of Temporal's SDK, activities and workflows as lines of the process's log, with run and rollout. */
 
 import {
   type ActivityInterceptorsFactory,
@@ -12,19 +12,19 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const LEVELS = { TRACE: 'trace', DEBUG: 'debug', INFO: 'info', WARN: 'warn', ERROR: 'error' } as const;
 
-/** Our words for theirs. Temporal's `runId` is one execution of a workflow. */
+/** Temporal's field names and ours. Temporal's `runId` is one execution of a workflow. */
 const RENAMED: Readonly<Record<string, string>> = {
   activityType: 'activity',
   taskQueue: 'queue',
   sdkComponent: 'component',
   runId: 'workflowRunId',
 };
-/** Long, and of no use to a reader; or the same in every line. */
+/** Fields that are useless to a reader, or the same in every line. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['taskToken', 'namespace', 'isLocal', 'run', 'rollout', 'eval']);
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
-/** By the ids that our own clients give: `train/RUN/…`, `eval/EVAL/…`. Others say nothing. */
+/** The run in an id that our own clients give: `train/RUN/…`, `eval/EVAL/…`. `undefined` for any other id. */
 function runOfWorkflow(workflowId: string | undefined): string | undefined {
   return /^(?:train\/([^/]+)|(eval\/[^/]+))/
     .exec(workflowId ?? '')
@@ -32,7 +32,7 @@ function runOfWorkflow(workflowId: string | undefined): string | undefined {
     .find((part) => part !== undefined);
 }
 
-/** The fields of a line for Temporal's; a workflow's own `log`, and `logsAbout`, also give `run`, `eval` or `rollout`. */
+/** A line's fields from Temporal's; a workflow's own `log`, and `logsAbout`, also give `run`, `eval` or `rollout`. */
 export function fieldsOf(meta: Fields): Fields {
   const workflowId = textOf(meta['workflowId']);
   const evaluation = textOf(meta['eval']);
@@ -48,14 +48,14 @@ export function fieldsOf(meta: Fields): Fields {
   };
 }
 
-/** Temporal's logger, of warnings and what is worse. */
+/** Temporal's logger, for warnings and errors. */
 export function temporalLogger(log: Logger): TemporalLogger {
   return new DefaultLogger('WARN', ({ level, message, meta }: { level: LogLevel; message: string; meta?: Fields }) =>
     log[LEVELS[level]](fieldsOf(meta ?? {}), message),
   );
 }
 
-/** Gives what an activity logs the run and the rollout of its input: a workflow that others start has any id. */
+/** Adds the run and the rollout of an activity's input to what it logs: workflows that others start may have any id. */
 export const logsAbout: ActivityInterceptorsFactory = () => {
   let about: Fields = {};
   return {

@@ -1,17 +1,17 @@
-/** A dead engine cannot come back in its process: who asks it hears so, and the process ends, so that its supervisor starts another. */
+/** A dead engine cannot restart in its process: the request fails, the process ends, and its supervisor restarts it. */
 
 import { EngineLost } from '../../trainer/embedded/embedded-engine.ts';
 import type { PoolEngine } from '../../trainer/engine.ts';
 
 const endProcess = () => void process.kill(process.pid, 'SIGTERM');
 
-/** The engine, with `end` called for each request that finds it lost; by default the process drains and ends. */
+/** Wraps the engine: calls `end` for each request that finds it lost. By default the process drains and ends. */
 export function endingWhenLost(engine: PoolEngine, end: () => void = endProcess): PoolEngine {
   const orEnd = (error: unknown): never => {
     if (error instanceof EngineLost) end();
     throw error;
   };
-  /** The same call with all that it is given. */
+  /** The same call with the same arguments. */
   const watched =
     <Given extends unknown[], Result>(ask: (...given: Given) => Promise<Result>) =>
     (...given: Given): Promise<Result> =>

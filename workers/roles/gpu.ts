@@ -1,4 +1,4 @@
-/** The GPU process: one engine per device; samples and trains. No workflow runs here. */
+/** The process of a GPU worker: one engine per device; samples and trains. No workflow runs here. */
 
 import { Worker } from '@temporalio/worker';
 import { withFailureMapping } from '../../activities/failures.ts';
@@ -18,15 +18,19 @@ import { endingWhenLost } from './ending-when-lost.ts';
 import { reportSampling } from './report-sampling.ts';
 import type { WorkerSettings } from '../settings.ts';
 
-/** A worker that only samples was asked to train: nothing but another setting of the run helps. */
+/** A worker that only samples received an update: only another setting of the run fixes that. */
 const refused = (): Promise<never> =>
   withFailureMapping(() =>
     Promise.reject(
-      new UserInputError('training.placement', 'colocated', 'this pool has workers that only sample: give apart'),
+      new UserInputError(
+        'training.placement',
+        'colocated',
+        'this pool has workers that only sample: give disaggregated',
+      ),
     ),
   );
 
-/** Whether a rollout's next turn has several workers to choose from. */
+/** True if this worker and others of the pool sample: then it needs its own queue, for rollouts in its cache. */
 const isOneOfMany = ({ does, pool = [does] }: WorkerSettings['gpu']): boolean =>
   does !== 'train' && pool.filter((other) => other !== 'train').length > 1;
 
@@ -35,8 +39,8 @@ type Activities = Readonly<Record<string, (...given: never[]) => Promise<unknown
 const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['checkEndpoint', 'generate']);
 
 /**
- * What a worker serves, by queue, each with slots of its own: those that sample `gpu` and `endpoint`, those that train
- * `gpu-train` where there are several, and each its own.
+ * The queues of a worker and their activities; each queue has its own slots. Workers that sample serve `gpu` and
+ * `endpoint`, and a queue of their own if several sample. Workers that train serve `gpu-train` if the pool has several.
  */
 export function queuesOf(
   gpu: WorkerSettings['gpu'],
@@ -63,7 +67,7 @@ export async function runGpu(context: RoleContext): Promise<void> {
   const embedded = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
   const endReport = reportSampling(embedded, (line) => log.info(line));
   const engine = endingWhenLost(embedded);
-  // Every version of a run's policy has its own copy of the same tokenizer.
+  // Every version of a run's policy has a copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;

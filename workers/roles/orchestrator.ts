@@ -18,10 +18,10 @@ import { EarlierBuilds } from '../versioning/earlier-builds.ts';
 import { startWatchdog } from '../watchdog/watchdog.ts';
 import { buildIdOf, buildWorkflowBundle } from '../workflow-bundle.ts';
 
-/** Of the workflows that are kept in memory; the others are replayed when they go on. */
+/** The number of workflows that are kept in memory; others are replayed when they continue. */
 const CACHED_WORKFLOWS = 400;
 
-/** The UI's address as the stack recorded it; of a cluster that is not ours nothing is known. */
+/** The UI's address as the stack recorded it; empty for a cluster that is not the stack's own. */
 async function uiOf(settings: WorkerSettings): Promise<string> {
   try {
     const stack = JSON.parse(await readFile(join(settings.home, 'stack.json'), 'utf8')) as { ui?: unknown };
@@ -31,7 +31,7 @@ async function uiOf(settings: WorkerSettings): Promise<string> {
   }
 }
 
-/** Runs this build beside those that have rollouts to end; what begins from now on begins on this one. */
+/** Runs this build beside earlier ones that have open rollouts; new work starts on this build. */
 async function runVersioned(
   context: RoleContext,
   options: WorkerOptions,
@@ -49,7 +49,7 @@ async function runVersioned(
   const served = promote(connection, namespace, build).then(
     () => earlier.watch(),
     (error: unknown) => {
-      say(`Build ${build} cannot be made current (${String(error)}): nothing new begins on it`);
+      say(`Build ${build} cannot be made current (${String(error)}): no new work starts on it`);
       worker.shutdown();
     },
   );
@@ -60,7 +60,7 @@ async function runVersioned(
   });
 }
 
-/** Where the pool is known, a run that it could not train is refused before its first rollout. */
+/** If the pool is known, a run that it cannot train is refused before its first rollout. */
 function placing({ gpu: { pool } }: WorkerSettings) {
   return pool === undefined
     ? {}

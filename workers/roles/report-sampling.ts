@@ -1,4 +1,4 @@
-/** Says once a minute in the worker's log what its engine sampled in that minute: nothing where it did nothing. */
+/** Logs once a minute what the worker's engine sampled in that minute; no line if it sampled nothing. */
 
 import type { EmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import type { SamplerStats } from '../../trainer/sampler/sampler-stats.ts';
@@ -10,14 +10,14 @@ type Counts = Omit<SamplerStats, 'blocks'>;
 const rate = (tokens: number, seconds: number): string => (seconds > 0 ? (tokens / seconds).toFixed(0) : '0');
 
 /**
- * What happened between two looks; `undefined` where no token was sampled or computed. Tokens a second are those of
- * passes over prompts and of passes without, each over its own time.
+ * What the engine did between two readings; `undefined` if no token was sampled or computed. Tokens per second are
+ * given for passes with prompts and for passes without, each over its own time.
  */
 export function describeSampling(before: SamplerStats, now: SamplerStats): string | undefined {
   const since = (what: keyof Counts): number => now[what] - before[what];
   if (since('sampledTokens') + since('prefillTokens') === 0) return undefined;
   const { used, idle, free } = now.blocks;
-  // A model of another shape has a cache of its own, which counts from nothing.
+  // A model of another shape has its own cache, whose counter starts at 0.
   const evicted = now.blocks.evicted - (now.blocks.evicted < before.blocks.evicted ? 0 : before.blocks.evicted);
   const hits =
     since('promptTokens') > 0 ? ` (${((100 * since('cachedTokens')) / since('promptTokens')).toFixed(0)}%)` : '';
@@ -32,7 +32,7 @@ export function describeSampling(before: SamplerStats, now: SamplerStats): strin
   ].join('; ');
 }
 
-/** Returns how to end it. */
+/** Returns a function that stops the reports. */
 export function reportSampling(
   engine: Pick<EmbeddedEngine, 'stats'>,
   write: (line: string) => void,
@@ -45,7 +45,7 @@ export function reportSampling(
     before = now;
     if (line !== undefined) write(line);
   };
-  // An engine that is lost is reported by whoever asks it to sample.
+  // A lost engine is reported by the next request to sample.
   const quietly = (): void => void look().catch(() => undefined);
   quietly();
   const timer = setInterval(quietly, everyMs);

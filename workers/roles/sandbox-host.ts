@@ -47,7 +47,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
 export async function runReward(context: RoleContext): Promise<void> {
   const { settings, temporal } = context;
   const store = openWorkerStore(context);
-  // What `init` keeps warm is a grader's as well.
+  // Graders take sandboxes from the warm pool that `init` fills.
   const provider = await openPooledProvider(withoutPool(context), store);
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.reward),

@@ -1,6 +1,6 @@
 /**
- * Builds of the workflow code as Temporal's worker deployment: what a build began it ends, and new work goes to the one
- * that is current. The name of a build is the hash of its workflow code.
+ * Builds of the workflow code as Temporal's worker deployment: a build finishes the work that it started, and new work
+ * goes to the current build. The name of a build is the hash of its workflow code.
  */
 
 import type { NativeConnection, WorkerDeploymentOptions } from '@temporalio/worker';
@@ -9,15 +9,15 @@ import { UserInputError } from '../../protocol/user-input-error.ts';
 
 export const DEPLOYMENT = 'longhaul';
 
-/** Whether orchestrators take part: `$LONGHAUL_VERSIONING` is `1`. Errors: `UserInputError` for anything else but `0`. */
+/** True if `$LONGHAUL_VERSIONING` is `1`. Errors: `UserInputError` for any other value than `0`. */
 export function isVersioned(env: NodeJS.ProcessEnv = process.env): boolean {
   const text = env['LONGHAUL_VERSIONING'] ?? '';
   if (text === '' || text === '0') return false;
   if (text === '1') return true;
-  throw new UserInputError('LONGHAUL_VERSIONING', text, 'give 1 to run builds side by side, 0 or nothing not to');
+  throw new UserInputError('LONGHAUL_VERSIONING', text, 'give 1 to run builds side by side, or 0, or unset it');
 }
 
-/** What a worker of the build is made with. Workflows say themselves where they differ from `AUTO_UPGRADE`. */
+/** The options of a worker of this build. Workflows that do not use `AUTO_UPGRADE` set their behavior themselves. */
 export function deploymentOptions(buildId: string): WorkerDeploymentOptions {
   return {
     version: { deploymentName: DEPLOYMENT, buildId },
@@ -26,10 +26,10 @@ export function deploymentOptions(buildId: string): WorkerDeploymentOptions {
   };
 }
 
-/** A build becomes known with its first poll; milliseconds. */
+/** The server knows a build after its first poll. In milliseconds. */
 const KNOWN_WITHIN = 60_000;
 
-/** Makes the build current: what begins from now on begins on it. Errors: the server's, after a minute. */
+/** Makes the build current: from now on, new work starts on it. Errors: the server's, after a minute. */
 export async function promote(
   { workflowService }: NativeConnection,
   namespace: string,
@@ -52,10 +52,10 @@ export async function promote(
   }
 }
 
-/** Temporal's `VersionDrainageStatus`: something that is pinned to the version is open. */
+/** Temporal's `VersionDrainageStatus`: a workflow that is pinned to the version is open. */
 const DRAINING = 1;
 
-/** Builds that were current before, and have rollouts to end, by what the server knows. */
+/** Earlier builds that still have open rollouts, as the server reports them. */
 export async function unfinishedBuilds({ workflowService }: NativeConnection, namespace: string): Promise<string[]> {
   const { workerDeploymentInfo: info } = await workflowService.describeWorkerDeployment({
     namespace,

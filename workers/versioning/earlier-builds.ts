@@ -1,17 +1,17 @@
 /**
- * Workers of earlier builds beside the current one, in the same process: each runs the bundle that its rollouts began
- * with, until nothing that is pinned to it is open. A build whose bundle this machine lacks is named, not guessed.
+ * Workers of earlier builds beside the current one, in the same process: each runs the bundle that its rollouts started
+ * with, until no workflow that is pinned to it is open. If this machine lacks a build's bundle, the build is reported.
  */
 
 import type { Worker } from '@temporalio/worker';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bundleOfBuild } from '../workflow-bundle.ts';
 
-/** How often the server is asked which builds are done; it finds that out within minutes itself. */
+/** Interval of asking the server which builds are done; the server itself takes minutes to find out. */
 const ASK_EVERY_MS = 60_000;
 
 export interface EarlierBuildsDeps {
-  /** Builds that may still have work. */
+  /** Returns the builds that may still have work. */
   readonly unfinished: () => Promise<string[]>;
   readonly create: (buildId: string, bundle: string) => Promise<Worker>;
   readonly say: (line: string) => void;
@@ -27,12 +27,12 @@ export class EarlierBuilds {
     this.#deps = deps;
   }
 
-  /** Builds that are served now. */
+  /** Builds that have a worker now. */
   get builds(): string[] {
     return [...this.#running.keys()];
   }
 
-  /** Begins what has work and ends what has none. */
+  /** Starts workers of builds that have work, and stops the others. */
   async adjust(): Promise<void> {
     const wanted = new Set(await this.#deps.unfinished());
     for (const build of wanted) if (!this.#running.has(build)) await this.#begin(build);
@@ -41,11 +41,11 @@ export class EarlierBuilds {
       worker.shutdown();
       await done;
       this.#running.delete(build);
-      this.#deps.say(`Build ${build} has nothing left to end`);
+      this.#deps.say(`Build ${build}: all of its rollouts have ended, its worker has stopped`);
     }
   }
 
-  /** Adjusts until `stop`; a server that does not answer is asked again. */
+  /** Adjusts until `stop`; if the server does not answer, the next round asks again. */
   async watch(): Promise<void> {
     while (!this.#stopped.signal.aborted) {
       await this.adjust().catch((error: unknown) =>
@@ -66,7 +66,7 @@ export class EarlierBuilds {
     if (bundle === undefined) {
       if (!this.#absent.has(build))
         this.#deps.say(
-          `Build ${build} has rollouts to end, and this machine lacks its code: start an orchestrator of that build`,
+          `Build ${build} has open rollouts, and this machine lacks its code: start an orchestrator of that build`,
         );
       this.#absent.add(build);
       return;
@@ -78,6 +78,6 @@ export class EarlierBuilds {
         this.#deps.say(`Build ${build}: ${error instanceof Error ? error.message : String(error)}`),
       );
     this.#running.set(build, { worker, done });
-    this.#deps.say(`Build ${build} is served until its rollouts have ended`);
+    this.#deps.say(`Build ${build} has a worker until its rollouts have ended`);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Which of a run's open workflows one look asks about, where they are many: what all others wait for, and of the rollouts
- * those that have run for longest, which are the likeliest to be stuck, with some that have just begun. Pure.
+ * Which open workflows of a run one round examines, if there are many: those that all others wait for, the oldest
+ * rollouts, which are the most likely to be stuck, and some of the newest. Pure.
  */
 
 export interface OpenWorkflow {
@@ -10,7 +10,7 @@ export interface OpenWorkflow {
   readonly startedAt: number;
 }
 
-/** At most so many of each kind. */
+/** The most workflows of each kind. */
 export interface Shares {
   /** Batches and units, the oldest. */
   readonly parents: number;

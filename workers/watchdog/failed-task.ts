@@ -1,23 +1,20 @@
-/**
- * Why a workflow's own task fails again and again: only the first failure of such a row is in its history, which this
- * reads from the end.
- */
+/** Why a workflow task fails repeatedly: the history, read from its end, has only the first failure of the series. */
 
 import type { Client } from '@temporalio/client';
 
-/** Signals may have come since. */
+/** Events to read: signals may have come after the failure. */
 const EVENTS = 50;
-/** Of `temporal.api.enums.v1`: the history is not one that the code of today would have written. */
+/** Of `temporal.api.enums.v1`: the current code would not have written this history. */
 const NON_DETERMINISTIC = 24;
 
 export interface FailedTask {
   readonly failure: { readonly error: string; readonly message: string };
-  /** Milliseconds since the epoch; absent: its history says no more. */
+  /** Milliseconds since the epoch; absent if the history does not have it. */
   readonly since?: number;
 }
 
 const UNKNOWN: FailedTask = {
-  failure: { error: 'WorkflowTaskFailed', message: 'the log of the orchestrator says why' },
+  failure: { error: 'WorkflowTaskFailed', message: 'the reason is in the log: npx longhaul logs orchestrator' },
 };
 
 interface FailedEvent {
@@ -38,7 +35,7 @@ function readFailure({ eventTime, workflowTaskFailedEventAttributes: failed }: F
   return { failure: { error, message: failure?.message || UNKNOWN.failure.message }, since: millis(eventTime) };
 }
 
-/** Never fails. */
+/** Never throws: the failure is unknown if the history cannot be read. */
 export async function failedTaskOf(client: Client, workflowId: string): Promise<FailedTask> {
   const { namespace } = client.options;
   try {

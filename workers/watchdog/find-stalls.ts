@@ -1,4 +1,4 @@
-/** Asks Temporal what the open workflows of a run wait for, and which of that has taken too long. It changes nothing. */
+/** Asks Temporal what the open workflows of a run wait for, and finds what has taken too long. It changes nothing. */
 
 import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
 import { ApplicationFailure, DefaultFailureConverter, defaultPayloadConverter } from '@temporalio/common';
@@ -8,13 +8,13 @@ import { chooseWorkflows, type OpenWorkflow } from './choose-workflows.ts';
 import { failedTaskOf, millis } from './failed-task.ts';
 import { FAILING_ATTEMPT, type Pending, type Stall, stallOf, WORKFLOW_TASK } from './stall.ts';
 
-/** Open workflows that are listed, the newest first; beyond that the oldest are not known. */
+/** The most open workflows that are listed, the newest first; older ones stay unknown. */
 const LISTED = 10_000;
 const PAGE = 1_000;
 const ASKED_AT_ONCE = 16;
-/** A poll lasts a minute; who has not asked for longer is gone. */
+/** A poll lasts a minute; a worker without a poll for longer than this is gone. */
 const POLLS_WITHIN_MS = 90_000;
-/** Of `temporal.api.enums.v1`: begun, begun and asked to end, and begun while somebody pauses it. */
+/** Of `temporal.api.enums.v1`: started, cancel requested, and pause requested. */
 const UNDER_WAY: ReadonlySet<unknown> = new Set([2, 3, 5]);
 const PAUSED = 4;
 const TASK_QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
@@ -38,13 +38,13 @@ const stateOf = (state: unknown): 'started' | 'scheduled' => (UNDER_WAY.has(stat
 
 const converter = new DefaultFailureConverter();
 
-/** What a try ended with: a timeout has no name of its own, its class says what it means. */
+/** The failure of an attempt: a timeout has no error name, so its failure class is given. */
 function failureOf(error: Error): NonNullable<Pending['failure']> {
   const failure = classOfCause(error);
   return { error: (error instanceof ApplicationFailure && error.type) || failure, message: error.message, failure };
 }
 
-/** What one workflow waits for: its activities, and its own task where that has not been taken. */
+/** What one workflow waits for: its activities, and its workflow task if that is pending. */
 export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription, 'workflowId' | 'raw'>): Pending[] {
   const pending = (raw.pendingActivities ?? []).map((one): Pending => {
     const activity = one.activityType?.name ?? 'activity';
@@ -82,14 +82,14 @@ export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription
   ];
 }
 
-/** Temporal counts tries of a workflow's own task, and says neither why they failed nor since when. */
+/** Adds reason and time of a failing workflow task: Temporal reports only the number of attempts. */
 async function explained(client: Client, pending: Pending): Promise<Pending> {
   if (pending.activity !== WORKFLOW_TASK || pending.attempt < FAILING_ATTEMPT) return pending;
   const { failure, since = pending.since } = await failedTaskOf(client, pending.workflow);
   return { ...pending, failure, since };
 }
 
-/** How many workers poll a queue; each queue is asked about once. */
+/** The number of workers that poll a queue; each queue is queried once. */
 function pollersOf(client: Client): (pending: Pending) => Promise<number> {
   const known = new Map<string, Promise<number>>();
   const ask = async (name: string, taskQueueType: number): Promise<number> => {
@@ -119,7 +119,7 @@ async function listed(client: Client, query: string): Promise<OpenWorkflow[]> {
   return found;
 }
 
-/** The run's or the eval's own workflow: one whose first task fails has no search attributes yet. */
+/** The run's or the eval's own workflow, which a list may miss: if its first task fails it has no search attributes. */
 export const ownerOf = (run: string): string => (run.startsWith('eval/') ? run : `train/${run}`);
 
 async function workflowsToAsk(client: Client, run: string): Promise<string[]> {
@@ -137,8 +137,8 @@ async function pendingIn(client: Client, workflow: string): Promise<Pending[]> {
 }
 
 /**
- * Of the open workflows of a run, or of an eval under `eval/ID`: of all that others wait for, and of the rollouts that have
- * run for longest, 400 in all. Errors: those of Temporal's client.
+ * The stalls of a run, or of an eval under `eval/ID`. Examines the workflows that others wait for, and the oldest and
+ * the newest rollouts (`SHARES`). Errors: those of Temporal's client.
  */
 export async function findStalls(client: Client, run: string, now = Date.now()): Promise<Stall[]> {
   const ids = await workflowsToAsk(client, run);
@@ -155,14 +155,14 @@ export async function findStalls(client: Client, run: string, now = Date.now()):
   return stalls;
 }
 
-/** One that is not found has ended meanwhile; a server that does not answer has said nothing of any. */
+/** A workflow that is not found has ended meanwhile; any other error means that the server did not answer. */
 function throwIfUnanswered(some: ReadonlyArray<PromiseSettledResult<unknown>>): void {
   const failed = some.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
   const unanswered = failed.find((error) => !(error instanceof WorkflowNotFoundError));
   if (unanswered !== undefined) throw unanswered;
 }
 
-/** Runs and evals that are open, as in `LonghaulRun`. */
+/** Open runs and evals, named as in `LonghaulRun`. */
 export async function openRuns(client: Client): Promise<string[]> {
   const runs: string[] = [];
   for await (const { workflowId } of client.workflow.list({

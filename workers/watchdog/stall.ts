@@ -1,4 +1,4 @@
-/** When something that a run waits for has taken too long, and what to do about it. Pure: it is told the time. */
+/** Decides when a run has waited too long for something, and what to do about it. Pure: the time is an argument. */
 
 import type { FailureClass } from '../../protocol/finish-reason.ts';
 import { FAILURES } from '../../protocol/failure-policy.ts';
@@ -7,20 +7,20 @@ import { QUEUES } from '../../protocol/queues.ts';
 /** One thing that one workflow waits for. */
 export interface Pending {
   readonly workflow: string;
-  /** Of an activity its type; `WORKFLOW_TASK` where the workflow's own code has not been run. */
+  /** The activity's type; `WORKFLOW_TASK` if the workflow waits for its own code to run. */
   readonly activity: string;
   readonly queue: string;
-  /** `paused`: by hand, the activity alone. */
+  /** `paused`: an operator paused this activity. */
   readonly state: 'scheduled' | 'started' | 'paused';
-  /** 1 is the first. */
+  /** Counts from 1. */
   readonly attempt: number;
-  /** Milliseconds since the epoch at which it came into this state. */
+  /** When it entered this state, in milliseconds since the epoch. */
   readonly since: number;
-  /** What its last try failed with. */
+  /** The failure of its last attempt. */
   readonly failure?: {
     readonly error: string;
     readonly message: string;
-    /** Absent of a workflow's own task. */
+    /** Absent for a workflow task. */
     readonly failure?: FailureClass;
   };
 }
@@ -32,15 +32,15 @@ export interface Stall extends Omit<Pending, 'failure'> {
 }
 
 const MINUTE = 60_000;
-/** A worker polls every minute at least. */
+/** A worker polls at least every minute. */
 const NO_WORKER_MS = MINUTE;
 const NO_SLOT_MS = 10 * MINUTE;
-/** From the third try on it is no accident. */
+/** From the third attempt on, a failure counts as repeated. */
 export const FAILING_ATTEMPT = 3;
-/** What a workflow waits for while its own code is not being run. */
+/** What a workflow waits for until a worker runs its code. */
 export const WORKFLOW_TASK = 'workflow task';
 
-/** Longer than this is worth a word, not an error: limits are the activities' own. Absent: ten minutes. */
+/** An activity that runs longer is reported, not failed: activities have their own limits. Absent: ten minutes. */
 const SLOW_MS: Readonly<Record<string, number>> = {
   update: 60 * MINUTE,
   planUpdate: 60 * MINUTE,
@@ -50,7 +50,7 @@ const SLOW_MS: Readonly<Record<string, number>> = {
   holdSandbox: 2 * MINUTE,
 };
 
-/** The stage or role that serves a queue: its name, without the host. */
+/** The role that serves a queue: the queue's name without the host. */
 const roleOf = (queue: string): string =>
   queue === QUEUES.gpuTrain || queue === QUEUES.endpoint ? QUEUES.gpu : (queue.split('@')[0] ?? queue);
 
@@ -59,7 +59,7 @@ function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const remedy =
     host === undefined
       ? 'npx longhaul up --detach'
-      : `npx longhaul up --detach on ${host}; a sandbox whose host stays away is restored elsewhere`;
+      : `npx longhaul up --detach on ${host}; if that host stays away, its sandboxes are restored on another one`;
   return { kind: 'no-worker', why: `no worker polls the queue ${queue}`, remedy: `start one: ${remedy}` };
 }
 
@@ -69,19 +69,19 @@ function failing({
   failure: { error, message, failure = 'internal' },
 }: Pick<Pending, 'activity' | 'attempt'> & Required<Pick<Pending, 'failure'>>): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const remedy = activity === WORKFLOW_TASK ? remedyOfTask(error) : FAILURES[failure].remedy;
-  return { kind: 'failing', why: `try ${attempt}; the last one: ${error}: ${message.slice(0, 200)}`, remedy };
+  return { kind: 'failing', why: `attempt ${attempt}; the last failure: ${error}: ${message.slice(0, 200)}`, remedy };
 }
 
-/** Temporal runs such a task again for as long as it takes: it goes on when its code does. */
+/** Temporal retries a workflow task without limit: the workflow continues when its code works again. */
 function remedyOfTask(error: string): string {
   if (error === 'NonDeterminism')
-    return 'bring the build back that it began with (docs/operations.md, Upgrades), or terminate it and start its run again, which goes on from its records';
-  return 'see the log of the orchestrator worker: npx longhaul ps; report it as a bug';
+    return 'install the build that it started with (docs/operations.md, Upgrades), or terminate it and start its run again, which continues from its records';
+  return 'see the log: npx longhaul logs orchestrator; report it as a bug';
 }
 
 function paused({ activity, workflow }: Pending): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const command = `temporal activity unpause --workflow-id ${workflow} --activity-type ${activity}`;
-  return { kind: 'paused', why: 'somebody has paused this activity in Temporal', remedy: `let it go on: ${command}` };
+  return { kind: 'paused', why: 'somebody has paused this activity in Temporal', remedy: `resume it: ${command}` };
 }
 
 function verdictOn(pending: Pending, pollers: number, now: number): Pick<Stall, 'kind' | 'why' | 'remedy'> | undefined {
@@ -100,8 +100,8 @@ function verdictOn(pending: Pending, pollers: number, now: number): Pick<Stall, 
   if (state === 'started' && waited >= (SLOW_MS[activity] ?? NO_SLOT_MS)) {
     return {
       kind: 'slow',
-      why: 'it has begun and has not ended',
-      remedy: `see the log of the ${roleOf(queue)} worker: npx longhaul ps`,
+      why: 'it has started and has not ended',
+      remedy: `see the log: npx longhaul logs ${roleOf(queue)}`,
     };
   }
   return undefined;
@@ -112,11 +112,11 @@ export function stallOf(pending: Pending, pollers: number, now: number): Stall |
   const verdict = verdictOn(pending, pollers, now);
   if (!verdict) return undefined;
   const { failure: _, ...rest } = pending;
-  // Between two tries it is due in the future.
+  // Between two attempts it is due in the future.
   return { ...rest, since: Math.min(rest.since, now), ...verdict };
 }
 
-/** A line by the kind of thing that is stuck and its queue: the one that has waited longest, and how many more. */
+/** One line per activity, queue and kind of stall: the one that has waited longest, and how many more. */
 export function stallLines(stalls: readonly Stall[]): ReadonlyMap<string, string> {
   const groups = Map.groupBy(
     [...stalls].sort((a, b) => a.since - b.since),

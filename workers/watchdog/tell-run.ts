@@ -1,20 +1,20 @@
 /**
- * Puts what is stuck in a run, or an eval, into its workflow's own details, and takes it out again: by a signal for each
- * finding that is news, and a bounded number of them, since each is an event of the run's history.
+ * Writes what is stuck in a run or an eval into its workflow's details, and removes it later. It sends a signal for
+ * each new finding, up to a limit, because each signal is an event in the run's history.
  */
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { STALLED, type Stalled } from '../../protocol/train-status.ts';
 
-/** Findings of one run that one worker tells it: some hundred events. The log and the command line tell all. */
+/** The most findings that one worker sends to one run: some hundred events. Log and command line report all of them. */
 const TOLD_AT_MOST = 100;
-/** Lines of one telling. */
+/** The most lines in one signal. */
 const LINES = 10;
 /** What every line begins with. */
 const MARK = 'stuck: ';
 
 interface Told {
-  /** What is stuck by the run's details, as one text; empty: nothing is. */
+  /** The keys of what is stuck according to the run's details, as one text; empty if nothing is. */
   readonly keys: string;
   readonly times: number;
 }
@@ -27,7 +27,7 @@ export class RunTeller {
     this.#client = client;
   }
 
-  /** `lines` by what is stuck: a count that changes is no news. Errors: those of Temporal's client. */
+  /** `lines` by the key of what is stuck: a changed count is not a new finding. Errors: those of Temporal's client. */
   async tell(workflow: string, lines: ReadonlyMap<string, string>): Promise<void> {
     const { keys: before, times } = this.#told.get(workflow) ?? { keys: await this.#saidBefore(workflow), times: 0 };
     const keys = [...lines.keys()].sort().join('\n');
@@ -36,7 +36,7 @@ export class RunTeller {
     this.#told.set(workflow, { keys: news ? keys : before, times: times + (news && keys !== '' ? 1 : 0) });
   }
 
-  /** Forgets those that have ended. */
+  /** Forgets the workflows that have ended. */
   keep(workflows: ReadonlySet<string>): void {
     for (const one of this.#told.keys()) if (!workflows.has(one)) this.#told.delete(one);
   }
@@ -50,7 +50,7 @@ export class RunTeller {
     }
   }
 
-  /** Another worker may have told it something that is so no more. */
+  /** Another worker may have written a finding that no longer holds. */
   async #saidBefore(workflow: string): Promise<string> {
     const query = this.#client.workflow
       .getHandle(workflow)

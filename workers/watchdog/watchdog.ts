@@ -1,6 +1,6 @@
 /**
- * Looks every minute whether an open run is stuck, and says each new finding once: in the log, and to the run. It never
- * ends anything, and what it cannot look at it says too.
+ * Checks every minute whether an open run is stuck, and reports each new finding once, in the log and to the run. It
+ * also reports what it could not check. It never ends anything.
  */
 
 import { Client } from '@temporalio/client';
@@ -12,23 +12,23 @@ import { RunTeller } from './tell-run.ts';
 const INTERVAL_MS = 60_000;
 const ANSWERS_WITHIN_MS = 30_000;
 
-/** What is to be read in the log, and the run that it is about. */
+/** Writes a line to the log, with the run that it is about. */
 type Say = (line: string, run?: string) => void;
 
 export interface Watchdog {
-  /** Returns when the look under way, if any, is over. */
+  /** Returns when the current check, if any, has ended. */
   stop(): Promise<void>;
 }
 
-/** What one worker's watchdog has said. */
+/** What one worker's watchdog has reported. */
 class Teller {
   readonly #client: Client;
   readonly #runs: RunTeller;
   readonly #say: Say;
   readonly #answersWithinMs: number;
-  /** By run: what was stuck there when it was looked at last. */
+  /** By run: what was stuck at its last check. */
   readonly #said = new Map<string, ReadonlySet<string>>();
-  /** What could not be looked at the last time. */
+  /** What could not be checked in the last round. */
   #unseen = new Set<string>();
 
   constructor(client: Client, say: Say, answersWithinMs: number) {
@@ -38,7 +38,7 @@ class Teller {
     this.#answersWithinMs = answersWithinMs;
   }
 
-  /** Never fails: what cannot be looked at is said, and the next one is looked at. */
+  /** Never throws: a run that cannot be checked is reported, and the next run is checked. */
   async round(): Promise<void> {
     const unseen = new Set<string>();
     await this.#tried('the list of open runs', unseen, async () => {
@@ -56,13 +56,13 @@ class Teller {
       unseen.add(what);
       if (!this.#unseen.has(what))
         this.#say(
-          `the watchdog could not look at ${what}: ${error instanceof Error ? error.message : String(error)}; what is stuck there is not told until it can`,
+          `the watchdog could not check ${what}: ${error instanceof Error ? error.message : String(error)}; it reports nothing stuck there until a check succeeds`,
           run,
         );
     }
   }
 
-  /** Every run has a deadline of its own: one that answers slowly hides no other. */
+  /** Every run has its own deadline: a slow one does not hide the others. */
   #look(run: string): Promise<void> {
     return this.#client.withDeadline(Date.now() + this.#answersWithinMs, async () => {
       const lines = stallLines(await findStalls(this.#client, run));

@@ -341,7 +341,7 @@ describe('a module', () => {
     expect(loaded()).toBe('export {};\n');
     rmSync(join(home, 'allowed'), { recursive: true });
     expect(() => readAsStarted(home, [module], 'LONGHAUL_MODULES', env)).toThrow(
-      /LONGHAUL_MODULES.*changed since the stack was started.*put the file back/s,
+      /LONGHAUL_MODULES.*changed since the stack was started.*restore the file/s,
     );
   });
 });

@@ -62,7 +62,7 @@ describe('a process that ends badly', () => {
       expect(records.at(-1)).toMatchObject({
         level: 'fatal',
         role: 'init',
-        message: 'this process ends, since nobody caught: out of luck',
+        message: 'this process ends because of an uncaught error: out of luck',
         error: { class: 'RangeError', message: 'out of luck', stack: expect.stringMatching(/RangeError.*\n\s+at /u) },
       });
       expect(status).toBe(1);

@@ -123,7 +123,7 @@ describe('builds side by side', () => {
     expect(await buildsOf('train/moving/eval-0-sampled')).toEqual([old]);
     expect(await buildsOf('train/moving/eval-0-sampled/t-held-out-0/0')).toEqual([old]);
     expect(await buildsOf('train/moving/step-1')).toEqual([`${old}-next`]);
-    expect(said).toEqual([`Build ${old} is served until its rollouts have ended`]);
+    expect(said).toEqual([`Build ${old} has a worker until its rollouts have ended`]);
     earlier.stop();
     await watching;
   });

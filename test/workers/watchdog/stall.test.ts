@@ -53,7 +53,7 @@ describe('what is stuck', () => {
     expect(stallOf(pending({ attempt: 2, failure }), 1, T0)).toBeUndefined();
     expect(stallOf(pending({ attempt: 3, failure }), 1, T0)).toMatchObject({
       kind: 'failing',
-      why: 'try 3; the last one: EndpointUnavailable: connection refused',
+      why: 'attempt 3; the last failure: EndpointUnavailable: connection refused',
       remedy: FAILURES['endpoint-unavailable'].remedy,
     });
   });
@@ -76,16 +76,16 @@ describe('what is stuck', () => {
     const timeout = (message: string, timeoutType: number) => tried({ message, timeoutFailureInfo: { timeoutType } });
     expect(timeout('activity Heartbeat timeout', 4)).toMatchObject({
       kind: 'failing',
-      why: 'try 3; the last one: timeout: activity Heartbeat timeout',
+      why: 'attempt 3; the last failure: timeout: activity Heartbeat timeout',
       remedy: FAILURES.timeout.remedy,
     });
     expect(timeout('activity StartToClose timeout', 1)).toMatchObject({ remedy: FAILURES.timeout.remedy });
     expect(tried({ message: 'No space is left', applicationFailureInfo: { type: 'StoreFull' } })).toMatchObject({
-      why: 'try 3; the last one: StoreFull: No space is left',
+      why: 'attempt 3; the last failure: StoreFull: No space is left',
       remedy: FAILURES['store-unavailable'].remedy,
     });
     expect(tried({ message: 'x is undefined', applicationFailureInfo: { type: 'TypeError' } })).toMatchObject({
-      why: 'try 3; the last one: TypeError: x is undefined',
+      why: 'attempt 3; the last failure: TypeError: x is undefined',
       remedy: FAILURES.internal.remedy,
     });
   });
@@ -100,7 +100,7 @@ describe('what is stuck', () => {
     expect(stallOf(one, 0, T0 + MINUTE - 1)).toBeUndefined();
     expect(stallOf(one, 0, T0 + MINUTE)).toMatchObject({
       kind: 'paused',
-      remedy: `let it go on: temporal activity unpause --workflow-id ${one.workflow} --activity-type generate`,
+      remedy: `resume it: temporal activity unpause --workflow-id ${one.workflow} --activity-type generate`,
     });
   });
 
@@ -138,11 +138,11 @@ describe('what is stuck', () => {
     });
     expect(stallOf(nondeterminism, 1, T0)).toMatchObject({
       kind: 'failing',
-      why: expect.stringMatching(/^try 57; the last one: NonDeterminism: \[TMPRL1100\]/),
-      remedy: expect.stringContaining('bring the build back'),
+      why: expect.stringMatching(/^attempt 57; the last failure: NonDeterminism: \[TMPRL1100\]/),
+      remedy: expect.stringContaining('install the build'),
     });
     expect(stallOf(pending({ ...task, failure: { error: 'TypeError', message: 'x' } }), 1, T0)?.remedy).toContain(
-      'log of the orchestrator',
+      'npx longhaul logs orchestrator',
     );
   });
 

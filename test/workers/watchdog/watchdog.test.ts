@@ -99,7 +99,7 @@ it('says each thing that is stuck once in the log, of every open run, and nothin
   await expect.poll(() => said.length).toBe(1);
   await expect.poll(() => details('train/failing')).toBe(inCode(said[0] ?? ''));
   expect(said[0]).toMatch(
-    /^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: try \d; the last one: EndpointUnavailable: connection refused; see whether/,
+    /^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: attempt \d; the last failure: EndpointUnavailable: connection refused; see whether/,
   );
   down = false;
   expect(await handle.result()).toMatchObject({ steps: 1 });
@@ -159,7 +159,7 @@ it('a run whose own code fails again and again is named, with what it said and s
     workflow: 'train/wedged',
     activity: 'workflow task',
     queue: 'orchestrator',
-    why: expect.stringMatching(/^try \d+; the last one: WorkflowTaskFailed: Cannot read properties/),
+    why: expect.stringMatching(/^attempt \d+; the last failure: WorkflowTaskFailed: Cannot read properties/),
   });
   const { events } = await wedged.fetchHistory();
   const failed = events!.find(({ workflowTaskFailedEventAttributes }) => workflowTaskFailedEventAttributes)!;
@@ -264,7 +264,7 @@ it('says that it could not look, once, where the server does not answer', async 
   await server.stop();
   await expect.poll(() => said.length).toBe(1);
   expect(said[0]).toMatch(
-    /^the watchdog could not look at the list of open runs: .*; what is stuck there is not told until it can$/,
+    /^the watchdog could not check the list of open runs: .*; it reports nothing stuck there until a check succeeds$/,
   );
   await watchdog.stop();
   await connection.close();
