@@ -1,4 +1,4 @@
-/** Whose Temporal is used: the one that its own variables and profiles name, else the embedded server. */
+/** Which Temporal is used: the one that Temporal's own variables and profiles name, else the embedded server. */
 
 import type { NativeConnectionOptions } from '@temporalio/worker';
 import { temporalConfig } from '../connection/client-config.ts';
@@ -12,7 +12,7 @@ export type Cluster =
       readonly connection: NativeConnectionOptions;
     };
 
-/** Reads `TEMPORAL_ADDRESS`, `TEMPORAL_PROFILE` and the other variables, and Temporal's configuration file. Errors: `UserInputError`. */
+/** Reads `TEMPORAL_ADDRESS`, `TEMPORAL_PROFILE`, … and Temporal's configuration file. Errors: `UserInputError`. */
 export function chooseCluster(env: NodeJS.ProcessEnv = process.env): Cluster {
   const { connectionOptions, namespace = 'default' } = temporalConfig(env);
   const address = connectionOptions.address;

@@ -1,4 +1,4 @@
-/** Whether the disks that a stack writes to let it: looked at before anything else is blamed for what does not answer. */
+/** Whether a stack can write to its disks: checked first, since a full disk makes other parts look broken. */
 
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -7,30 +7,30 @@ import { openSqliteStore } from '../store/sqlite-store.ts';
 import { stackPaths } from '../connection/stack-paths.ts';
 
 const MIB = 2 ** 20;
-/** SQLite's logs of the store and of Temporal's database grow to some MiB each before they are taken in, and logs rotate. */
+/** SQLite's write-ahead logs of the store and of Temporal's database grow to some MiB each, and logs are rotated. */
 export const NEEDED_BYTES = 16 * MIB;
-/** Files that are written aside and renamed, of every process. */
+/** For the files that every process writes aside and renames. */
 export const NEEDED_FILES = 64;
 
 export interface DiskPlace {
   readonly what: string;
-  /** Need not exist yet. */
+  /** It may not exist yet. */
   readonly dir: string;
 }
 
 export interface DiskTrouble {
   readonly kind: 'full' | 'no-files' | 'read-only';
-  /** What is kept there, of what was asked for. */
+  /** Which of the requested places are on this disk. */
   readonly what: readonly string[];
   readonly dir: string;
-  /** Bytes, or files; absent where it can only be read. */
+  /** Bytes or files; absent if the disk is read-only. */
   readonly free?: number;
   readonly needed?: number;
-  /** All of it in a sentence, with what helps. */
+  /** The problem in one sentence, with a remedy. */
   readonly line: string;
 }
 
-/** A disk lets nobody write: nothing that needs it is begun. */
+/** A disk cannot be written: nothing that needs it is started. */
 export class DiskUnusable extends Error {
   override readonly name = 'DiskUnusable';
   readonly disks: readonly DiskTrouble[];
@@ -49,8 +49,8 @@ export function stackPlaces(home: string): DiskPlace[] {
 }
 
 /**
- * Folders of the runs in the store of `home` that have not ended, as far as they are there: a disk that is away is no disk
- * that is full. None where the store cannot be read.
+ * Folders of runs in the store of `home` that have not ended. Missing folders are left out: an unmounted disk is not a
+ * full one. Empty if the store cannot be read.
  */
 export async function runPlaces(home: string): Promise<DiskPlace[]> {
   const dir = join(stackPaths(home).home, 'store');
@@ -73,7 +73,7 @@ export async function runPlaces(home: string): Promise<DiskPlace[]> {
   }
 }
 
-/** The folder itself, or the one that it would be made in. */
+/** The folder itself, or the nearest folder above it that exists. */
 function existing(dir: string): string {
   return existsSync(dir) || dirname(dir) === dir ? dir : existing(dirname(dir));
 }
@@ -96,10 +96,10 @@ function troubleOf(dir: string, what: readonly string[]): DiskTrouble | undefine
       kind: 'read-only',
       what,
       dir,
-      line: `${place} can only be read: mount it for writing again, or give it back to this user`,
+      line: `${place} is read-only: mount it for writing, or give this user write permission`,
     };
   const { bavail, bfree, bsize, files, ffree } = statfsSync(dir);
-  // Some blocks are kept for root alone.
+  // Some blocks are reserved for root.
   const free = (process.getuid?.() === 0 ? bfree : bavail) * bsize;
   const elsewhere = 'or set LONGHAUL_HOME to a folder of another disk';
   if (free < NEEDED_BYTES)
@@ -109,9 +109,9 @@ function troubleOf(dir: string, what: readonly string[]): DiskTrouble | undefine
       dir,
       free,
       needed: NEEDED_BYTES,
-      line: `No space is left at ${place}: ${mib(free)} are free, and ${mib(NEEDED_BYTES)} are needed; free some there, ${elsewhere}`,
+      line: `No space is left at ${place}: ${mib(free)} are free, and ${mib(NEEDED_BYTES)} are required; free some there, ${elsewhere}`,
     };
-  // File systems that count no files say 0.
+  // File systems that do not count files report 0.
   if (files === 0 || ffree >= NEEDED_FILES) return undefined;
   return {
     kind: 'no-files',
@@ -119,11 +119,11 @@ function troubleOf(dir: string, what: readonly string[]): DiskTrouble | undefine
     dir,
     free: ffree,
     needed: NEEDED_FILES,
-    line: `No file can be made at ${place}: ${ffree} inodes are free, and ${NEEDED_FILES} are needed; remove files there, ${elsewhere}`,
+    line: `No file can be created at ${place}: ${ffree} inodes are free, and ${NEEDED_FILES} are required; remove files there, ${elsewhere}`,
   };
 }
 
-/** Each disk once, by the first of `places` on it. */
+/** One entry per disk with a problem, named by the first of `places` on it. */
 export function diskTroubles(places: readonly DiskPlace[]): DiskTrouble[] {
   const there = places.map(({ what, dir }) => ({ what, dir: existing(dir) }));
   const disks = Map.groupBy(there, ({ dir }) => `${statSync(dir).dev} ${isWritable(dir)}`);

@@ -1,4 +1,4 @@
-/** The embedded Temporal server as a process of the stack: the same database and ports from one start to the next. */
+/** The embedded Temporal server as a process of the stack: every start has the same database and, if free, ports. */
 
 import { checkCluster, clusterId } from './temporal-server/cluster-health.ts';
 import { chooseHidden, choosePort, isPortFree } from './temporal-server/free-port.ts';
@@ -19,13 +19,13 @@ const DEFAULT_UI_PORT = 8233;
 
 export interface ServerPorts {
   readonly temporal: number;
-  /** Where browsers find the UI. */
+  /** The port where browsers find the UI. */
   readonly ui: number;
-  /** Where the UI itself is: an address that no page guesses. */
+  /** The address of the UI itself, which no web page can guess. */
   readonly behind: UiAddress;
 }
 
-/** The ports of last time where they are free, then Temporal's own, then any; none that is another living stack's. */
+/** The previous ports if they are free, else Temporal's defaults, else any; never those of another live stack. */
 export async function choosePorts(home: string, previous: StackState | undefined): Promise<ServerPorts> {
   const last = previous?.ports;
   const isOthers = (port: number) => isClaimedByOther(home, port);
@@ -60,7 +60,7 @@ export function serverSpec(
   };
 }
 
-/** Whether our own server answers, and keeps histories as long as it is wanted to. */
+/** True if our own server answers and has the required retention. */
 async function isPrepared(
   paths: StackPaths,
   address: string,
@@ -77,7 +77,7 @@ async function isPrepared(
   }
 }
 
-/** The id that the server at `address` says, where it is that of our database; empty where another server answers there, or none. */
+/** The id of the server at `address` if it is that of our database; empty if another server or none answers there. */
 export async function ownId({ database }: Pick<StackPaths, 'database'>, address: string): Promise<string> {
   const id = await clusterId({ address }, 1_000).catch(() => '');
   return isIdOf(database, id) ? id : '';

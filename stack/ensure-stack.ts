@@ -1,4 +1,4 @@
-/** Brings the stack up unless it is up: afterwards the server answers and every worker polls, or an error says why not. */
+/** Starts the stack unless it is up: afterwards the server answers and every worker polls, or an error says why not. */
 
 import { spawn } from 'node:child_process';
 import { keepModules } from '../workers/allowed/modules.ts';
@@ -36,13 +36,13 @@ export interface EnsureStackOptions {
   /** Default: `$LONGHAUL_HOME`, else `.longhaul` in the working directory. */
   readonly home?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** Gets a line per thing worth knowing. */
+  /** Receives lines about progress. */
   readonly say?: (line: string) => void;
   /** Default 120 s. */
   readonly timeoutMs?: number;
-  /** Aborted: the waiting ends with the signal's reason, and the stack goes on starting. */
+  /** If aborted, the wait ends with the signal's reason, and the stack continues to start. */
   readonly signal?: AbortSignal;
-  /** The supervisor's entry, for tests. */
+  /** The supervisor's program, for tests. */
   readonly program?: string;
 }
 
@@ -51,13 +51,13 @@ export interface RunningStack {
   readonly namespace: string;
   readonly ui: string;
   readonly stateDir: string;
-  /** False when it was up already. */
+  /** False if it was up already. */
   readonly started: boolean;
 }
 
 /**
- * Errors: `UserInputError` where a stack is up that was told otherwise than `env` says; `Unreachable` when the cluster
- * does not answer or a process of the stack does not come up; `DiskUnusable` where there is no room for it.
+ * Errors: `UserInputError` if the running stack has other settings than `env`; `Unreachable` if the cluster does not
+ * answer or a process of the stack does not start; `DiskUnusable` if there is no space for it.
  */
 export async function ensureStack(options: EnsureStackOptions = {}): Promise<RunningStack> {
   const { env = process.env, say = () => undefined, signal = new AbortController().signal } = options;
@@ -87,7 +87,7 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
     return { address: state.address, namespace: state.namespace, ui: state.ui, stateDir: paths.home, started };
   } catch (error) {
     if (supervisor !== undefined && error instanceof Unreachable) {
-      // It may not have come as far as its lock, by which it would be found.
+      // `stopStack` finds a supervisor by its lock, which this one may not have taken yet.
       await stopProcess(supervisor, 60_000);
       await stopStack({ home: paths.home });
     }
@@ -95,7 +95,7 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
   }
 }
 
-/** Before its workers find out, again and again. Errors: `UserInputError`, where Docker is asked for and another machine's is named. */
+/** Checked here, before workers fail repeatedly. Errors: `UserInputError` if Docker's daemon is on another machine. */
 function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
   const inSandboxes = wantedRoles(env).some((role) => role !== 'orchestrator' && role !== 'gpu');
   if (!inSandboxes || askedFor(readSandboxSettings(env))?.provider !== 'docker') return;
@@ -103,17 +103,17 @@ function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
   if (remote !== undefined) throw new UserInputError(remote.by ?? 'Docker', remote.host, IS_REMOTE);
 }
 
-/** Errors: `UserInputError`: a cluster that is not ours keeps histories as long as its own namespace says. */
+/** Errors: `UserInputError` if a retention is set: an existing cluster's namespace has its own. */
 function refuseRetention({ [RETENTION_VARIABLE]: given }: StackSettings): void {
   if (given === undefined) return;
   throw new UserInputError(
     RETENTION_VARIABLE,
     given,
-    "leave it out: the cluster is not this stack's own (there: temporal operator namespace update --retention)",
+    "leave it out: the cluster is not this stack's own; to set its retention: temporal operator namespace update --retention",
   );
 }
 
-/** Of a stack that runs, or of whose processes some run: who takes those over keeps them as they are. */
+/** The settings of a stack of which at least one process runs: a new supervisor keeps them. */
 function keptSettings(asked: StackSettings, paths: StackPaths): StackSettings {
   const running = runningStack(paths);
   if (running === undefined) return {};
@@ -136,7 +136,7 @@ async function prepareExisting(cluster: Cluster & { kind: 'existing' }, say: (li
     if (added.length > 0) say(`registered search attributes: ${added.join(', ')}`);
   } catch (error) {
     if (error instanceof SearchAttributesRefused) throw lacksAttributes(cluster, error);
-    // Hosted clusters may keep the look-up to their administrators; the workflows say what is missing when they need it.
+    // Hosted clusters may allow the look-up only to administrators; workflows report what is missing when they need it.
     say(`search attributes could not be looked up: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
@@ -145,7 +145,7 @@ function lacksAttributes(
   { address, namespace }: Cluster & { kind: 'existing' },
   error: SearchAttributesRefused,
 ): Unreachable {
-  const remedy = `Have them registered by whoever may (temporal operator search-attribute create, types: ${error.lacking
+  const remedy = `Ask an administrator to register them (temporal operator search-attribute create, types: ${error.lacking
     .map((name) => `${name}=${SEARCH_ATTRIBUTES[name as keyof typeof SEARCH_ATTRIBUTES]}`)
     .join(', ')}).`;
   const how = `lacks search attributes that every workflow sets, and they could not be registered: ${error.lacking.join(', ')}`;
@@ -206,10 +206,10 @@ async function waitUntilUp(
   }
 }
 
-/** One home holds one stack: going on with another cluster than was asked for would surprise. */
+/** Errors: `Unreachable` if the home's stack runs on another cluster than the one that was given. */
 function refuseOther(cluster: Cluster, state: StackState, paths: StackPaths): void {
   if (cluster.kind === 'embedded' || byNumber(cluster.address) === byNumber(state.address)) return;
-  const how = `is not what the stack in ${paths.home} runs on: that is ${state.address}`;
+  const how = `is not the cluster of the stack in ${paths.home}, which runs on ${state.address}`;
   throw new Unreachable(
     `Temporal at ${cluster.address}`,
     'Run: npx longhaul down, or set LONGHAUL_HOME to another folder.',
@@ -217,7 +217,7 @@ function refuseOther(cluster: Cluster, state: StackState, paths: StackPaths): vo
   );
 }
 
-/** The embedded server names itself by 127.0.0.1, and people name it by the word. */
+/** The embedded server's address has 127.0.0.1, and users write `localhost`. */
 function byNumber(address: string): string {
   return address.replace(/^localhost(?=:)/i, '127.0.0.1');
 }

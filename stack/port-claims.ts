@@ -1,6 +1,6 @@
 /**
- * Which stack of this machine has a port: it stays that one's for as long as a process of it lives, also while its
- * server is down. Otherwise another stack's server could take it, and the workers would go on with a server not theirs.
+ * Which stack of this machine has a port. The stack keeps it as long as one of its processes lives, even while its
+ * server is down. Otherwise another stack's server could take it, and the workers would continue on the wrong server.
  */
 
 import { readFileSync } from 'node:fs';
@@ -11,15 +11,15 @@ import { listProcesses } from './processes/list-processes.ts';
 import { stackPaths } from '../connection/stack-paths.ts';
 import { readStackState } from '../connection/stack-state.ts';
 
-/** The claims of all users of one cache, a file per port: the home of the stack that took it last. */
+/** The claims of all users of one cache: a file per port, with the home of the stack that claimed it last. */
 const folderOf = (env: NodeJS.ProcessEnv): string => join(cacheDirectory(env), 'ports');
 
-/** Says that the server of `home` has the ports: once it listens on them, so that of two stacks that start the right one does. */
+/** Records that the server of `home` has the ports. Called when it listens on them: of two stacks, only one does. */
 export function claimPorts(home: string, ports: readonly number[], env: NodeJS.ProcessEnv = process.env): void {
   for (const port of ports) writeWhole(join(folderOf(env), String(port)), home);
 }
 
-/** Whether another stack than the one of `home` has the port, and lives; one that we may not look at may live. */
+/** True if a live stack of another home has the port; a stack that we have no permission to read counts as live. */
 export function isClaimedByOther(home: string, port: number, env: NodeJS.ProcessEnv = process.env): boolean {
   const other = claimantOf(join(folderOf(env), String(port)));
   if (other === undefined || other === home) return false;

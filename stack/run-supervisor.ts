@@ -1,4 +1,4 @@
-/** The life of a supervisor process: the only one of its stack, draining at SIGTERM, deaf to the terminal. */
+/** The life of a supervisor process: the only one of its stack. It drains at SIGTERM and ignores a closed terminal. */
 
 import { tryLock } from '#setup/process-lock.mjs';
 import { logCrashes, openProcessLog, outliveFullLog } from '../workers/logs/process-log.ts';
@@ -7,7 +7,7 @@ import type { StackPlan } from './stack-plan.ts';
 import { stackPaths } from '../connection/stack-paths.ts';
 import { Supervisor } from './supervisor.ts';
 
-/** Returns when the stack is down, or at once when another supervisor has this home. */
+/** Returns when the stack is down, or at once if another supervisor has this home. */
 export async function runSupervisor(home: string, plan: () => StackPlan): Promise<void> {
   const paths = stackPaths(home);
   makeHome(home);

@@ -1,4 +1,4 @@
-/** Which processes make up the stack on this machine, from the environment alone. */
+/** The processes of the stack on this machine, derived from the environment. */
 
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
@@ -18,24 +18,24 @@ import { Unreachable } from '../connection/unreachable.ts';
 
 export interface StackPlan {
   readonly namespace: string;
-  /** The server's program where the stack runs its own, else the address of the existing cluster. */
+  /** The server's program if the stack runs its own, else the address of the existing cluster. */
   readonly cluster: { readonly program: string } | { readonly address: string };
   readonly settings: StackSettings;
-  /** How long a server of our own keeps histories of closed workflows. */
+  /** How long the stack's own server keeps histories of closed workflows. */
   readonly retentionHours: number;
-  /** Everything but the server, for a server at this address; `{}` leaves Temporal's own settings as inherited. */
+  /** All processes except the server. `temporal`: variables that name the server; `{}` keeps the inherited ones. */
   readonly workers: (temporal: Readonly<Record<string, string>>) => Command[];
 }
 
 /**
  * `$LONGHAUL_ROLES` (comma-separated) limits the roles that run here. Errors: `Unreachable` without a server program;
- * `UserInputError` for settings that cannot be.
+ * `UserInputError` for settings that cannot be used.
  */
 export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   const cluster = chooseCluster(env);
   const roles = wantedRoles(env);
   const pool = roles.includes('gpu') ? gpuWorkers(env) : [];
-  // Of workers elsewhere nothing is known.
+  // The GPU workers of other machines are unknown.
   const known = pool.length > 0 ? { [POOL_VARIABLE]: pool.map(({ does }) => does).join(',') } : {};
   const settings = { ...kept(stackSettings(env, process.cwd())), ...known };
   return {
@@ -47,14 +47,14 @@ export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   };
 }
 
-/** Errors: `Unreachable` when no server program is installed. */
+/** Errors: `Unreachable` if no server program is installed. */
 export function serverProgram(env: NodeJS.ProcessEnv): string {
   const found = findTemporal(cacheDirectory(env), env);
   if (found === undefined) throw new Unreachable("Temporal's server program", 'Run: npx longhaul setup');
   return found.path;
 }
 
-/** Errors: `NotSetUp` where a worker here needs the engine and it is missing. */
+/** Errors: `NotSetUp` if a worker here needs the engine and it is missing. */
 export function checkEngine(env: NodeJS.ProcessEnv): void {
   if (wantedRoles(env).includes('gpu') && findEngine(packageRoot, cacheDirectory(env)) === undefined)
     throw new NotSetUp('the engine');
@@ -68,7 +68,7 @@ export function gpuWorkers(env: NodeJS.ProcessEnv): GpuWorkerPlan[] {
 interface Wanted {
   readonly roles: readonly Role[];
   readonly pool: readonly GpuWorkerPlan[];
-  /** The pool, for those that must know of it. */
+  /** The pool's variable, for the processes that need it. */
   readonly known: Readonly<Record<string, string>>;
 }
 
@@ -83,7 +83,7 @@ function commandsOf(
   });
 }
 
-/** TensorFlow takes every core for each op, unless it is told; `env` may say otherwise by TensorFlow's own variable. */
+/** Limits the threads of TensorFlow's ops, which by default use every core; its variable in `env` takes precedence. */
 function gpuCommand(
   { name, does, device, threads }: GpuWorkerPlan,
   size: number,
@@ -107,21 +107,21 @@ function gpuCommand(
 const moduleUrl = (name: string): URL => new URL(`../workers/${name}${extname(import.meta.filename)}`, import.meta.url);
 
 /**
- * Ended workflows are garbage. By default V8 lets the old space grow to several times what lives before it is collected,
- * and each thread's young space to 128 MB once it has run for long, so that the process would take the more memory the
- * longer it runs. A quarter more than what lives is soon reached, and 16 MB of young objects cost no more time.
+ * Ended workflows are garbage. By default V8 lets the old space grow to several times its live size before it collects,
+ * and each thread's young space to 128 MB after a long time: memory would grow with the run's length. A limit of a
+ * quarter above the live size is reached soon, and 16 MB of young objects cost no more time.
  */
 const SMALL_HEAP = ['--heap-growing-percent=25', '--max-semi-space-size=8'];
 
-/** glibc gives each of many threads an arena, and what one has once taken is rarely given back; `env` may say otherwise. */
+/** glibc gives each thread an arena, whose memory is rarely returned: limits their number; `env` takes precedence. */
 function fewArenas({ MALLOC_ARENA_MAX = '2' }: NodeJS.ProcessEnv): Readonly<Record<string, string>> {
   return { MALLOC_ARENA_MAX };
 }
 
 /**
- * Workers that read what commands print allocate much and keep little: with Node's first limits of 20 MB they marked
- * their heaps every few seconds, a quarter of what init and agent-run took of the processors. What lives is some 30 MB:
- * garbage may grow to twice that before it is collected, in the young space and in the old one, and to no more.
+ * Workers that read the output of commands allocate much and keep little. With Node's initial limits of 20 MB they
+ * marked their heaps every few seconds, which was a quarter of the processor time of init and agent-run. The live size
+ * is some 30 MB: garbage may grow to twice that before it is collected, in the young space and in the old one.
  */
 const ROOMY_HEAP = [
   '--initial-old-space-size=96',
@@ -131,7 +131,7 @@ const ROOMY_HEAP = [
 ];
 const READS_COMMANDS: readonly Role[] = ['init', 'agent-run', 'reward'];
 
-/** What Node is told where workflows run: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that they run without. */
+/** Node's options where workflows run, which drop stack traces of promises; `$LONGHAUL_CALL_STACKS=1` keeps those. */
 export function workflowThreadOptions(env: NodeJS.ProcessEnv): string[] {
   return env['LONGHAUL_CALL_STACKS'] === '1' ? [] : ['--import', moduleUrl('roles/without-call-stacks').href];
 }

@@ -1,6 +1,6 @@
 /**
- * What a stack was told when it came up, by variable. A command whose environment says otherwise is refused, since its
- * word would have no effect; one that says nothing takes the stack as it is.
+ * The settings that a stack was started with, by variable. A command fails if its environment sets one of them to
+ * another value, which would have no effect; variables that it does not set are taken from the stack.
  */
 
 import type { StackSettings } from '../connection/stack-state.ts';
@@ -36,14 +36,14 @@ const AS_WRITTEN = [
   'TF_NUM_INTRAOP_THREADS',
 ] as const;
 
-/** What is so where nobody says otherwise. */
+/** Defaults of settings that are not set. */
 const UNSAID: StackSettings = {
   LONGHAUL_SANDBOX: 'auto',
   [ROLES_VARIABLE]: ROLES.join(','),
   [RETENTION_VARIABLE]: `${DEFAULT_RETENTION_HOURS}h`,
 };
 
-/** Each once, however often it is named. Errors: `UserInputError` that names a role which does not exist. */
+/** Each role once, however often it is named. Errors: `UserInputError` that names a role which does not exist. */
 export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
   const text = env[ROLES_VARIABLE];
   if (text === undefined || text === '') return ROLES;
@@ -55,7 +55,7 @@ export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
   return ROLES.filter((role) => named.includes(role));
 }
 
-/** What a worker would end with, and then again and again. Errors: `UserInputError`. */
+/** Checks here the values with which every worker would fail at each start. Errors: `UserInputError`. */
 function checkValues(env: NodeJS.ProcessEnv): void {
   readWorkerSettings(env);
   isVersioned(env);
@@ -65,7 +65,7 @@ function checkValues(env: NodeJS.ProcessEnv): void {
 
 const inOneForm = (entries: readonly string[]): string => [...new Set(entries)].sort().join(',');
 
-/** What `env` says. Errors: `UserInputError` for what no stack can be told. */
+/** The settings in `env`. Errors: `UserInputError` for a value that cannot be used. */
 export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSettings {
   checkValues(env);
   const { keys, endpoints = [] } = readAllowedAddresses(env);
@@ -73,25 +73,25 @@ export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSetting
     ...Object.fromEntries(AS_WRITTEN.map((name) => [name, (env[name] ?? '').trim()])),
     [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? wantedRoles(env).join(',') : '',
     [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
-    // Of a file its entries, as it is now: what is written there later is no wish of who started the stack.
+    // The current entries of a file: entries that are written later are not part of the stack's settings.
     [KEYS_VARIABLE]: inOneForm(keys.map(keyText)),
     [ENDPOINTS_VARIABLE]: inOneForm(endpoints.map(addressText)),
     [PLACES_VARIABLE]: namedPlaces(PLACES_VARIABLE, env, cwd).join(delimiter),
     [RUN_PLACES_VARIABLE]: namedPlaces(RUN_PLACES_VARIABLE, env, cwd).join(delimiter),
     [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
     [RETENTION_VARIABLE]: env[RETENTION_VARIABLE] ? `${readRetention(env)}h` : '',
-    // Of a stack that is taken over, what they were when it was started.
+    // In a stack that is taken over, the digests of its start.
     [DIGESTS_VARIABLE]: env[DIGESTS_VARIABLE] ?? moduleDigests(ownModules(env, cwd)),
   };
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ''));
 }
 
-/** As a stack keeps it: what is so anyway is left out, and written or not makes no other stack. */
+/** The settings as a stack records them: defaults are left out, so that writing a default changes nothing. */
 export function kept(settings: StackSettings): StackSettings {
   return Object.fromEntries(Object.entries(settings).filter(([name, value]) => value !== UNSAID[name]));
 }
 
-/** What every worker is told of it: the rest is in which workers there are, and what each does. */
+/** The settings that every worker receives: the others decide only which workers there are, and what each does. */
 export function settingsOfWorkers(settings: StackSettings): StackSettings {
   const {
     [ROLES_VARIABLE]: _roles,
@@ -104,8 +104,8 @@ export function settingsOfWorkers(settings: StackSettings): StackSettings {
 }
 
 /**
- * `running` is `undefined` of a stack that an earlier version brought up. Errors: `UserInputError` for the first thing
- * that `asked` says and the stack does not have.
+ * `running` is `undefined` for a stack that an earlier version started. Errors: `UserInputError` for the first setting
+ * of `asked` that differs from the stack's.
  */
 export function refuseOtherSettings(asked: StackSettings, running: StackSettings | undefined, home: string): void {
   for (const [name, value] of Object.entries(asked)) {
@@ -115,17 +115,17 @@ export function refuseOtherSettings(asked: StackSettings, running: StackSettings
       throw new UserInputError(
         MODULES_VARIABLE,
         asked[MODULES_VARIABLE],
-        `a file of these has changed since the stack in ${home} was started; run npx longhaul down first, or put it back`,
+        `one of these files has changed since the stack in ${home} was started; run npx longhaul down first, or restore the file`,
       );
     }
     const what =
       has === undefined
-        ? 'was started by an earlier version, which did not write down what it runs with'
+        ? 'was started by an earlier version, which did not record its settings'
         : `runs with ${has === '' ? 'none' : JSON.stringify(has)}`;
     throw new UserInputError(
       name,
       value,
-      `the stack in ${home} ${what}; run npx longhaul down first, or leave it out to go on with the stack as it is`,
+      `the stack in ${home} ${what}; run npx longhaul down first, or leave the setting out to use the stack as it is`,
     );
   }
 }

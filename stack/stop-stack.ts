@@ -1,4 +1,4 @@
-/** Takes the stack down: drained by its supervisor, or, where that is gone, process by process. Nothing is left over. */
+/** Stops the stack: its supervisor drains it; without one, its processes are stopped one by one. None remains. */
 
 import { survivors } from '../connection/stack-now.ts';
 import { lockHolder, tryLock } from '#setup/process-lock.mjs';
@@ -9,12 +9,12 @@ import { stopProcess } from './processes/stop-process.ts';
 
 export interface StopStackOptions {
   readonly home?: string;
-  /** How long workers may finish what they do; default 60 s, then they are killed. */
+  /** How long workers may finish their work before they are killed; default 60 s. */
   readonly deadlineMs?: number;
 }
 
 export interface StoppedStack {
-  /** Whether anything ran. */
+  /** True if any process ran. */
   readonly wasUp: boolean;
   readonly stopped: readonly string[];
 }
@@ -26,7 +26,7 @@ export async function stopStack(options: StopStackOptions = {}): Promise<Stopped
   const supervisor = lockHolder(paths.lock);
   if (supervisor !== undefined) await stopProcess(supervisor, deadlineMs);
   if (supervisor === undefined && before.length === 0) return { wasUp: false, stopped: [] };
-  // Who has the lock by now is a new stack, which has taken over what was left.
+  // If the lock is held now, a new stack has taken over the remaining processes.
   const release = tryLock(paths.lock);
   if (release !== undefined) await endSurvivors(paths, deadlineMs).finally(release);
   return { wasUp: true, stopped: before.map((record) => record.name) };

@@ -1,6 +1,6 @@
 /**
- * The supervisor of the embedded stack: brings up the server, then the workers, keeps each alive, and writes down every
- * change. It owns no worker's life: killed itself, it leaves them running, and the next one takes them over.
+ * The supervisor of the embedded stack: starts the server, then the workers, keeps each alive, and records every
+ * change. If it is killed, the processes continue to run, and the next supervisor takes them over.
  */
 
 import type { Server } from 'node:http';
@@ -22,7 +22,7 @@ import { startUiProxy } from './ui-proxy.ts';
 const POLL_MS = 50;
 const ROTATE_EVERY_MS = 30_000;
 const MAX_LOG_BYTES = 20 * 1024 * 1024;
-/** After a state that could not be written. */
+/** Delay before a state that could not be written is written again. */
 const WRITE_AGAIN_MS = 1_000;
 const DRAIN_MS = 45_000;
 const SERVER_STOP_MS = 10_000;
@@ -40,7 +40,7 @@ export class Supervisor {
   #stackId = '';
   #uiProxy: Server | undefined;
   #workers: ManagedProcess[] = [];
-  /** What was written last is not what is so. */
+  /** Set while the written state is out of date. */
   #unwritten: NodeJS.Timeout | undefined;
 
   constructor(paths: StackPaths, plan: StackPlan, say: Say) {
@@ -78,7 +78,7 @@ export class Supervisor {
     this.#say(`the stack is up: Temporal at ${address}${this.#ui === '' ? '' : `, its UI at ${this.#ui}`}`);
   }
 
-  /** Returns the address once the server answers; `undefined` when it was told to stop before. */
+  /** Returns the address when the server answers; `undefined` if `stop` was aborted before. */
   async #startServer(stop: AbortSignal): Promise<string | undefined> {
     const { cluster } = this.#plan;
     if ('address' in cluster) {
@@ -107,7 +107,7 @@ export class Supervisor {
     return undefined;
   }
 
-  /** Whoever took the UI's port since it was chosen keeps it: another one is taken then. */
+  /** If another process took the UI's port since it was chosen, another port is chosen. */
   async #openUi(ports: ServerPorts): Promise<ServerPorts> {
     this.#closeUi();
     let ui = ports.ui;
@@ -138,19 +138,19 @@ export class Supervisor {
     return this.#server;
   }
 
-  /** False when the server failed because somebody took one of its ports between the choice and the start. */
+  /** False if the server failed because one of its ports was taken between the choice and the start. */
   async #comesUp(server: ManagedProcess, ports: ServerPorts, stop: AbortSignal): Promise<boolean> {
     const isReady = () => server.record.state === 'ready';
     const failures = server.record.failedStarts;
     await until(() => isReady() || server.record.failedStarts > failures, stop);
     if (isReady() || stop.aborted) return isReady();
     if (!(await isPortFree(ports.temporal)) || !(await isPortFree(ports.behind.port, ports.behind.host))) return false;
-    // The server itself is at fault: it is started again and again, and its record says so.
+    // The server itself fails: it is restarted repeatedly, and its record shows that.
     await until(isReady, stop);
     return isReady();
   }
 
-  /** The server was ready a moment ago; where it died since, its next start answers. */
+  /** The server was ready a moment ago; if it has died since, its next start answers. */
   async #learnId(address: string, stop: AbortSignal): Promise<void> {
     let id = '';
     while (id === '' && !stop.aborted) {
@@ -161,7 +161,7 @@ export class Supervisor {
     this.#write();
   }
 
-  /** Workers of an existing cluster find it as this process did; ours is named to them. */
+  /** Workers find an existing cluster as this process did; our own server is passed to them by variables. */
   #temporalSettings(address: string): Record<string, string> {
     const { cluster, namespace } = this.#plan;
     if ('address' in cluster) return {};
@@ -173,7 +173,7 @@ export class Supervisor {
     };
   }
 
-  /** What an earlier supervisor left running and this one does not want as it is. */
+  /** Stops processes that an earlier supervisor left running and that do not match this plan. */
   async #endUnwanted(specs: readonly ProcessSpec[]): Promise<void> {
     const unwanted = (this.#previous?.processes ?? []).filter(
       (record) =>
@@ -184,7 +184,7 @@ export class Supervisor {
 
   async #stopAll(): Promise<void> {
     this.#phase = 'stopping';
-    this.#say('the stack drains and stops');
+    this.#say('the stack is draining and stopping');
     await Promise.all(this.#workers.map((worker) => worker.stop(DRAIN_MS)));
     await this.#server?.stop(SERVER_STOP_MS);
     this.#write();
@@ -203,7 +203,7 @@ export class Supervisor {
     return this.#ports === undefined ? '' : `http://127.0.0.1:${this.#ports.ui}`;
   }
 
-  /** A full disk ends nobody's supervision: it is told once, and the state is written when there is room again. */
+  /** A full disk does not end the supervisor: it is logged once, and the state is written when there is space again. */
   #write(): void {
     const isAgain = this.#unwritten !== undefined;
     clearTimeout(this.#unwritten);
@@ -211,8 +211,7 @@ export class Supervisor {
     try {
       writeStackState(this.#paths.state, this.#state);
     } catch (error) {
-      if (!isAgain)
-        this.#say(`the state of the stack could not be written: ${messageOf(error)}; it is tried again`, 'warn');
+      if (!isAgain) this.#say(`the state of the stack could not be written: ${messageOf(error)}; retrying`, 'warn');
       this.#unwritten = setTimeout(() => this.#write(), WRITE_AGAIN_MS);
     }
   }
@@ -221,7 +220,7 @@ export class Supervisor {
     const { cluster, namespace, settings } = this.#plan;
     const managed = [...(this.#server === undefined ? [] : [this.#server]), ...this.#workers];
     const known = new Set(managed.map((one) => one.spec.name));
-    // Survivors that are not managed yet stay on record, so that a supervisor killed right now loses none of them.
+    // Survivors that are not managed yet stay recorded, so that a supervisor that is killed now loses none of them.
     const waiting =
       this.#phase === 'starting' ? (this.#previous?.processes ?? []).filter((record) => !known.has(record.name)) : [];
     return {
@@ -241,12 +240,12 @@ export class Supervisor {
 
   #rotateLogs(): void {
     const managed = [...(this.#server ? [this.#server] : []), ...this.#workers].map(({ spec }) => spec);
-    // Its own as well: a worker that cannot start is told of again and again.
+    // The supervisor's own log as well: a worker that cannot start adds lines to it repeatedly.
     for (const { name, log } of [...managed, { name: 'the supervisor', log: supervisorLog(this.#paths) }]) {
       try {
         rotateLog(log, MAX_LOG_BYTES);
       } catch (error) {
-        // A full disk, above all: the processes go on, and the next round tries again.
+        // Usually a full disk: the processes continue, and the next round retries.
         this.#say(`the log of ${name} could not be rotated: ${messageOf(error)}`, 'warn');
       }
     }

@@ -1,15 +1,15 @@
 /**
- * Stands before Temporal's UI: answers browsers that ask this machine by its own name, for the UI's own pages. The UI
- * itself asks neither who a request was meant for nor which page sent it, and has all that the server has.
+ * A proxy before Temporal's UI: it answers only browsers that address this machine by a local name, for the UI's own
+ * pages. The UI itself checks neither host nor origin of a request, and gives access to all of the server's data.
  */
 
-// Not on the kit of `servers/http/`: it forwards raw streams and stands before no routes of its own.
+// Does not use `servers/http/`: it forwards raw streams and has no routes.
 import type { UiAddress } from '../connection/stack-state.ts';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream';
 
 const LOOPBACK = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
-/** Of one connection alone; the key of an own account on the server is none of the browser's business. */
+/** Headers of one connection only, and `authorization`, which the browser must not send to the server. */
 const NOT_FORWARDED = [
   'connection',
   'keep-alive',
@@ -23,15 +23,15 @@ const NOT_FORWARDED = [
 ];
 const ANSWER_MS = 120_000;
 
-/** Why a request is none of the UI's own; `undefined` where it may be. A page elsewhere may link to the UI, and do nothing more. */
+/** Why a request does not come from the UI; `undefined` if it may. Other sites may link to the UI, and nothing else. */
 export function whyForeign({ method = '', headers }: Pick<IncomingMessage, 'method' | 'headers'>): string | undefined {
   const { host = '', origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': destination } = headers;
-  // A foreign name may have been resolved to this address.
-  if (!LOOPBACK.test(host)) return 'this address answers to localhost and 127.0.0.1 only';
+  // Another site's name may resolve to this address.
+  if (!LOOPBACK.test(host)) return 'open the UI as localhost or 127.0.0.1: requests with other host names are refused';
   if (origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`)
-    return 'a page of another origin asks';
+    return 'requests of pages of other origins are refused';
   const isLink = method === 'GET' && mode === 'navigate' && destination === 'document';
-  if ((site === 'cross-site' || site === 'same-site') && !isLink) return 'a page of another site asks';
+  if ((site === 'cross-site' || site === 'same-site') && !isLink) return 'requests of pages of other sites are refused';
   return undefined;
 }
 
@@ -53,7 +53,7 @@ function forward(asked: IncomingMessage, response: ServerResponse, { host, port 
     headers: { ...headers, host: `${host}:${port}` },
     timeout: ANSWER_MS,
   };
-  const away = () => end(response, 502, 'The UI does not answer now: npx longhaul ps says whether the server runs');
+  const away = () => end(response, 502, 'The UI does not answer now; check whether the server runs: npx longhaul ps');
   const sent = request(options, (answer) => {
     const { connection: _connection, 'transfer-encoding': _encoding, ...kept } = answer.headers;
     response.writeHead(answer.statusCode ?? 502, kept);
@@ -71,7 +71,7 @@ export async function startUiProxy(port: number, ui: UiAddress): Promise<Server>
     response.on('error', () => undefined);
     const why = whyForeign(asked);
     if (why !== undefined) end(response, 403, why);
-    // Browsers say how long what they send is. Of a GET, what follows in chunks would be the next request to the UI, which nobody has looked at.
+    // Browsers send a content-length. The UI would read the chunks after a GET as another, unchecked request.
     else if (asked.headers['transfer-encoding'] !== undefined) end(response, 411, 'give content-length');
     else forward(asked, response, ui);
   });
@@ -79,7 +79,7 @@ export async function startUiProxy(port: number, ui: UiAddress): Promise<Server>
     server.once('error', reject);
     server.listen({ port, host: '127.0.0.1', exclusive: true }, () => resolve());
   });
-  // What one connection does ends nobody's supervision.
+  // An error of one connection must not end the supervisor.
   server.on('error', () => undefined);
   return server;
 }

@@ -1,4 +1,4 @@
-/** What of the stack runs at this moment: the record of the supervisor, corrected by a look at each process. */
+/** Which processes of the stack run now: the supervisor's record, corrected by a check of each process. */
 
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,34 +9,34 @@ import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
 
 export interface ListedProcess {
   readonly name: string;
-  /** `null` while none runs. */
+  /** `null` if no process runs. */
   readonly pid: number | null;
   /**
-   * `stopped` with a process: it lives and does nothing (SIGSTOP, a debugger). `zombie`: it has ended, and nobody has taken
-   * note. `silent`: it runs, and does not say any more that it works.
+   * `stopped` with a pid: a signal (SIGSTOP) or a debugger holds it. `zombie`: it has ended, and its parent has not
+   * waited for it. `silent`: it runs, but no longer reports that it works.
    */
   readonly state: ProcessRecord['state'] | 'zombie' | 'silent';
-  /** Why it is not ready though it should be, and what helps. */
+  /** Why it is not ready though it should be, with a remedy. */
   readonly problem?: string;
   readonly restarts: number;
   readonly since: string;
   readonly log: string;
-  /** What sets it apart from others of its role. */
+  /** How it differs from other processes of its role. */
   readonly note?: string;
 }
 
 export interface ListedStack {
-  /** `unsupervised`: the supervisor is gone, its processes run on; `up` takes them over. */
+  /** `unsupervised`: the supervisor is gone, its processes still run; `up` takes them over. */
   readonly status: 'up' | 'starting' | 'stopping' | 'unsupervised' | 'down';
   readonly home: string;
   readonly address: string | null;
   readonly namespace: string | null;
-  /** `null` also where nobody supervises the stack: the UI cannot be reached. */
+  /** `null` also without a supervisor: then the UI cannot be reached. */
   readonly ui: string | null;
   readonly supervisor: number | null;
-  /** Why the supervisor keeps nothing alive though it has its place, and what helps. */
+  /** Why the supervisor holds its lock but keeps nothing alive, with a remedy. */
   readonly problem?: string;
-  /** What it was told when it came up, by variable. */
+  /** The settings that it was started with, by variable. */
   readonly settings: StackSettings | null;
   readonly processes: readonly ListedProcess[];
 }
@@ -59,12 +59,12 @@ export function listProcesses(home = stackHome()): ListedStack {
     home,
     address: isRunning ? (state?.address ?? null) : null,
     namespace: isRunning ? (state?.namespace ?? null) : null,
-    // Its door is the supervisor's.
+    // The proxy before the UI runs in the supervisor.
     ui: holder === undefined ? null : (state?.ui ?? null),
     supervisor: holder?.pid ?? null,
     ...(holder !== undefined && standingOf(holder) === 'stopped'
       ? {
-          problem: `the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${holder.pid}`,
+          problem: `the supervisor is stopped by a signal or a debugger, and restarts nothing; to resume it: kill -CONT ${holder.pid}`,
         }
       : {}),
     settings: isRunning ? (state?.settings ?? null) : null,
@@ -72,7 +72,7 @@ export function listProcesses(home = stackHome()): ListedStack {
   };
 }
 
-/** A worker says every two seconds that it works. */
+/** A worker reports every two seconds that it works. */
 const SILENT_MS = 60_000;
 
 function sinceItsWord(ready: string, name: string): number {
@@ -91,19 +91,19 @@ function seen({ name, process: identity, state, log }: ProcessRecord, ready: str
   if (standing === 'stopped')
     return {
       state: 'stopped',
-      problem: `${name} is stopped by a signal or a debugger, and does nothing: kill -CONT ${pid}`,
+      problem: `${name} is stopped by a signal or a debugger; to resume it: kill -CONT ${pid}`,
     };
   if (standing === 'zombie')
     return {
       state: 'zombie',
-      problem: `${name} (${pid}) has ended, and its parent has not taken note: npx longhaul down, then npx longhaul up --detach`,
+      problem: `${name} (pid ${pid}) has ended, and its parent has not noticed it; run npx longhaul down, then npx longhaul up --detach`,
     };
   if (standing === 'gone') return { state: state === 'backing-off' ? state : 'stopped' };
   const quiet = state === 'ready' ? sinceItsWord(ready, name) : 0;
   if (quiet < SILENT_MS) return { state };
   return {
     state: 'silent',
-    problem: `${name} runs, and has not said for ${Math.round(quiet / 1000)} s that it works: see ${log}; kill ${pid} has it started again`,
+    problem: `${name} runs, but has not reported for ${Math.round(quiet / 1000)} s that it works: see ${log}; to restart it: kill ${pid}`,
   };
 }
 

@@ -1,4 +1,4 @@
-/** Log files that processes append to on their own: none grows past a size, and none needs the supervisor to write. */
+/** Log files that processes append to without the supervisor; their size is limited. */
 
 import { execFileSync } from 'node:child_process';
 import {
@@ -17,31 +17,31 @@ import {
 import { dirname } from 'node:path';
 import { readableLine } from '../../workers/logs/readable-log.ts';
 
-/** Generations beside the log itself. */
+/** Older generations that are kept beside the log itself. */
 const KEPT = 3;
-/** What is taken off a log's front is a multiple of this, and so of any file system's block. */
+/** A log's front is removed in multiples of this, and so of any file system's block size. */
 const BLOCK = 64 * 1024;
 const TAIL_BYTES = 64 * 1024;
-/** Lines of a log's end that are looked through for repeats. */
+/** The most lines at a log's end that are searched for repeats. */
 const MOST_REPEATED = 400;
 
-/** Opens for appending: children hold the descriptor themselves, so they outlive the supervisor and lose no line. */
+/** Opens for appending: children have the descriptor themselves, so they outlive the supervisor and lose no line. */
 export function openLog(path: string): number {
   mkdirSync(dirname(path), { recursive: true });
   return openSync(path, 'a');
 }
 
 /**
- * Moves the front of a log that is larger than `maxBytes` to `path.1` (and that to `path.2`, up to three, each of at most
- * `maxBytes`). Writers keep their descriptors and go on appending meanwhile: exactly what was copied is taken off the
- * front, so no byte is lost. Only where the file system cannot do that (tmpfs, network file systems) is the whole file
- * emptied, and what is written in that moment with it.
+ * Moves the front of a log that is larger than `maxBytes` to `path.1` (and that to `path.2`, up to three, each of at
+ * most `maxBytes`). Writers keep their descriptors and continue to append: exactly the copied bytes are removed from
+ * the front, so no byte is lost. If the file system cannot do that (tmpfs, network file systems), the whole file is
+ * emptied, and bytes that are written at that moment are lost.
  */
 export function rotateLog(path: string, maxBytes: number): boolean {
   const size = sizeOf(path);
   if (size <= maxBytes) return false;
   const generation = Math.max(BLOCK, Math.floor(maxBytes / BLOCK) * BLOCK);
-  // All that would be moved on past the last generation goes without being copied.
+  // Bytes that would be moved past the last generation are removed without a copy.
   const surplus = Math.floor((size - 1) / generation) * generation - KEPT * generation;
   if (surplus > 0) takeOff(path, surplus);
   for (let index = 0; index <= KEPT && sizeOf(path) > maxBytes; index += 1) {
@@ -68,7 +68,7 @@ function shift(path: string): void {
   renameSync(`${path}.new`, `${path}.1`);
 }
 
-/** To `path.new`. On a full disk what was copied so far goes again, and the log stays as it is. Errors: those of writing. */
+/** Copies to `path.new`. On a full disk the partial copy is removed, and the log stays. Errors: those of writing. */
 function copyAside(path: string, bytes: number): void {
   try {
     copyFront(path, `${path}.new`, bytes);
@@ -94,7 +94,7 @@ function copyFront(from: string, to: string, bytes: number): void {
   }
 }
 
-/** False where the file system, or this machine's tools, cannot. */
+/** False if the file system or this machine's tools cannot do it. */
 function takeOff(path: string, bytes: number): boolean {
   try {
     execFileSync('fallocate', ['--collapse-range', '--offset', '0', '--length', String(bytes), path], {
@@ -108,7 +108,7 @@ function takeOff(path: string, bytes: number): boolean {
 
 const unstamped = (line: string): string => line.replace(/^\d{4}-\d\d-\d\dT[\d:.]+Z /, '');
 
-/** Without what the end says again: a process that is started several times ends each time with the same words. */
+/** Removes repeats at the end: a process that fails at every start writes the same lines each time. */
 function withoutRepeats(lines: readonly string[]): readonly string[] {
   const said = lines.map(unstamped);
   const isRepeat = (size: number) => said.slice(-size).every((line, i) => line === said[said.length - 2 * size + i]);
@@ -118,7 +118,7 @@ function withoutRepeats(lines: readonly string[]): readonly string[] {
   return lines;
 }
 
-/** The last lines of a log as they were written, of its last `bytes`; a line that begins before these is left out. */
+/** The last lines of a log as written, from its last `bytes`; a line that starts before these is left out. */
 export function lastLines(path: string, bytes: number): string[] {
   if (!existsSync(path)) return [];
   const file = openSync(path, 'r');
@@ -134,8 +134,8 @@ export function lastLines(path: string, bytes: number): string[] {
 }
 
 /**
- * The last lines of a log for people, in a message about what went wrong: what is repeated at its end once; empty when
- * there is none.
+ * The last lines of a log in readable form, for an error message; lines that repeat at its end are shown once. Empty if
+ * there is no log.
  */
 export function logTail(path: string, lines = 20): string {
   const readable = lastLines(path, TAIL_BYTES).flatMap((line) => readableLine(line).split('\n'));

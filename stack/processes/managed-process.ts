@@ -1,5 +1,5 @@
 /**
- * One process that is kept alive: started or adopted, watched until it dies, started again after a pause. Exactly one
+ * One process that is kept alive: started or adopted, watched until it dies, restarted after a delay. Exactly one
  * process runs under its name, and after `stop` none does.
  */
 
@@ -15,16 +15,16 @@ import type { ProcessRecord, ProcessState } from '../../connection/stack-state.t
 const READY_POLL_MS = 100;
 const ADOPTED_POLL_MS = 300;
 
-/** Of what could not be started: no process has it. */
+/** The identity of a process that could not be started: no process has it. */
 const NOBODY: ProcessIdentity = { pid: 0, startTime: '' };
 
-/** A line of the supervisor's log; absent: `info`. */
+/** Writes a line of the supervisor's log; default level: `info`. */
 export type Say = (line: string, level?: 'info' | 'warn') => void;
 
 interface Running {
   readonly identity: ProcessIdentity;
   readonly startedAt: number;
-  /** Resolves with how it ended, in words. */
+  /** Resolves with a description of how the process ended. */
   readonly ended: Promise<string>;
 }
 
@@ -62,7 +62,7 @@ export class ManagedProcess {
     };
   }
 
-  /** Starts it, or takes over the process of `previous` when that still runs as it is wanted; then keeps it alive. */
+  /** Starts the process, or adopts that of `previous` if it still runs with the same digest; then keeps it alive. */
   start(previous?: ProcessRecord): void {
     const found = previous?.process;
     const adoptable = found !== undefined && previous?.digest === this.spec.digest && isAlive(found);
@@ -71,7 +71,7 @@ export class ManagedProcess {
     this.#kept = this.#keep();
   }
 
-  /** Ends it: SIGTERM, and SIGKILL when it still runs after `deadlineMs`. */
+  /** Stops the process: SIGTERM, and SIGKILL if it still runs after `deadlineMs`. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping.abort();
     if (this.#running !== undefined) {
@@ -97,7 +97,7 @@ export class ManagedProcess {
     }
   }
 
-  /** Until `running` has ended; says whether it was ready before. */
+  /** Waits until `running` has ended; returns true if it was ready before. */
   async #watch(running: Running): Promise<boolean> {
     let alive = true;
     const ended = running.ended.then(() => {
@@ -127,10 +127,7 @@ export class ManagedProcess {
     this.#running = undefined;
     this.#become('backing-off');
     const end = pid === NOBODY.pid ? 'could not be started' : `(pid ${pid}) died`;
-    this.#say(
-      `${this.spec.name} ${end} (${how}); it starts again in ${delay / 1000} s; its log: ${this.spec.log}`,
-      'warn',
-    );
+    this.#say(`${this.spec.name} ${end} (${how}); restart in ${delay / 1000} s; its log: ${this.spec.log}`, 'warn');
     return delay;
   }
 
@@ -141,7 +138,7 @@ export class ManagedProcess {
     return running;
   }
 
-  /** What the machine has no room for now is a start that failed: it is tried again like any other. */
+  /** An error at launch, such as too little memory, is a failed start: it is retried like any other. */
   #launched(): Omit<Running, 'startedAt'> {
     try {
       return this.#launch();
@@ -154,7 +151,7 @@ export class ManagedProcess {
     const { command, args, env, log } = this.spec;
     this.spec.beforeStart();
     const descriptor = openLog(log);
-    // Its own process group, and a log of its own: neither a Ctrl-C nor the supervisor's death reaches it.
+    // Its own process group and its own log: neither Ctrl-C nor the supervisor's death ends it.
     const child = spawn(command, args, { env, detached: true, stdio: ['ignore', descriptor, descriptor] });
     closeSync(descriptor);
     const ended = new Promise<string>((resolve) => {
@@ -169,7 +166,7 @@ export class ManagedProcess {
     const running = { identity, startedAt: Date.now(), ended: endOf(identity) };
     this.#running = running;
     this.#become('starting');
-    this.#say(`${this.spec.name} still runs (pid ${identity.pid}) and is kept`);
+    this.#say(`${this.spec.name} (pid ${identity.pid}) still runs; the supervisor keeps it`);
     return running;
   }
 
@@ -180,19 +177,19 @@ export class ManagedProcess {
   }
 }
 
-/** Somebody else's child tells us nothing when it ends: look at it until it is gone. */
+/** The end of another process's child is not signalled to us: poll until it is gone. */
 async function endOf(identity: ProcessIdentity): Promise<string> {
   while (isAlive(identity)) await sleep(ADOPTED_POLL_MS);
-  return 'reason unknown, since another process had started it';
+  return 'reason unknown, because another process had started it';
 }
 
-/** How long to wait before a process that died is started again: a pure function of how it has fared. */
+/** Delays before restarts, by the number of quick deaths in a row. */
 const DELAYS_MS = [100, 250, 500, 1_000, 2_000, 5_000, 10_000, 30_000] as const;
 
-/** A process that lived so long died of something new, so its past failures no longer count. */
+/** After a life of this length, a death counts as a new problem: earlier ones no longer count. */
 export const STABLE_MS = 60_000;
 
-/** `quickDeaths`: how many times in a row it died within `STABLE_MS`, this death included. */
+/** `quickDeaths`: the number of times in a row that it died within `STABLE_MS`, this death included. */
 export function restartDelayMs(quickDeaths: number): number {
   const index = Math.min(Math.max(quickDeaths, 1), DELAYS_MS.length) - 1;
   return DELAYS_MS[index] ?? 30_000;

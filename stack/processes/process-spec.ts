@@ -1,4 +1,4 @@
-/** What a process of the stack is started with; its digest changes when anything of that does. */
+/** What a process of the stack is started with; its digest changes with any part of that. */
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
@@ -12,9 +12,9 @@ export interface ProcessSpec {
   readonly env: NodeJS.ProcessEnv;
   readonly log: string;
   readonly digest: string;
-  /** What sets it apart from others of its role. */
+  /** How it differs from other processes of its role. */
   readonly note?: string;
-  /** Clears what an earlier process of that name left and could be mistaken for this one's. */
+  /** Removes files of an earlier process of that name that could be mistaken for this one's. */
   beforeStart(): void;
   isReady(pid: number): Promise<boolean>;
 }
@@ -23,12 +23,12 @@ export interface Command {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
-  /** Set for this process on top of what the supervisor inherited. */
+  /** Variables of this process, in addition to the environment that the supervisor inherited. */
   readonly env: Readonly<Record<string, string>>;
   readonly note?: string;
 }
 
-/** A process that writes `ready/NAME.json` with its pid once it does its work. */
+/** A process that writes `ready/NAME.json` with its pid when it is ready. */
 export function readyFileSpec(paths: StackPaths, what: Command): ProcessSpec {
   const ready = join(paths.ready, `${what.name}.json`);
   return {
@@ -45,8 +45,8 @@ export function readyFileSpec(paths: StackPaths, what: Command): ProcessSpec {
 }
 
 /**
- * Covers what is named for the process, the stack's settings among it, and not what it inherits besides: an orphan stays
- * usable from another terminal.
+ * Covers the process's command, arguments and own variables (the stack's settings too), but not the environment that it
+ * inherits: a supervisor that is started in another terminal can still adopt the process.
  */
 export function digestOf({ command, args, env }: Command): string {
   return createHash('sha256')

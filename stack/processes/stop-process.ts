@@ -1,11 +1,11 @@
-/** Ends one process by its pid and start time: asked first, killed after a deadline, never mistaken for another one. */
+/** Ends one process: SIGTERM, and SIGKILL after a deadline. Pid and start time identify it, so no other is hit. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, type ProcessIdentity } from '#setup/process-identity.mjs';
 
 const POLL_MS = 50;
 
-/** Returns when it is gone; true when it had to be killed. Clocks that are set meanwhile change nothing. */
+/** Returns when the process has ended; true if it had to be killed. A changed system clock has no effect. */
 export async function stopProcess(identity: ProcessIdentity, deadlineMs: number): Promise<boolean> {
   signal(identity, 'SIGTERM');
   const deadline = performance.now() + deadlineMs;
@@ -25,7 +25,7 @@ function signal(identity: ProcessIdentity, name: NodeJS.Signals): void {
   try {
     process.kill(identity.pid, name);
   } catch (error) {
-    // It ended between the look and the signal.
+    // It ended between the check and the signal.
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
   }
 }

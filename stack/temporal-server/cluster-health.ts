@@ -1,4 +1,4 @@
-/** Asks a cluster whether it serves a namespace, and makes sure that it knows our search attributes. */
+/** Checks that a cluster serves a namespace, and that it knows our search attributes. */
 
 import { Connection, type ConnectionOptions } from '@temporalio/client';
 import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
@@ -6,7 +6,7 @@ import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
 /** `IndexedValueType` of Temporal's API, temporal/api/enums/v1/common.proto. */
 const TYPES = { Keyword: 2, Int: 3, Double: 4 } as const;
 
-/** Returns the server's version when the namespace answers; else throws what the connection said, after `timeoutMs` at most. */
+/** Returns the server's version if the namespace answers. Errors: the connection's, after at most `timeoutMs`. */
 export async function checkCluster(options: ConnectionOptions, namespace: string, timeoutMs: number): Promise<string> {
   return withConnection(options, timeoutMs, async ({ workflowService }) => {
     await workflowService.describeNamespace({ namespace });
@@ -14,7 +14,7 @@ export async function checkCluster(options: ConnectionOptions, namespace: string
   });
 }
 
-/** The id that the server made with its database. Errors: what the connection said, after `timeoutMs` at most. */
+/** The id that the server created with its database. Errors: the connection's, after at most `timeoutMs`. */
 export async function clusterId(options: ConnectionOptions, timeoutMs: number): Promise<string> {
   return withConnection(
     options,
@@ -29,7 +29,7 @@ export interface SearchAttributeService {
   addSearchAttributes(request: { namespace: string; searchAttributes: Record<string, number> }): Promise<unknown>;
 }
 
-/** The namespace lacks search attributes, and the cluster does not let us register them. */
+/** The namespace lacks search attributes, and the cluster did not register them. */
 export class SearchAttributesRefused extends Error {
   override readonly name = 'SearchAttributesRefused';
   readonly lacking: readonly string[];
@@ -46,7 +46,7 @@ async function lackingOn(service: SearchAttributeService, namespace: string) {
   return Object.entries(SEARCH_ATTRIBUTES).filter(([name]) => !known.has(name));
 }
 
-/** As `registerSearchAttributes`, on an operator service. */
+/** Like `registerSearchAttributes`, on an operator service. */
 export async function registerOn(service: SearchAttributeService, namespace: string): Promise<string[]> {
   const lacking = await lackingOn(service, namespace);
   if (lacking.length === 0) return [];
@@ -54,7 +54,7 @@ export async function registerOn(service: SearchAttributeService, namespace: str
   try {
     await service.addSearchAttributes({ namespace, searchAttributes });
   } catch (error) {
-    // Another process may have registered them in the meantime: what counts is what is there now.
+    // Another process may have registered them meanwhile: only those still missing count.
     const still = await lackingOn(service, namespace);
     if (still.length > 0)
       throw new SearchAttributesRefused(
@@ -67,7 +67,7 @@ export async function registerOn(service: SearchAttributeService, namespace: str
 
 /**
  * Registers the search attributes that the namespace lacks. Returns their names.
- * Errors: `SearchAttributesRefused` where they cannot be registered; the connection's own where they cannot be listed.
+ * Errors: `SearchAttributesRefused` if they cannot be registered; the connection's own if they cannot be listed.
  */
 export async function registerSearchAttributes(options: ConnectionOptions, namespace: string): Promise<string[]> {
   return withConnection(options, 10_000, ({ operatorService }) => registerOn(operatorService, namespace));

@@ -1,20 +1,20 @@
-/** Ports that can be bound at this moment; whoever takes one starts at once, and asks again when it was lost meanwhile. */
+/** Ports that are free now. The caller starts its server at once, and chooses again if the port was taken meanwhile. */
 
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
 const LOOPBACK = '127.0.0.1';
 
-/** Whether `port` of that loopback address can be bound now. */
+/** True if `port` of the loopback address `host` can be bound now. */
 export async function isPortFree(port: number, host = LOOPBACK): Promise<boolean> {
   return (await bind(port, host)) !== undefined;
 }
 
-/** Below those that systems give to outgoing connections, each of which takes one without asking whether somebody chose it. */
+/** Below the ports that systems give to outgoing connections, one of which could take a port that was just chosen. */
 const QUIET = { from: 20_000, to: 32_767 };
 const QUIET_TRIES = 20;
 
-/** The first of `preferred` that is free and not taken, else any such port. */
+/** The first of `preferred` that is free and not taken, else any free port. */
 export async function choosePort(
   preferred: readonly number[],
   isTaken: (port: number) => boolean = () => false,
@@ -30,8 +30,8 @@ export async function choosePort(
 }
 
 /**
- * One of the sixteen million loopback addresses, with a port of it that is free: no page of a browser finds it by trying.
- * Where the system has one loopback address alone, that one.
+ * A random one of the sixteen million loopback addresses, with a free port: no web page finds it by trying. If the
+ * system has only one loopback address, that one.
  */
 export async function chooseHidden(): Promise<{ readonly host: string; readonly port: number }> {
   for (let tries = 0; tries < QUIET_TRIES; tries += 1) {

@@ -1,4 +1,4 @@
-/** A Temporal server of one's own in a folder of one's own: for benches and tests, gone when they are. */
+/** A Temporal server with its own folder, for benches and tests; it ends with their process. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,7 +18,7 @@ export interface PrivateServer {
 }
 
 const START_WITHIN_MS = 60_000;
-/** Somebody may take a port between its choice and the server's start, as one of those that the server chooses for itself. */
+/** Attempts to start: a port may be taken after its choice, also by the server, which picks some ports itself. */
 const TRIES = 4;
 const PORT_TAKEN = /address already in use/;
 
@@ -28,7 +28,7 @@ async function untilAnswers(address: string, child: ChildProcess, log: string): 
     if (child.exitCode !== null) throw new Error(`The Temporal server ended with code ${child.exitCode}; see ${log}`);
     try {
       await checkCluster({ address }, 'default', 1000);
-      // Who answers is another one's server where ours has ended.
+      // If ours has ended, the server that answers is another one.
       if (child.exitCode === null) return;
     } catch (error) {
       if (Date.now() > deadline) throw new Error(`The Temporal server does not answer; see ${log}`, { cause: error });
@@ -70,8 +70,8 @@ async function startAt(port: number, dir: string, more: readonly string[]): Prom
 }
 
 /**
- * Starts a server with its database in `dir`; the settings are those of the stack's, and `more` for its command line.
- * `choose` is for tests. Errors: `Unreachable` without the program; an `Error` with the log's path where it does not start.
+ * Starts a server with its database in `dir` and the settings of the stack's server; `more`: further arguments.
+ * `choose`: for tests. Errors: `Unreachable` without the program; an `Error` with the log's path if it does not start.
  */
 export async function startPrivateServer(
   dir: string,
@@ -85,7 +85,7 @@ export async function startPrivateServer(
     try {
       return await startAt(port, dir, more);
     } catch (error) {
-      // Whoever took it may be gone already.
+      // The process that took the port may have ended already: the log shows it then.
       const wasTaken = PORT_TAKEN.test(logged(dir).slice(before)) || !(await isPortFree(port));
       if (left <= 1 || !wasTaken) throw error;
     }

@@ -1,4 +1,4 @@
-/** How long the embedded server keeps the histories of closed workflows: its database grows by what closes in that time, and no further. */
+/** How long the embedded server keeps histories of closed workflows, which bounds the size of its database. */
 
 import { Connection, type ConnectionOptions } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
@@ -6,13 +6,13 @@ import { UserInputError } from '../../protocol/user-input-error.ts';
 
 export const RETENTION_VARIABLE = 'LONGHAUL_RETENTION';
 
-/** What the server itself would keep them for. */
+/** The server's own default. */
 export const DEFAULT_RETENTION_HOURS = 24;
-/** The server accepts no less. */
+/** The server accepts nothing shorter. */
 const LEAST_HOURS = 1;
 const MOST_HOURS = 24 * 36_500;
 
-/** Hours. Errors: `UserInputError`. */
+/** In hours. Errors: `UserInputError`. */
 export function readRetention(env: NodeJS.ProcessEnv = process.env): number {
   const text = (env[RETENTION_VARIABLE] ?? '').trim();
   if (text === '') return DEFAULT_RETENTION_HOURS;
@@ -22,7 +22,7 @@ export function readRetention(env: NodeJS.ProcessEnv = process.env): number {
   throw new UserInputError(RETENTION_VARIABLE, text, 'give hours or days, at least 1h, such as 36h or 3d');
 }
 
-/** Sets it where it is another. What closed before keeps the time that was set then. Errors: the connection's own. */
+/** Sets the retention if it differs. Workflows that closed before keep theirs. Errors: the connection's own. */
 export async function setRetention(
   options: ConnectionOptions,
   namespace: string,

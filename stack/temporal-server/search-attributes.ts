@@ -1,4 +1,4 @@
-/** The search attributes of Longhaul's workflows: every cluster that runs them knows all of these. */
+/** The search attributes of Longhaul's workflows: every cluster that runs them must know all of these. */
 
 export const SEARCH_ATTRIBUTES = {
   LonghaulRun: 'Keyword',

@@ -1,24 +1,25 @@
-/** The command line of the development server: one database file that survives restarts, set for one busy machine. */
+/** The command line of the development server: one database file that survives restarts, tuned for one busy machine. */
 
 import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
 
 export interface ServerSettings {
   readonly port: number;
-  /** Absent: there is no UI. */
+  /** Absent: no UI. */
   readonly ui?: { readonly host: string; readonly port: number };
   readonly database: string;
   readonly namespace: string;
 }
 
 /**
- * Limits that are meant for shared clusters are lifted: above all that a shard hands on what is due at most 20 times a
- * second, by which, with one shard, each task of a quiet server waited 45 ms. One partition per task queue spares
- * forwarding and keeps priorities strict; the time for database work is generous, since one connection serves everything.
- * It would keep the state of 128,000 workflows in memory, closed ones for an hour: some 40 KB each, which is 5 MB a step.
- * What a killed orchestrator was deciding is given to the next one after a workflow task's time: half of Temporal's ten
- * seconds is many times what the longest task takes, and a task that fails by it three times gets more each further time.
- * Timers may be late by what clocks of several hosts may differ, a second: one machine has one clock, and a retry after
- * 20 ms took that second.
+ * Limits that are meant for shared clusters are lifted:
+ * - Polls for due tasks: the default is 20 per second and shard. With one shard, a task of an idle server waited 45 ms.
+ * - One partition per task queue avoids forwarding and keeps priorities strict.
+ * - The time limit of database work is high, since one connection serves everything.
+ * - The cache of workflow states holds 128,000 by default, closed ones for an hour: some 40 KB each, 5 MB per step.
+ * - A workflow task of a killed orchestrator goes to the next one after the task's time limit. Half of Temporal's ten
+ *   seconds is many times what the longest task takes. A task that exceeds it three times gets more time at each retry.
+ * - By default timers may be late by a second, for hosts whose clocks differ. One machine has one clock, and a retry
+ *   after 20 ms took that second.
  */
 const DYNAMIC_CONFIG = {
   'frontend.rps': 20_000,
@@ -34,8 +35,8 @@ const DYNAMIC_CONFIG = {
   'history.shardIOTimeout': '20s',
   'history.hostLevelCacheMaxSize': 2_000,
   'history.defaultWorkflowTaskTimeout': '5s',
-  // The HTTP API cannot be switched off, and answers whoever finds its port, web pages too. No name has a slash in it: one
-  // that had none, a page could be served under, and resolved to this machine.
+  // The HTTP API cannot be switched off, and answers anyone who finds its port, web pages too. The only allowed host
+  // name has a slash, which no host has: a page could be served under any other name, resolved to this machine.
   'frontend.httpAllowedHosts': ['closed/'],
   'system.enableNexus': false,
 } as const;

@@ -57,7 +57,7 @@ describe('a disk', () => {
       dir: disk,
       free: 2 ** 20,
       needed: NEEDED_BYTES,
-      line: `No space is left at ${disk} (the store, Temporal's database and logs, the run folder): 1.0 MiB are free, and 16 MiB are needed; free some there, or set LONGHAUL_HOME to a folder of another disk`,
+      line: `No space is left at ${disk} (the store, Temporal's database and logs, the run folder): 1.0 MiB are free, and 16 MiB are required; free some there, or set LONGHAUL_HOME to a folder of another disk`,
     });
   });
 
@@ -69,7 +69,7 @@ describe('a disk', () => {
         free: 39,
         needed: 64,
         line: expect.stringMatching(
-          /^No file can be made at .*: 39 inodes are free, and 64 are needed; remove files there/,
+          /^No file can be created at .*: 39 inodes are free, and 64 are required; remove files there/,
         ) as string,
       },
     ]);
@@ -79,7 +79,7 @@ describe('a disk', () => {
     mount(`size=${2 * NEEDED_BYTES}`);
     execFileSync('mount', ['-o', 'remount,ro', disk]);
     expect(diskTroubles(stackPlaces(disk))).toMatchObject([
-      { kind: 'read-only', line: expect.stringMatching(/can only be read: mount it for writing again/) as string },
+      { kind: 'read-only', line: expect.stringMatching(/is read-only: mount it for writing/) as string },
     ]);
   });
 

@@ -31,7 +31,7 @@ test('a worker and a supervisor that are stopped are shown so, with what lets th
       expect(stack.process('gpu')).toMatchObject({
         pid,
         state: 'stopped',
-        problem: `gpu is stopped by a signal or a debugger, and does nothing: kill -CONT ${pid}`,
+        problem: `gpu is stopped by a signal or a debugger; to resume it: kill -CONT ${pid}`,
       }),
     soon,
   );
@@ -43,7 +43,7 @@ test('a worker and a supervisor that are stopped are shown so, with what lets th
   await vi.waitFor(
     () =>
       expect(stack.list.problem).toBe(
-        `the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${supervisor}`,
+        `the supervisor is stopped by a signal or a debugger, and restarts nothing; to resume it: kill -CONT ${supervisor}`,
       ),
     soon,
   );
@@ -62,7 +62,7 @@ test('a worker that has not said for a minute that it works is silent', async ()
     soon,
   );
   expect(stack.process('gpu').problem).toMatch(
-    /^gpu runs, and has not said for \d+ s that it works: see .*gpu\.log; kill \d+ has it started again$/,
+    /^gpu runs, but has not reported for \d+ s that it works: see .*gpu\.log; to restart it: kill \d+$/,
   );
 });
 
@@ -109,7 +109,7 @@ test('a server that runs and answers nobody is silent', async () => {
   expect(server).toMatchObject({
     state: 'silent',
     problem: expect.stringMatching(
-      /^temporal runs, and does not answer at 127\.0\.0\.1:\d+ \(.*\): see \/logs\/temporal\.log$/,
+      /^temporal runs, but does not answer at 127\.0\.0\.1:\d+ \(.*\): see \/logs\/temporal\.log$/,
     ),
   });
   deaf.close();
