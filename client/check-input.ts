@@ -1,4 +1,4 @@
-/** A rollout's input looked at before it starts: a name that means nothing would be a default that nobody asked for. */
+/** Checks a rollout's input before it starts: a misspelt setting would otherwise silently leave a default in place. */
 
 import { z } from 'zod';
 import { agentSchema, parseSettings, samplingSchema } from '../config/run-config.ts';
@@ -22,7 +22,7 @@ const schema = z.strictObject({
   holds: z.boolean().optional(),
 });
 
-/** Errors: `UserInputError`; a key that is in the wrong place is never repeated. */
+/** Errors: `UserInputError`, which never contains a key that is in the wrong place. */
 export function checkRolloutInput(input: RolloutInput): void {
   resolvePolicy(input.policy, (field, value, remedy) => {
     throw new UserInputError(field, value, remedy);

@@ -1,6 +1,6 @@
 /**
- * A Temporal client: by explicit options, Temporal's own environment variables and profiles, or the stack of the folder,
- * in this order. A folder's stack is known by its id, and the server of another one is refused.
+ * Connects a Temporal client: by explicit options, by Temporal's environment variables and profiles, or to the stack of
+ * the folder, in this order. A folder's stack is identified by its id: the server of another stack is an error.
  */
 
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
@@ -15,14 +15,14 @@ import { Unreachable, WrongStack } from './errors.ts';
 const CONNECT_TIMEOUT = '10s';
 
 export interface ConnectOptions {
-  /** Overrides `TEMPORAL_ADDRESS` and the profile. Whoever answers there is taken. */
+  /** Overrides `TEMPORAL_ADDRESS` and the profile. Any server that answers there is used. */
   readonly address?: string;
   readonly namespace?: string;
-  /** The folder of a stack, where no address is named: default `$LONGHAUL_HOME`, else `.longhaul` in the working directory. */
+  /** The folder of a stack, if no address is given; default: `$LONGHAUL_HOME`, else `.longhaul` below `cwd`. */
   readonly home?: string;
 }
 
-/** Where `options` come from; default: this process's. */
+/** Environment and working directory to use; default: this process's. */
 export interface Surroundings {
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
@@ -32,8 +32,8 @@ const START =
   'Start the stack: npx longhaul up --detach. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect({ address })';
 
 /**
- * Errors: `UserInputError` for a profile that there is not; `Unreachable` where no address is named and the folder has no
- * stack that is up; `WrongStack` where another stack has its port; a connection error after 10 s.
+ * Errors: `UserInputError` for a profile that does not exist; `Unreachable` if no address is given and the folder's
+ * stack is not up, or without a connection after 10 s; `WrongStack` if another stack has the folder's stack's port.
  */
 export async function connectClient(
   options: ConnectOptions = {},
@@ -51,7 +51,7 @@ async function connectHome(home: string, namespace: string | undefined, others: 
   const down = (how: string) => new Unreachable(`The stack in ${home}`, START, { how });
   if (state === undefined) throw down('is not up');
   const ofStack = namespace ?? state.namespace;
-  // It runs on a cluster that is not its own: that has no id of ours.
+  // The stack runs on an existing cluster, which has no stack id.
   if (state.ports === undefined) return connected({ ...others, address: state.address }, ofStack);
   const { status, address, id } = stackNow(home);
   if (status === 'down') throw down('is not up');

@@ -1,6 +1,6 @@
 /**
- * A handle on a workflow that goes on by itself: it holds no state of its own, so any number of programs can hold one.
- * Where the connection belongs to a folder's stack, all of it throw `WrongStack` when another stack's server answers.
+ * A handle on a workflow, which runs without it: the handle has no state, so any number of programs can have one. If
+ * the connection is to a folder's stack, all methods throw `WrongStack` when another stack's server answers.
  */
 
 import type { Client, WorkflowHandle } from '@temporalio/client';
@@ -8,7 +8,7 @@ import type { SweepResult, SweepStatus } from '../protocol/eval.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { whileAway } from './while-away.ts';
 
-/** A query waits for a worker, which may be away; milliseconds. */
+/** A query waits for a worker, which may be away. In milliseconds. */
 const ANSWERS_WITHIN_MS = 30_000;
 
 export class DurableHandle<Status, Result> {
@@ -22,7 +22,7 @@ export class DurableHandle<Status, Result> {
     this.handle = client.workflow.getHandle(workflowId);
   }
 
-  /** Errors: `WorkflowNotFoundError` when there is no such workflow; `ServiceError` when nobody answers within `withinMs`. */
+  /** Errors: `WorkflowNotFoundError` if there is no such workflow; `ServiceError` if no answer within `withinMs`. */
   status(withinMs: number = ANSWERS_WITHIN_MS): Promise<Status> {
     return naming(() => this.#client.withDeadline(Date.now() + withinMs, () => this.handle.query<Status>('status')));
   }
@@ -45,7 +45,7 @@ export class DurableHandle<Status, Result> {
   }
 
   /**
-   * Waits for the end, also while the server is away (for half an hour).
+   * Waits for the end, even while the server is away (for half an hour).
    * Errors: `WorkflowFailedError` with the workflow's failure as its cause.
    */
   result(): Promise<Result> {
@@ -53,7 +53,7 @@ export class DurableHandle<Status, Result> {
   }
 }
 
-/** On one eval: its results are in the store and in its folder. */
+/** A handle on one eval: its results are in the store and in its folder. */
 export class EvalHandle extends DurableHandle<SweepStatus, SweepResult> {
   readonly eval: string;
 

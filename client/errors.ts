@@ -1,4 +1,4 @@
-/** What a verb ends with when it does not succeed: the class decides the exit code, the fields say what to do. */
+/** The errors of failed verbs: the class decides the exit code, the fields say what to do. */
 
 export { UserInputError } from '../protocol/user-input-error.ts';
 export { Unreachable } from '../connection/unreachable.ts';
@@ -15,17 +15,17 @@ export class JobFailed extends Error {
   }
 }
 
-/** The user interrupted; the message says what goes on and how to attach to it. */
+/** The user interrupted; the message says what continues to run and how to attach to it. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
 }
 
-/** A run that its workers refused before it began: the cause says what the user got wrong. */
+/** A run that its workers refused before it started: the cause says what the user got wrong. */
 export class RunRefused extends Error {
   override readonly name = 'RunRefused';
 }
 
-/** 1 for a failed job and for what nobody foresaw. */
+/** Exit codes by class; 1 for a failed job and for any other error. */
 const EXIT_CODES: Readonly<Record<string, number>> = {
   UserInputError: 2,
   RunRefused: 2,
@@ -45,8 +45,8 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
 };
 
 /**
- * By the name of the error or of what caused it: errors come from every layer, and over Temporal, where only the name
- * (as `type`) is left of a class.
+ * By the name of the error or of one of its causes: errors come from every layer, and through Temporal, which keeps
+ * only the name of a class (as `type`).
  */
 export function exitCodeOf(error: unknown): number {
   for (

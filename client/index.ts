@@ -1,4 +1,4 @@
-/** What `import … from 'longhaul'` gives. */
+/** The exports of the package `longhaul`. */
 
 export { Longhaul } from './longhaul.ts';
 export { EvalHandle } from './durable-handle.ts';

@@ -1,4 +1,4 @@
-/** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
+/** The library's client: the command line's functions for programs. Runs live in Temporal, not in this object. */
 
 import { randomUUID } from 'node:crypto';
 import {
@@ -26,7 +26,7 @@ export function newRolloutId(task: string): string {
   return `rollout/${task}/${randomUUID().slice(0, 8)}`;
 }
 
-/** A sweep in a line, for Temporal's UI. */
+/** A sweep in one line, for Temporal's UI. */
 export function summaryOf({ policies, sampling, tasks }: SweepConfig): string {
   const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
   return `${policies.length} policies × ${sampling.length} settings × ${count} tasks`;
@@ -40,19 +40,19 @@ export class Longhaul {
   }
 
   /**
-   * Connects by `options`, Temporal's environment variables or its profiles, or to the stack of the folder, in this order.
-   * A connection to a folder's stack stays with that stack, also on another port. Errors: `Unreachable` where none of
-   * these names a server that answers; `WrongStack` where another stack has taken the port of the folder's.
+   * Connects by `options`, Temporal's environment variables or its profiles, or to the folder's stack, in this order. A
+   * connection to a folder's stack stays with that stack, even if its port changes. Errors: `Unreachable` if none of
+   * these names a server that answers; `WrongStack` if another stack has taken the port of the folder's stack.
    */
   static async connect(options: ConnectOptions = {}, surroundings: Surroundings = {}): Promise<Longhaul> {
     return new Longhaul(await connectClient(options, surroundings));
   }
 
   /**
-   * Starts the run, or attaches to it where it exists already, running or ended. With `again`, one that failed or was
-   * stopped starts anew and goes on from its records.
-   * Errors: `UserInputError` for a configuration that cannot be used, and for one that the run which goes on under this
-   * name did not begin with.
+   * Starts the run, or attaches to it if it exists already, running or ended. With `again`, a run that failed or was
+   * stopped starts again and continues from its records.
+   * Errors: `UserInputError` for a configuration that cannot be used, or if a run of this name is running with another
+   * configuration.
    */
   async train(
     given: RunSettings | RunConfig,
@@ -79,10 +79,10 @@ export class Longhaul {
   }
 
   /**
-   * Starts the eval, or attaches to it where it is going on with the same settings. One that has ended starts again and
-   * runs what is missing or failed: nothing, where every rollout was graded.
-   * Errors: `UserInputError` for a configuration that cannot be used, and for one that is not that of the eval that goes
-   * on under this name.
+   * Starts the eval, or attaches to it if it is running with the same settings. An eval that has ended starts again and
+   * runs only rollouts that are missing or failed.
+   * Errors: `UserInputError` for a configuration that cannot be used, or if an eval of this name is running with
+   * another configuration.
    */
   async evaluate(given: EvalSettings | SweepConfig): Promise<EvalHandle> {
     const config = resolveSweepConfig(given, process.cwd());
@@ -100,8 +100,8 @@ export class Longhaul {
   }
 
   /**
-   * One rollout on its own, by default under an id of its own; waits for its end.
-   * Errors: `UserInputError` for what cannot be used.
+   * Runs one rollout outside any run, by default under a new id; waits for its end.
+   * Errors: `UserInputError` for an input that cannot be used.
    */
   async rollout(input: RolloutInput, workflowId = newRolloutId(input.task)): Promise<RolloutResult> {
     const handle = await this.startRollout(input, workflowId);
@@ -109,11 +109,11 @@ export class Longhaul {
   }
 
   /**
-   * Starts one rollout on its own, or attaches to it where it is going on; query `state`, signals `pause` and `resume`.
-   * Errors: `UserInputError` for what cannot be used.
+   * Starts one rollout outside any run, or attaches to it if it is running; query `state`, signals `pause`, `resume`.
+   * Errors: `UserInputError` for an input that cannot be used.
    */
   async startRollout(input: RolloutInput, workflowId: string): Promise<WorkflowHandle> {
-    // Here already: what is wrong with an endpoint, a key in the wrong place above all, belongs in no history.
+    // Checked before it is sent: a wrong endpoint, above all a key in the wrong place, must not get into a history.
     checkRolloutInput(input);
     return this.#start('rollout', {
       taskQueue: QUEUES.orchestrator,

@@ -1,14 +1,14 @@
-/** Looks again and again at something that goes on by itself, also while whoever takes what is found is busy with it. */
+/** Polls something in the background, also while the consumer is busy with an earlier item. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Found<T> {
   readonly items: readonly T[];
-  /** There will be no more. */
+  /** True if there will be no more items. */
   readonly over: boolean;
 }
 
-/** Between one who finds and one who takes. */
+/** The queue between the poll and the consumer. */
 class Buffer<T> {
   readonly #items: T[] = [];
   #end: { readonly error?: unknown } | undefined;
@@ -24,9 +24,9 @@ class Buffer<T> {
     this.#wake();
   }
 
-  /** The next one; `undefined` at the end. Errors: that of the end, when all has been taken. */
+  /** The next item; `undefined` at the end. Errors: that of the end, after all items were taken. */
   async take(): Promise<{ readonly item: T } | undefined> {
-    // Looking keeps no process alive, since nobody may ever take again: waiting does.
+    // Polling does not keep the process alive, since the consumer may never take again; waiting for an item does.
     const alive = setInterval(() => undefined, 60_000);
     try {
       while (this.#items.length === 0 && !this.#end) await new Promise<void>((resolve) => (this.#wake = resolve));
@@ -59,8 +59,8 @@ async function fill<T>(
 }
 
 /**
- * What `look` finds, from the first `next()` on until it is over, left or aborted. Errors: those of `look`, when what was
- * found before has been taken; the reason of `signal`, at once.
+ * The items that `look` finds, polled from the first `next()` until they are over, the consumer leaves or `signal`
+ * fires. Errors: those of `look`, after the items found before; the reason of `signal`, at once.
  */
 export async function* lookOn<T>(
   look: (signal: AbortSignal) => Promise<Found<T>>,

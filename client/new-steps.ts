@@ -1,18 +1,18 @@
-/** What each look at a run brings that is new: every step once and in its order, or an error that names those that are lost. */
+/** Finds the new steps in each status of a run: every step once and in order, or an error that names missed ones. */
 
 import type { StepRecord } from '../protocol/step-record.ts';
 import type { TrainStatus } from '../protocol/train-status.ts';
 
-/** Steps `first` to `last` ended between two looks, and were gone from what the run tells by the second. */
+/** Steps `first` to `last` ended between two polls, and the run's status no longer has them. */
 export class StepsMissed extends Error {
   override readonly name = 'StepsMissed';
   readonly first: number;
   readonly last: number;
 
   constructor(run: string, first: number, last: number) {
-    const which = first === last ? `step ${first}` : `steps ${first} to ${last}`;
+    const which = first === last ? `step ${first}` : `steps ${first}–${last}`;
     super(
-      `${which} of run ${run} ended without being seen, and the run tells its last 20 alone: its metrics.jsonl has all; steps(${last}) goes on behind`,
+      `Missed ${which} of run ${run}: the run keeps only the last 20. See its metrics.jsonl; steps(${last}) continues after them`,
     );
     this.first = first;
     this.last = last;
@@ -22,7 +22,7 @@ export class StepsMissed extends Error {
 export class NewSteps {
   readonly #run: string;
   #seen: number;
-  /** Before the first look at a run that has begun, steps ended that nobody had asked for yet. */
+  /** False until the first status of a run that has started: steps that ended before are not missed ones. */
   #isAsked = false;
 
   constructor(run: string, after: number) {
@@ -32,7 +32,7 @@ export class NewSteps {
 
   /** Errors: `StepsMissed`. */
   in({ step, steps, recent }: Pick<TrainStatus, 'step' | 'steps' | 'recent'>): readonly StepRecord[] {
-    // Its configuration is still being checked: it does not know how far its records go.
+    // The run's configuration is still being checked: it does not know its recorded steps yet.
     if (steps === 0) return [];
     const fresh = recent.filter((record) => record.step > this.#seen);
     const told = fresh[0]?.step ?? step + 1;

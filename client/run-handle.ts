@@ -1,4 +1,4 @@
-/** A handle on one training run: it holds no state of its own, so any number of programs can follow the same run. */
+/** A handle on one training run: it has no state, so any number of programs can follow the same run. */
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -24,10 +24,10 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
   }
 
   /**
-   * The steps after `after`, each once and as it ends; returns when the run is over. From the first `next()` on the run is
-   * looked at twice a second, also while the loop's body is busy. Of those that ended before, the run tells the last 20:
-   * its `metrics.jsonl` has all. A server that is away is waited for (half an hour). Errors: `StepsMissed` where more than
-   * 20 ended between two looks, after what was seen before; the reason of `signal`, at once.
+   * The steps after `after`, each once and as it ends; returns when the run is over. From the first `next()` it polls
+   * the run twice a second, also while the loop's body is busy. Of the steps that ended before, the run keeps the last
+   * 20; its `metrics.jsonl` has all. It waits for a server that is away (half an hour). Errors: `StepsMissed` if more
+   * than 20 steps ended between two polls, after the steps found before; the reason of `signal`, at once.
    */
   steps(after = 0, signal?: AbortSignal): AsyncGenerator<StepRecord, void, undefined> {
     const news = new NewSteps(this.run, after);
@@ -39,23 +39,23 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
   }
 
   /**
-   * At a `turn`, rollouts stop before their next turn and nothing is begun; at a `step`, what is under way ends first.
-   * Sandboxes are kept. Asking again, or for a run that has not begun, is fine.
+   * `turn`: rollouts stop before their next turn, and nothing new starts. `step`: rollouts and updates in progress end
+   * first. Sandboxes are kept. A run may be paused again, or before it has started.
    */
   override pause(at: PausePoint = 'turn'): Promise<void> {
     return naming(() => this.handle.signal('pause', at));
   }
 
   /**
-   * Changes a live run from its next step on, and writes that down; the configuration then in force comes back. A run that
-   * has not begun, or whose orchestrator is away, is waited for until `signal` fires.
+   * Changes a live run from its next step on, and records the change. Returns the configuration that is then in effect.
+   * Waits, until `signal` fires, for a run that has not started or whose orchestrator is away.
    */
   configure(change: Reconfiguration, signal?: AbortSignal): Promise<RunConfig> {
     const ask = () => this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
     return naming(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
   }
 
-  /** A query needs a worker: while one is being restarted, a few attempts are made. */
+  /** A query needs a worker: it is retried a few times, since a worker may be restarting. */
   async #statusWithPatience(signal: AbortSignal): Promise<TrainStatus> {
     for (let attempt = 1; ; attempt++) {
       try {

@@ -1,4 +1,4 @@
-/** Whether what goes on under a name is what is asked for: to attach to another, whose settings would be ignored, is refused. */
+/** Checks that a running run or eval has the requested settings: attaching with others, which it ignores, fails. */
 
 import { resolveRunConfig } from '../config/run-config.ts';
 import { resolveSweepConfig } from '../config/sweep-config.ts';
@@ -12,18 +12,18 @@ export interface Asked {
   readonly kind: 'run' | 'eval';
   readonly name: string;
   readonly workflowId: string;
-  /** All that what goes on would ignore of other settings. */
+  /** The settings that a running workflow cannot take over from the request. */
   readonly settings: object;
-  /** The same of what it was started with. Errors: any, for what cannot be read. */
+  /** Extracts the same settings from the argument that it was started with. Errors: any, if that cannot be read. */
   readonly read: (given: unknown) => object;
 }
 
-/** What it is started with beside its argument: kept for as long as it goes on, whatever becomes of its histories. */
+/** The memo that a workflow is started with: it is kept as long as the workflow runs, even when its history is gone. */
 export function settingsMemo(settings: object): { readonly settings: string } {
   return { settings: configDigest(settings) };
 }
 
-/** Errors: `UserInputError` for the first setting that is another one in what goes on. */
+/** Errors: `UserInputError` for the first setting that differs from the running workflow's. */
 export async function refuseOtherSettings(
   client: Client,
   { kind, name, workflowId, settings, read }: Asked,
@@ -43,18 +43,18 @@ export async function refuseOtherSettings(
   try {
     known = read(await firstArgument(client, workflowId, raw.workflowExecutionInfo?.firstRunId || runId));
   } catch {
-    // Its history is gone, or of another version: the memo alone says that it is another one.
+    // Its history is gone, or of another version: only the memo shows that the settings differ.
   }
   if (known) refuseOtherConfig({ kind, name, known, asked: settings, instead: remedy });
   else if (memo?.['settings'] !== undefined)
     throw new UserInputError(
       kind,
       name,
-      `${kind === 'run' ? 'a run' : 'an eval'} of that name goes on with other settings; ${remedy}`,
+      `${kind === 'run' ? 'a run' : 'an eval'} of that name is running with other settings; ${remedy}`,
     );
 }
 
-/** The argument of its first execution; `undefined` where that history is gone. */
+/** The argument of the workflow's first execution; `undefined` if that history is gone. */
 async function firstArgument(
   { workflowService, options }: Client,
   workflowId: string,
@@ -74,14 +74,14 @@ async function firstArgument(
   }
 }
 
-/** All that a run which goes on would ignore of other settings; where its folder is made does not matter to it. */
+/** The settings that a running run cannot take over; the folder of runs is not one of them. */
 function settledRun({ dir: _dir, ...rest }: RunConfig): object {
   return rest;
 }
 
 export const runMemo = (config: RunConfig) => settingsMemo(settledRun(config));
 
-/** Errors: `UserInputError` for the first setting that the run which goes on began with otherwise. */
+/** Errors: `UserInputError` for the first setting that differs from those the running run started with. */
 export function refuseOtherRun(client: Client, config: RunConfig): Promise<void> {
   const name = config.run;
   const read = (given: unknown) => settledRun(resolveRunConfig({ ...(given as object), run: name }, process.cwd()));
@@ -94,14 +94,14 @@ export function refuseOtherRun(client: Client, config: RunConfig): Promise<void>
   });
 }
 
-/** All that a sweep which goes on would ignore of other settings; where its folder is made does not matter to it. */
+/** The settings that a running sweep cannot take over; the folder of evals is not one of them. */
 function settledSweep({ dir: _dir, policies, ...rest }: SweepConfig): object {
   return { ...rest, policies: Object.fromEntries(policies.map(({ name, ...policy }) => [name, policy])) };
 }
 
 export const sweepMemo = (config: SweepConfig) => settingsMemo(settledSweep(config));
 
-/** Errors: `UserInputError` for the first setting that is another one in the sweep that goes on. */
+/** Errors: `UserInputError` for the first setting that differs from the running sweep's. */
 export function refuseOtherSweep(client: Client, config: SweepConfig): Promise<void> {
   const name = config.eval;
   const read = (given: unknown) =>

@@ -1,26 +1,26 @@
-/** Asks a server that may be away for a while: what follows a run of weeks does not end because the server is started again. */
+/** Repeats a request while the server does not answer: clients that follow a run for weeks survive server restarts. */
 
 import { ServiceError } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { wrongStackIn } from '../connection/stack-identity.ts';
 
-/** Longer than a server takes to start again, on a new machine too. */
+/** Longer than a server takes to restart, even on a new machine. */
 const AWAY_MS = 30 * 60_000;
 const RETRY_MS = 2_000;
 
-/** What was asked for so long was waited for: the server was there. */
+/** If a request took at least this long before it failed, the server was there and the absence starts anew. */
 const PRESENT_MS = 60_000;
-/** Of gRPC: what asking again cannot change (invalid argument, permission denied, unauthenticated). */
+/** gRPC codes that a retry cannot change (invalid argument, permission denied, unauthenticated). */
 const REFUSALS: ReadonlySet<unknown> = new Set([3, 7, 16]);
 
 export interface Away {
-  /** Absent: nobody interrupts it. */
+  /** Aborts the wait; absent: nothing interrupts it. */
   readonly signal?: AbortSignal;
-  /** Told once for each time that the server goes away. */
+  /** Called once for each absence of the server. */
   readonly onAway?: (line: string) => void;
   readonly limitMs?: number;
   readonly retryMs?: number;
-  /** False: waiting keeps no process alive. */
+  /** False: the wait does not keep the process alive. */
   readonly ref?: boolean;
 }
 
@@ -29,8 +29,9 @@ function isAbsence(error: unknown): boolean {
 }
 
 /**
- * The answer to `ask`, which is asked again while the server does not answer; it may be an answer that takes weeks.
- * Errors: `WrongStack` where another stack's server answers; its own where the server answers or refuses, or has been away for `limitMs`; `AbortError` when `signal` fires.
+ * The answer to `ask`, which is repeated while the server does not answer; the answer may take weeks.
+ * Errors: `WrongStack` if another stack's server answers; the error of `ask` if the server answers with one, refuses,
+ * or has been away for `limitMs`; `AbortError` when `signal` fires.
  */
 export async function whileAway<T>(
   ask: () => Promise<T>,
@@ -49,7 +50,7 @@ export async function whileAway<T>(
       if (now - asked >= PRESENT_MS) since = undefined;
       if (since === undefined)
         onAway?.(
-          'Temporal does not answer: the run goes on by itself when it is back (`npx longhaul up --detach` starts the stack)',
+          'Temporal does not answer: the run continues by itself when it is back (start the stack: npx longhaul up --detach)',
         );
       since ??= now;
       if (now - since > limitMs) throw error;

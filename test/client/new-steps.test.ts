@@ -46,6 +46,6 @@ it.each([
   expect(error).toMatchObject({
     first,
     last,
-    message: expect.stringMatching(`${first}.*of run r .*metrics\\.jsonl.*steps\\(${last}\\)`) as string,
+    message: expect.stringMatching(`${first}.*of run r: .*metrics\\.jsonl.*steps\\(${last}\\)`) as string,
   });
 });

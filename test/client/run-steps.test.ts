@@ -8,7 +8,7 @@ import { StepsMissed } from '../../client/new-steps.ts';
 
 const STEPS = 60;
 
-/** A run that does as many steps as it is told to, and tells its last 20. */
+/** A run that makes as many steps as it is told to, and keeps its last 20. */
 function fakeRun() {
   const run = { step: 1, looks: 0 };
   const describe = async () => ({ status: { name: run.step < STEPS ? 'RUNNING' : 'COMPLETED' } });

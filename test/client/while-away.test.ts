@@ -102,7 +102,7 @@ function awayAtFirst() {
     signal: new AbortController().signal,
   };
 }
-const TOLD = [expect.stringMatching(/does not answer: the run goes on by itself/)];
+const TOLD = [expect.stringMatching(/does not answer: the run continues by itself/)];
 
 it('a run is followed through it to its end', async () => {
   const { client, lines, screen, signal } = awayAtFirst();
