@@ -53,7 +53,7 @@ export const disks: readonly Mutation[] = [
     name: 'a state of the stack that cannot be written ends its supervisor',
     fault: FULL,
     file: 'stack/supervisor.ts',
-    before: 'if (!isAgain)\n        this.#say(',
+    before: 'if (!isAgain) this.#say(',
     after: 'if (!isAgain) throw error;\n      this.#say(',
     tests: [
       {
