@@ -1,4 +1,4 @@
-/** What a disturbed run is held to, recomputed from the records alone: pure functions of tables and journals. */
+/** The claims that a disturbed run must fulfil, recomputed from its records: pure functions of tables and journals. */
 
 import type { Accounting } from '../reports/accounting.ts';
 import type { Work } from './journal.ts';
@@ -9,7 +9,7 @@ export interface Executions {
   readonly toolCalls: number;
 }
 
-/** An execution that began again although no kill had cut it off. */
+/** An execution that started again although no kill had interrupted it. */
 export interface Uncut {
   readonly key: string;
   readonly kind: 'model' | 'tool' | 'update';
@@ -18,36 +18,36 @@ export interface Uncut {
 export interface Kill {
   readonly process: Target;
   readonly pid: number;
-  /** Of what took its place; `null` where nothing had to. */
+  /** Of the process that replaced it; `null` if none had to. */
   readonly newPid: number | null;
   /** What it was doing when it was killed. */
   readonly state: Activity;
   /** ISO 8601, UTC. */
   readonly at: string;
-  /** Until it was back and at work, from when somebody might start it again; `null`: it never was. */
+  /** From when it could be restarted until it was back at work, in milliseconds; `null` if it did not come back. */
   readonly recoveredMs: number | null;
-  /** For so long nobody was allowed to start it again. */
+  /** How long a restart was prevented, in milliseconds. */
   readonly heldMs: number;
-  /** The sandbox, or the role, where the process's name does not say it. */
+  /** The id of the sandbox, if the target is one. */
   readonly what?: string;
-  /** Executions that the kill may have cut off: those that may begin a second time. */
+  /** Executions that the kill may have interrupted: those that may start a second time. */
   readonly underWay: Executions;
 }
 
 const count = (works: readonly Work[], kind: string) =>
   new Set(works.flatMap((work) => (work.kind === kind ? [work.key] : []))).size;
 
-/** By key: a key that began twice is one. */
+/** Counts distinct keys: a key that started twice counts once. */
 export function executionsIn(works: readonly Work[]): Executions {
   return { modelCalls: count(works, 'model'), toolCalls: count(works, 'tool') };
 }
 
-/** What may begin a second time only where a kill cut it off. */
+/** Kinds of work that may start a second time only if a kill interrupted it. */
 const JUDGED = { model: 'model calls', tool: 'tool calls', update: 'updates' } as const;
 
 /**
- * Keys that began again more often than kills had cut them off, of each kind that is judged: a call that was on record is
- * among no kill's. `cuts`: the keys of each kill.
+ * Keys that started again more often than kills had interrupted them, of the judged kinds: a call with a recorded
+ * result is among no kill's keys. `cuts`: the keys that each kill may have interrupted.
  */
 export function uncutRepeats(works: readonly Work[], cuts: ReadonlyArray<readonly string[]>): Uncut[] {
   const spare = new Map<string, number>();
@@ -64,13 +64,13 @@ export function uncutRepeats(works: readonly Work[], cuts: ReadonlyArray<readonl
   return uncut;
 }
 
-/** Executions begun beyond the first, per key. */
+/** Executions after the first one of their key. */
 export function repeatedIn(works: readonly Work[]): Executions & { readonly updates: number } {
   const beyond = (kind: string) => works.filter((work) => work.kind === kind).length - count(works, kind);
   return { modelCalls: beyond('model'), toolCalls: beyond('tool'), updates: beyond('update') };
 }
 
-/** The smallest value that at least `share` of all are no larger than (nearest rank); `null` of nothing. */
+/** The smallest value such that at least `share` of all values are no larger (nearest rank); `null` without values. */
 export function quantile(values: readonly number[], share: number): number | null {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? null;
@@ -86,7 +86,7 @@ export interface Recovery {
 const SERVER: ReadonlySet<Target> = new Set(['temporal', 'temporal-down']);
 const WORKERS: ReadonlySet<Target> = new Set(['orchestrator', 'init', 'agent-run', 'reward', 'gpu', 'trainer']);
 
-/** Times to recover by group, milliseconds. */
+/** Recovery times by group, in milliseconds. */
 export function recoveryOf(kills: readonly Kill[]): Record<'worker' | 'server' | 'other', Recovery> {
   const group = ({ process }: Kill) => (SERVER.has(process) ? 'server' : WORKERS.has(process) ? 'worker' : 'other');
   const of = (name: string): Recovery => {
@@ -101,19 +101,19 @@ export interface Claims {
   readonly accounting: Accounting;
   readonly uncut: readonly Uncut[];
   readonly identical: boolean;
-  /** Rollouts whose tokens or reward are not those of the reference. */
+  /** Rollouts whose tokens or reward differ from the reference's. */
   readonly otherwise: readonly string[];
 }
 
-/** What does not hold, in words; empty where all does. */
+/** The claims that do not hold, as sentences; empty if all hold. */
 export function broken({ kills, accounting, uncut, identical, otherwise }: Claims): string[] {
   const { dispatched, trained, masked, dropped, evaluated, lost, duplicated } = accounting;
   const ended = trained + masked + dropped + evaluated;
   const stuck = kills.filter(({ recoveredMs }) => recoveredMs === null).map(({ process }) => process);
   return [
-    ...(identical ? [] : ['the disturbed run ended with other weights than the reference']),
+    ...(identical ? [] : ["the disturbed run's final weights differ from the reference's"]),
     ...(otherwise.length > 0
-      ? [`${otherwise.length} rollouts came to something else than in the reference, ${otherwise[0]} among them`]
+      ? [`${otherwise.length} rollouts differ from the reference, for example ${otherwise[0]}`]
       : []),
     ...(lost > 0 ? [`${lost} rollouts were lost`] : []),
     ...(duplicated > 0 ? [`${duplicated} rollouts were duplicated`] : []),
@@ -121,7 +121,9 @@ export function broken({ kills, accounting, uncut, identical, otherwise }: Claim
     ...Object.entries(JUDGED).flatMap(([kind, words]) => {
       const [first, ...others] = uncut.filter((one) => one.kind === kind);
       return first
-        ? [`${1 + others.length} ${words} began again that no kill had cut off, ${first.key} among them`]
+        ? [
+            `${1 + others.length} ${words} started again although no kill had interrupted them, for example ${first.key}`,
+          ]
         : [];
     }),
     ...(stuck.length > 0 ? [`not back in time: ${stuck.join(', ')}`] : []),

@@ -1,4 +1,4 @@
-/** Carries out a plan of kills, each by SIGKILL, and measures how long each takes to heal. */
+/** Carries out a plan of kills, each by SIGKILL, and measures the recovery from each. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, killProcess } from '../sandboxes/supervised/process-identity.ts';
@@ -10,7 +10,7 @@ import { processOf, type Stage } from './stage.ts';
 import { roleOf, rolloutOf, type Victim, victimOf } from './victims.ts';
 
 const LOOK_MS = 10;
-/** For so long the state that the plan asks for is waited for, an update longer; after that any state will do. */
+/** How long to wait for the planned state, and for an update; after that the process is killed in any state. */
 const STATE_WITHIN_MS = 15_000;
 const UPDATE_WITHIN_MS = 60_000;
 const VICTIM_WITHIN_MS = 120_000;
@@ -19,7 +19,7 @@ class NoVictim extends Error {
   override readonly name = 'NoVictim';
 }
 
-/** Waits until the target is there and in the wanted state. Errors: `NoVictim` when it never is there. */
+/** Waits until the target exists and is in the planned state. Errors: `NoVictim` if no target appears. */
 async function awaitVictim(
   planned: PlannedKill,
   stage: Stage,
@@ -33,12 +33,13 @@ async function awaitVictim(
     const victim = await victimOf(planned, stage, await stage.journal.underWay(), hit);
     const waited = Date.now() - begun;
     if (victim && (victim.state === planned.state || waited > patience)) return victim;
-    if (waited > VICTIM_WITHIN_MS) throw new NoVictim(`no ${planned.target} is there to be killed`);
+    if (waited > VICTIM_WITHIN_MS)
+      throw new NoVictim(`no ${planned.target} to kill appeared within ${VICTIM_WITHIN_MS / 1000} s`);
     await sleep(LOOK_MS);
   }
 }
 
-/** What the kill may have cut off: without a result when its process had gone; with the server gone, at any moment until it was back. */
+/** The work that the kill may have interrupted: that of the process, or all if it was the server or Docker's daemon. */
 function cutOff({ target }: PlannedKill, { sandbox }: Victim, works: readonly Work[]): readonly Work[] {
   const role = roleOf(target);
   if (role !== undefined) return works.filter((work) => work.role === role);
@@ -50,7 +51,7 @@ function cutsEverything(target: PlannedKill['target']): boolean {
   return target === 'temporal' || target === 'temporal-down' || target === 'dockerd';
 }
 
-/** While the supervisor stands still, what died stays dead. */
+/** Runs `body` and stops the supervisor for `ms`, so that what died is not restarted in this time. */
 async function held<T>(ms: number, home: string, body: () => T): Promise<T> {
   const supervisor = ms > 0 ? processOf(home, 'supervisor') : undefined;
   if (!supervisor) return body();
@@ -64,7 +65,7 @@ async function held<T>(ms: number, home: string, body: () => T): Promise<T> {
   }
 }
 
-/** A kill, and the keys of what it may have cut off. */
+/** A kill, and the keys of the work that it may have interrupted. */
 export interface CarriedOut {
   readonly kill: Kill;
   readonly cut: readonly string[];
@@ -109,11 +110,11 @@ function lineOf(kill: Kill, index: number, kills: number): string {
     recoveredMs === null
       ? 'not back'
       : `back in ${(recoveredMs / 1000).toFixed(1)} s${down}${newPid === null ? '' : ` (pid ${newPid})`}`;
-  const cut = `${underWay.modelCalls} model calls, ${underWay.toolCalls} tool calls under way`;
+  const cut = `${underWay.modelCalls} model calls, ${underWay.toolCalls} tool calls in flight`;
   return `kill ${index + 1}/${kills}: ${state} ${name} (pid ${pid}), ${back}; ${cut}`;
 }
 
-/** Returns when every kill of the plan was made and has healed. Errors: that of `signal`. */
+/** Returns when every kill of the plan was made and its victim has recovered. Errors: that of `signal`. */
 export async function disturb(plan: readonly PlannedKill[], stage: Stage, signal: AbortSignal): Promise<CarriedOut[]> {
   const healing: Array<Promise<CarriedOut>> = [];
   const hit = new Set<string>();
@@ -126,7 +127,7 @@ export async function disturb(plan: readonly PlannedKill[], stage: Stage, signal
       stage.note(lineOf(done.kill, index, plan.length));
       return done;
     });
-    // Waited for above; a failure is told there.
+    // Awaited above, where a failure is thrown.
     carried.catch(() => undefined);
     healing.push(carried);
   }

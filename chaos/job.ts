@@ -5,7 +5,7 @@ import { packageRoot } from '#setup/paths.mjs';
 import { resolveRunConfig } from '../config/run-config.ts';
 import type { RunConfig } from '../protocol/run-config.ts';
 
-/** The rate is constant: how many steps there will be changes no step. */
+/** The learning rate is constant, so that the number of steps changes no step. */
 export function jobConfig(run: string, seed: number, steps: number, dir: string): RunConfig {
   return resolveRunConfig(
     {

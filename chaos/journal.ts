@@ -1,11 +1,11 @@
-/** What is under way in one run, from the journal that is written before anything begins: begun, and without a result. */
+/** The work in flight in one run: started according to the journal, which is written first, and without a result. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keys, resultKeyOf } from '../protocol/records.ts';
 import type { Execution, Store } from '../store/store.ts';
 import type { Role } from '../workers/settings.ts';
 
-/** What is under way for less than this is on record before anybody could ask for it again. */
+/** Work that is in flight for less than this has its result recorded before it could start again. */
 const SAMPLE_MS = 20;
 
 const ROLE_OF: Readonly<Record<string, Role>> = {
@@ -26,7 +26,7 @@ export interface Work extends Execution {
   readonly sandbox: string;
 }
 
-/** An entry of the journal, read; `undefined` for one of another run. */
+/** Parses an entry of the journal; `undefined` if it belongs to another run. */
 export function workOf(execution: Execution, run: string): Work | undefined {
   const { key } = execution;
   const kind = key.slice(0, key.indexOf(':'));
@@ -52,7 +52,7 @@ export class Journal {
   /** Every execution of the run so far. */
   async all(): Promise<readonly Work[]> {
     for (const execution of await this.#store.executions(this.#seen)) {
-      // Who asked at the same moment has read it.
+      // A concurrent call has read it already.
       if (execution.seq <= this.#seen) continue;
       this.#seen = execution.seq;
       const work = workOf(execution, this.#run);
@@ -64,14 +64,14 @@ export class Journal {
     return this.#all;
   }
 
-  /** What has begun and has no result yet, the last execution of each. */
+  /** Work that has started and has no result yet: the last execution of each key. */
   async underWay(): Promise<readonly Work[]> {
     await this.all();
     for (const work of this.#open.values()) if (await this.#isOver(work)) this.#open.delete(work.key);
     return [...this.#open.values()];
   }
 
-  /** What was under way at some moment from now until `ended`. */
+  /** Work that was in flight at any moment from now until `ended`. */
   async underWayUntil(ended: Promise<unknown>): Promise<readonly Work[]> {
     const seen = new Map<string, Work>();
     let goesOn = true;
@@ -85,7 +85,7 @@ export class Journal {
     }
   }
 
-  /** Earlier attempts of a rollout that begins again get no results any more. */
+  /** Earlier attempts of a rollout that starts again get no more results. */
   #dropEarlier({ rollout, sandbox }: Work): void {
     for (const [key, work] of this.#open)
       if (work.rollout === rollout && work.sandbox !== sandbox) this.#open.delete(key);
@@ -95,7 +95,7 @@ export class Journal {
     if (rollout !== '' && (await this.#store.get(keys.outcome(rollout))) !== undefined) return true;
     const result = resultKeyOf(key);
     if (result !== undefined) return (await this.#store.get(result)) !== undefined;
-    // A sandbox that was made is asked something next.
+    // A sandbox counts as made when later work uses it.
     return (
       kind === 'init' && this.#all.some((work) => work.seq > seq && work.sandbox === sandbox && work.kind !== 'init')
     );

@@ -1,4 +1,4 @@
-/** Sandboxes that stand at this moment, by the records of their providers, and the processes that each consists of. */
+/** Live sandboxes, from the records of their providers, and the processes of each. */
 
 import type Docker from 'dockerode';
 import { innerProcess } from '../sandboxes/bubblewrap/end.ts';
@@ -11,11 +11,11 @@ export interface LiveSandbox {
   readonly id: string;
   /** Its first process. */
   readonly inner: ProcessIdentity;
-  /** The one outside that waits for it, where there is one. */
+  /** The process outside that waits for it, if there is one. */
   readonly outer?: ProcessIdentity;
 }
 
-/** Lists those whose ids begin with `prefix`. */
+/** Lists the live sandboxes whose ids start with `prefix`. */
 export type ListSandboxes = (prefix: string) => Promise<LiveSandbox[]>;
 
 export function bubblewrapSandboxes(stateDir: string): ListSandboxes {
@@ -35,7 +35,7 @@ async function pidOf(docker: Docker, name: string): Promise<number> {
 export function dockerSandboxes(stateDir: string, env: NodeJS.ProcessEnv): ListSandboxes {
   return async (prefix) => {
     const listed = listFolders(stateDir).filter(({ id }) => id.startsWith(prefix));
-    // Without any, Docker may not be here at all.
+    // Without containers, Docker may not be installed.
     if (listed.length === 0) return [];
     const docker = dockerClient(env);
     const found = await Promise.all(

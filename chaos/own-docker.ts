@@ -1,6 +1,6 @@
 /**
- * A Docker daemon of the command's own, where Docker is to make the sandboxes and no daemon answers: only such a one
- * may be killed. As most daemons do, it takes its containers with it.
+ * The command's own Docker daemon, for stacks with Docker sandboxes if no daemon answers: only this one may be killed.
+ * Like most daemons, it ends its containers with it.
  */
 
 import type Docker from 'dockerode';
@@ -22,14 +22,14 @@ const STOPS_WITHIN_MS = 30_000;
 const ANSWERS_WITHIN_MS = 5_000;
 const POLL_MS = 50;
 
-/** One that takes connections and says nothing does not answer. */
+/** True if the daemon answers in time: one that only accepts connections does not. */
 export const answers = (docker: Docker, ms = ANSWERS_WITHIN_MS): Promise<boolean> =>
   within('ping', docker.ping(), ms).then(
     () => true,
     () => false,
   );
 
-/** Mount points below `dir`, of the text of `mountinfo`, where spaces and their like are octal numbers. The last mount first. */
+/** Mount points below `dir`, the last mount first. In `mountinfo`, spaces and the like are octal escapes. */
 export function mountsBelow(dir: string, mountinfo: string): string[] {
   const read = (point: string) =>
     point.replaceAll(/\\(\d{3})/gu, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
@@ -40,14 +40,14 @@ export function mountsBelow(dir: string, mountinfo: string): string[] {
   return points.filter((point) => point.startsWith(`${dir}/`)).toReversed();
 }
 
-/** What a killed daemon left mounted in its folder: the next one mounts over it. */
+/** Unmounts what killed daemons left mounted below `dir`: each later daemon mounted over it. */
 function unmountAll(dir: string): void {
   if (!existsSync(dir)) return;
   for (const path of mountsBelow(realpathSync(dir), readFileSync('/proc/self/mountinfo', 'utf8')))
     execFileSync('umount', ['--lazy', path]);
 }
 
-/** A daemon that finds the pid of its containerd of before, dying or not yet reaped, takes that for alive and waits in vain. */
+/** Ends the previous containerd: if it is dying or a zombie, a new daemon would take it for alive, and hang. */
 async function endContainerd(pidFile: string): Promise<void> {
   const containerd = existsSync(pidFile) ? identify(Number(readFileSync(pidFile, 'utf8'))) : undefined;
   if (containerd !== undefined) killProcess(containerd);
@@ -71,12 +71,12 @@ export class OwnDocker {
     this.docker = dockerClient({ DOCKER_HOST: this.host });
   }
 
-  /** Starts one in `dir`. Errors: `Unreachable` without a daemon's program, where only root could start it, or where it does not come up. */
+  /** Starts a daemon in `dir`. Errors: `Unreachable` without its program or root rights, or if it does not start. */
   static async start(dir: string, given: NodeJS.ProcessEnv, upWithinMs = UP_WITHIN_MS): Promise<OwnDocker> {
     const env = { ...given, PATH: `${given['PATH'] ?? ''}:/usr/sbin:/sbin` };
     const program = which('dockerd', env);
     if (program === undefined || process.getuid?.() !== 0)
-      throw new Unreachable('Docker', 'Start its daemon, or be root where dockerd is installed.');
+      throw new Unreachable('Docker', 'Start its daemon, or run this command as root where dockerd is installed.');
     const own = new OwnDocker(dir, program, env);
     mkdirSync(dir, { recursive: true });
     try {
@@ -92,13 +92,13 @@ export class OwnDocker {
     return this.#child?.pid ?? 0;
   }
 
-  /** Returns its pid once it answers. Errors: `Unreachable` when it does not by the deadline, or has ended. */
+  /** Returns its pid when it answers. Errors: `Unreachable` if it does not by the deadline, or has ended. */
   async startAgain(deadline: number): Promise<number> {
     rmSync(join(this.#dir, 'pid'), { force: true });
     await endContainerd(join(this.#dir, 'exec', 'containerd', 'containerd.pid'));
     const path = join(this.#dir, 'log');
     const log = openSync(path, 'a');
-    // Sandboxes have no network, so the daemon needs neither a bridge nor rules of the firewall.
+    // Sandboxes have no network, so the daemon needs neither a bridge nor firewall rules.
     const args = ['--iptables=false', '--ip6tables=false', '--bridge=none', '--host', this.host];
     const folders = [
       '--data-root',
@@ -123,7 +123,7 @@ export class OwnDocker {
     return this.pid;
   }
 
-  /** Ends it with what it holds, and leaves no folder. */
+  /** Stops the daemon with its containers, and removes its folder. */
   async stop(): Promise<void> {
     const child = this.#child;
     if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
@@ -137,7 +137,7 @@ export class OwnDocker {
   }
 }
 
-/** A daemon of one's own, unless another one is named or answers: `undefined` then. Errors: those of `OwnDocker.start`. */
+/** Starts an own daemon; `undefined` if another one is configured or answers. Errors: those of `OwnDocker.start`. */
 export async function ownDockerUnlessGiven(dir: string, env: NodeJS.ProcessEnv): Promise<OwnDocker | undefined> {
   if (dockerAddress(env).by !== undefined || (await answers(dockerClient(env)))) return undefined;
   return OwnDocker.start(dir, env);

@@ -1,6 +1,6 @@
 /**
- * Which process is killed when: a function of the seed and of nothing else. Every target comes once before any comes
- * again, and each is met idle and busy in turn.
+ * Which process is killed when: a pure function of the seed. Every target comes once before any comes again, and each
+ * is hit alternately idle and busy.
  */
 
 import { createRandom } from '../tasks/random.ts';
@@ -14,7 +14,7 @@ export const TARGETS = [
   /** The GPU worker while it makes an update. */
   'trainer',
   'temporal',
-  /** The server, and nobody starts it again for 30 s. */
+  /** The server, which is not restarted for 30 s. */
   'temporal-down',
   'supervisor',
   /** Every process of one sandbox, inside and outside. */
@@ -23,7 +23,7 @@ export const TARGETS = [
   'sandbox-supervisor',
   /** The program that waits for the run. */
   'client',
-  /** Docker's daemon, where the command has started one. */
+  /** Docker's daemon, if the command has started one. */
   'dockerd',
 ] as const;
 export type Target = (typeof TARGETS)[number];
@@ -32,21 +32,21 @@ export type Activity = 'idle' | 'busy';
 
 export interface PlannedKill {
   readonly target: Target;
-  /** What it should be doing; where that does not come about in time, it is killed as it is. */
+  /** The state in which it should be killed; if it is not in it in time, it is killed in any state. */
   readonly state: Activity;
-  /** From the moment at which the stack stands again, milliseconds. */
+  /** Delay after the stack has recovered, in milliseconds. */
   readonly pauseMs: number;
-  /** The recovery of the kill before is not waited for. */
+  /** True if it does not wait for the recovery from the kill before. */
   readonly together: boolean;
-  /** Nobody may start it again for so long, milliseconds. */
+  /** How long a restart is prevented, in milliseconds. */
   readonly heldMs: number;
-  /** Picks one of several (sandboxes); in [0, 1). */
+  /** Selects one of several sandboxes; in [0, 1). */
   readonly choice: number;
 }
 
 const HELD_MS = 30_000;
 const LONGEST_PAUSE_MS = 1500;
-/** What a second kill on its heels would keep from coming back for reasons that are not its own. */
+/** Targets that are killed alone: with a second kill at the same time, the recovery would depend on both. */
 const ALONE: ReadonlySet<Target> = new Set(['temporal', 'temporal-down', 'dockerd']);
 
 /** Without `ownDocker` there is no daemon to kill. */
@@ -60,7 +60,7 @@ export function planKills(seed: number, kills: number, ownDocker = false): Plann
       const before = plan.at(-1);
       const busy = target === 'trainer' || (first.get(target) === true) === (round % 2 === 0);
       const near = before !== undefined && !ALONE.has(before.target) && !ALONE.has(target);
-      // A supervisor is busy while it starts something again.
+      // A supervisor is busy while it restarts something.
       const together = near && (target === 'supervisor' ? busy : random.chance(0.2));
       const pauseMs = random.integer(0, together ? 300 : LONGEST_PAUSE_MS);
       const heldMs = target === 'temporal-down' ? HELD_MS : 0;

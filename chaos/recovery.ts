@@ -1,4 +1,4 @@
-/** When something that was killed is back and at work: seen from outside, by what it does and not by what it says. */
+/** When a killed process is back at work: seen from outside, by what it does, not by what it reports. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { keys } from '../protocol/records.ts';
@@ -19,7 +19,7 @@ const POLL_MS = 50;
 const ANSWERS_WITHIN_MS = 2000;
 const BACK_WITHIN_MS = 120_000;
 
-/** What `look` finds; `undefined` when it has found nothing by the deadline. */
+/** What `look` finds; `undefined` if it finds nothing by the deadline. */
 async function until<T>(look: () => Promise<T | undefined>, deadline: number): Promise<T | undefined> {
   while (Date.now() < deadline) {
     const found = await look().catch(() => undefined);
@@ -29,7 +29,7 @@ async function until<T>(look: () => Promise<T | undefined>, deadline: number): P
   return undefined;
 }
 
-/** A query is answered by a worker that runs workflows, over a server that works. */
+/** True if a query is answered, which needs the server and a worker that runs workflows. */
 async function answers({ longhaul, run }: Stage): Promise<boolean> {
   const asked = longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => run.status());
   return asked.then(
@@ -38,7 +38,7 @@ async function answers({ longhaul, run }: Stage): Promise<boolean> {
   );
 }
 
-/** It polls its queue, and has begun something where something waited. */
+/** A worker is back when it polls its queue, and has started work if some waited. */
 async function worker(role: Role, killed: number, stage: Stage): Promise<Recovered | undefined> {
   const ready = readyWorker(stage.home, role);
   if (ready === undefined || ready.pid === killed) return undefined;
@@ -57,7 +57,7 @@ async function server(killed: number, stage: Stage): Promise<Recovered | undefin
   return pid !== undefined && pid !== killed && (await answers(stage)) ? { newPid: pid, at: Date.now() } : undefined;
 }
 
-/** Its rollout has another sandbox, or has come to its end without one. */
+/** A sandbox is replaced when its rollout has another one, or has ended without one. */
 async function sandbox({ sandbox: id = '', processes }: Victim, stage: Stage): Promise<Recovered | undefined> {
   const rollout = rolloutOf(id);
   const other = (await stage.sandboxes(`${rollout}#`)).find((one) => one.inner.pid !== processes[0]?.pid);
@@ -65,18 +65,18 @@ async function sandbox({ sandbox: id = '', processes }: Victim, stage: Stage): P
   return (await stage.store.get(keys.outcome(rollout))) === undefined ? undefined : { newPid: null, at: Date.now() };
 }
 
-/** Started again as an operator does it, or a unit of systemd. */
+/** Restarts the supervisor, as an operator or systemd would. */
 async function supervisor({ home, env, note }: Stage): Promise<Recovered | undefined> {
   try {
     await ensureStack({ home, env, timeoutMs: BACK_WITHIN_MS });
     return { newPid: processOf(home, 'supervisor')?.pid ?? null, at: Date.now() };
   } catch (error) {
-    note(`the stack does not come up: ${error instanceof Error ? error.message : String(error)}`);
+    note(`the stack does not start: ${error instanceof Error ? error.message : String(error)}`);
     return undefined;
   }
 }
 
-/** `undefined` when it is not back within two minutes. */
+/** `undefined` if it is not back within two minutes. */
 export async function recoveryFrom(
   { target }: PlannedKill,
   victim: Victim,

@@ -1,6 +1,6 @@
 /**
- * `longhaul chaos`: the same job twice on a stack of its own, once with its processes killed at random and once with
- * nothing killed. What both came to is recomputed from their records.
+ * `longhaul chaos`: the same job twice on its own stack, once with random kills of its processes and once without. The
+ * results of both are recomputed from their records and compared.
  */
 
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -37,16 +37,16 @@ import { WaitingClient } from './waiting-client.ts';
 export interface ChaosOptions {
   readonly kills: number;
   readonly seed: number;
-  /** Default: a new folder for temporary files. */
+  /** Default: a new temporary folder. */
   readonly dir?: string;
   readonly env: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
   readonly note: (line: string) => void;
 }
 
-/** More than any plan needs: the run is shortened when the last kill has healed. */
+/** More than any plan needs: the run is shortened after the recovery from the last kill. */
 const STEPS_PER_KILL = 100;
-/** What refused the program so often, one time after the other, will refuse it again. */
+/** After this many failures, the program that starts the run is not retried. */
 const HOPELESS_STARTS = 3;
 const LEAST_STEPS = 3;
 const QUIET_MS = 300_000;
@@ -56,7 +56,7 @@ const SWEPT_WITHIN_TRIES = 120;
 async function folderFor(dir: string | undefined): Promise<string> {
   if (dir === undefined) return mkdtemp(join(tmpdir(), 'longhaul-chaos-'));
   const refused = (why: string, options?: ErrorOptions) =>
-    new UserInputError('--dir', dir, `give a folder that is empty or not there yet${why}`, options);
+    new UserInputError('--dir', dir, `give a folder that is empty or does not exist${why}`, options);
   await mkdir(dir, { recursive: true }).catch((error: Error) => {
     throw refused(` (${error.message})`, { cause: error });
   });
@@ -64,7 +64,10 @@ async function folderFor(dir: string | undefined): Promise<string> {
   return dir;
 }
 
-/** Kills begin when there is a run that they can disturb. Errors: `JobFailed` where the program that starts it cannot, or nothing begins for five minutes. */
+/**
+ * Waits until the run has started, so that kills can disturb it. Errors: `JobFailed` if the program that starts it
+ * fails repeatedly, or nothing starts for five minutes.
+ */
 export async function untilBegun(
   { journal, client, dir }: Pick<Stage, 'journal' | 'client' | 'dir'>,
   signal: AbortSignal,
@@ -75,15 +78,15 @@ export async function untilBegun(
       client.failures >= HOPELESS_STARTS
         ? `its program failed ${client.failures} times`
         : Date.now() - begun > QUIET_MS
-          ? `nothing has begun for ${QUIET_MS / 60_000} minutes`
+          ? `nothing has started for ${QUIET_MS / 60_000} minutes`
           : undefined;
     if (why !== undefined)
-      throw new JobFailed(`the run does not begin: ${why}; its log ends:\n${logTail(join(dir, 'client.log'), 5)}`);
+      throw new JobFailed(`the run does not start: ${why}; its log ends:\n${logTail(join(dir, 'client.log'), 5)}`);
     await sleep(50, undefined, { signal });
   }
 }
 
-/** Waits for the end of a run. Errors: `JobFailed` when nothing begins in it for five minutes. */
+/** Waits for the end of a run. Errors: `JobFailed` if nothing starts in it for five minutes. */
 async function untilEnded(store: Store, run: string, signal: AbortSignal): Promise<void> {
   const journal = new Journal(store, run);
   let [seen, since] = [0, Date.now()];
@@ -91,12 +94,12 @@ async function untilEnded(store: Store, run: string, signal: AbortSignal): Promi
     const begun = (await journal.all()).length;
     if (begun !== seen) [seen, since] = [begun, Date.now()];
     if (Date.now() - since > QUIET_MS)
-      throw new JobFailed(`run ${run} stands still: nothing has begun for ${QUIET_MS / 60_000} minutes`);
+      throw new JobFailed(`run ${run} makes no progress: nothing has started for ${QUIET_MS / 60_000} minutes`);
     await sleep(POLL_MS, undefined, { signal });
   }
 }
 
-/** Lets the step under way be the last one; returns how many steps there will have been. Errors: `JobFailed` for a run that has ended by then. */
+/** Makes the current step the last one; returns the number of steps. Errors: `JobFailed` if the run has ended. */
 export async function shorten(
   { run, longhaul, store }: Pick<Stage, 'run' | 'longhaul' | 'store'>,
   signal: AbortSignal,
@@ -105,20 +108,20 @@ export async function shorten(
     signal.throwIfAborted();
     const end = await endOfRun(run.run, store);
     if (end !== undefined)
-      throw new JobFailed(`run ${run.run} ${end.status} before its kills had healed: ${end.message}`);
+      throw new JobFailed(`run ${run.run} ${end.status} before it had recovered from its kills: ${end.message}`);
     try {
       return await longhaul.client.withDeadline(Date.now() + 10_000, async () => {
         const { step } = await run.status();
         return (await run.configure({ steps: Math.max(step + 1, LEAST_STEPS) })).steps;
       });
     } catch {
-      // The step ended in between, or a worker is being started: asked again.
+      // The step ended meanwhile, or a worker is starting: retry.
       await sleep(POLL_MS, undefined, { signal });
     }
   }
 }
 
-/** Sandboxes that an ended run still holds: the sweeper takes what its workers could not release. */
+/** Sandboxes that an ended run still holds after a while: the sweeper removes those that workers could not release. */
 async function heldBy(run: string, store: Store): Promise<string[]> {
   for (let tries = 0; ; tries += 1) {
     const leases = [...(await store.leases(SANDBOX_LEASE)), ...(await store.leases(GRADER_LEASE))];
@@ -132,7 +135,7 @@ async function digestsOf(store: Store, run: string): Promise<string[]> {
   return (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value.sha256);
 }
 
-/** Of the weights as they are on disk. */
+/** The digest of the last step's weights on disk. */
 async function lastDigest({ dir, run }: RunConfig, steps: number): Promise<string> {
   return weightsDigest(await loadWeights(checkpointDir(join(dir, run), steps)));
 }
@@ -142,7 +145,7 @@ async function disturbedRun(stage: Stage, plan: readonly PlannedKill[], signal: 
   await untilBegun(stage, signal);
   const carriedOut = await disturb(plan, stage, signal);
   const steps = await shorten(stage, signal);
-  stage.note(`all kills have healed; the run ends with step ${steps}`);
+  stage.note(`the stack has recovered from all kills; the run ends with step ${steps}`);
   await untilEnded(stage.store, 'disturbed', signal);
   return { carriedOut, steps, clientEnded: await stage.client.ended(60_000) };
 }
@@ -174,7 +177,7 @@ async function report(
   const problems = [
     ...(held.length > 0 ? [`${held.length} sandboxes are still held: ${held.join(', ')}`] : []),
     ...broken({ kills, accounting, uncut, identical, otherwise }),
-    ...(clientEnded ? [] : ['the waiting client did not come to the end of the run']),
+    ...(clientEnded ? [] : ['the waiting client did not reach the end of the run']),
     ...(stage.client.failures > 0 ? [`the waiting client failed by itself ${stage.client.failures} times`] : []),
   ];
   return {
@@ -196,7 +199,7 @@ export type ChaosReport = Awaited<ReturnType<typeof report>>;
 
 async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions): Promise<ChaosReport> {
   const done = await disturbedRun(stage, planKills(seed, kills, stage.docker !== undefined), signal);
-  note('the reference: the same run, nothing killed');
+  note('the reference: the same run without kills');
   await stage.longhaul.train(jobConfig('reference', seed, done.steps, stage.dir));
   await untilEnded(stage.store, 'reference', signal);
   for (const run of ['disturbed', 'reference']) {
@@ -207,7 +210,7 @@ async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions
   return report(stage, seed, done.carriedOut, done.steps, done.clientEnded);
 }
 
-/** Sandboxes are those of the stack's provider, which may be either. */
+/** Lists the sandboxes of both providers: the stack may use either. */
 function sandboxesOf(home: string, env: NodeJS.ProcessEnv): Stage['sandboxes'] {
   const inBubblewrap = bubblewrapSandboxes(join(home, 'sandboxes'));
   const inDocker = dockerSandboxes(join(home, 'sandboxes-docker'), env);
@@ -246,20 +249,20 @@ async function withStage(
 }
 
 /**
- * Starts and stops its own stack; both run folders and the store stay.
+ * Starts and stops its own stack; both run folders and the store are kept.
  * Errors: `UserInputError` for a folder that is in use; `JobFailed` for a run that did not complete; `Interrupted`.
  */
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const dir = await folderFor(options.dir);
   const own = ownEnvironment(options.env, dir);
-  options.note(`${options.kills} kills by seed ${options.seed}, in ${dir}`);
+  options.note(`${options.kills} kills with seed ${options.seed}, in ${dir}`);
   const docker =
     own['LONGHAUL_SANDBOX'] === 'docker' ? await ownDockerUnlessGiven(join(dir, 'docker'), own) : undefined;
   try {
     return await withStage(dir, docker ? { ...own, DOCKER_HOST: docker.host } : own, docker, options);
   } catch (error) {
     if (!options.signal.aborted) throw error;
-    throw new Interrupted(`interrupted; the stack is stopped, and what was done stays in ${dir}`, { cause: error });
+    throw new Interrupted(`Interrupted. The stack has stopped; its files stay in ${dir}`, { cause: error });
   } finally {
     await docker?.stop();
   }

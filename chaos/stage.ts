@@ -1,4 +1,4 @@
-/** The stack that is disturbed: of the command's own, in a folder of its own, whatever the surroundings name. */
+/** The stack that is disturbed: the command's own, in its own folder, whatever the caller's environment names. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,13 +25,16 @@ export interface Stage {
   readonly journal: Journal;
   readonly client: WaitingClient;
   readonly sandboxes: ListSandboxes;
-  /** The daemon that makes the sandboxes, where it is the command's own. */
+  /** The daemon that makes the sandboxes, if the command started it. */
   readonly docker?: OwnDocker;
-  /** A line of progress. */
+  /** Reports a line of progress. */
   readonly note: (line: string) => void;
 }
 
-/** No cluster, role or folder of the caller's is touched: the settings that name them are left out. There is one GPU worker, whom the plan can name. */
+/**
+ * The environment without settings that name the caller's cluster, roles or folders, so that none of these is touched.
+ * There is one GPU worker, so that the plan can name it.
+ */
 export function ownEnvironment(env: NodeJS.ProcessEnv, dir: string): NodeJS.ProcessEnv {
   const named = /^(TEMPORAL_|LONGHAUL_(HOME|ROLES|HOST|MODULES|MODULE_DIGESTS|WORKER_NAME|TEMPORAL_UI)$)/u;
   const kept = Object.entries(env).filter(([name]) => !named.test(name));
@@ -51,7 +54,7 @@ export function stackState(home: string): StackState | undefined {
   return readStackState(stackPaths(home).state);
 }
 
-/** The process of the stack under this name; the supervisor is one as well. */
+/** The process of the stack with this name, which may be `supervisor`. */
 export function processOf(home: string, name: string) {
   const state = stackState(home);
   return name === 'supervisor' ? state?.supervisor : state?.processes.find((one) => one.name === name)?.process;

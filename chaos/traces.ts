@@ -1,4 +1,4 @@
-/** What each rollout of a run came to: its tokens, turn by turn, and its reward. Two runs of one job have the same, whatever was killed. */
+/** The results of a run's rollouts: tokens by turn, and reward. Runs of one job have the same, whatever was killed. */
 
 import type { OutcomeRecord } from '../protocol/records.ts';
 import { turnsOf } from '../store/read-records.ts';
@@ -18,7 +18,7 @@ async function tracesOf(run: string, store: Store): Promise<Map<string, string>>
   return traces;
 }
 
-/** Rollouts that are not in both runs, or came to something else. */
+/** Rollouts that are not in both runs, or have different results. */
 export async function differingRollouts(one: string, other: string, store: Store): Promise<string[]> {
   const [mine, theirs] = [await tracesOf(one, store), await tracesOf(other, store)];
   return [...new Set([...mine.keys(), ...theirs.keys()])]

@@ -1,4 +1,4 @@
-/** Whom a planned kill means at this moment, and what they are doing: from the stack's records and the run's journal. */
+/** The current processes of a planned kill, and their state, from the stack's records and the run's journal. */
 
 import { readFileSync } from 'node:fs';
 import { identify, type ProcessIdentity } from '../sandboxes/supervised/process-identity.ts';
@@ -9,10 +9,10 @@ import type { Activity, PlannedKill, Target } from './plan-kills.ts';
 import { processOf, type Stage, stackState } from './stage.ts';
 
 export interface Victim {
-  /** The first is the one that is told of. */
+  /** The first is the one in the report. */
   readonly processes: readonly ProcessIdentity[];
   readonly state: Activity;
-  /** Of a sandbox: its id. */
+  /** The id of the sandbox, if the target is one. */
   readonly sandbox?: string;
 }
 
@@ -33,7 +33,7 @@ export interface Ready {
   readonly at: number;
 }
 
-/** The process of this role that polls its queue, and since when. */
+/** The process of this role that polls its queue, and the time of its start. */
 export function readyWorker(home: string, role: Role): Ready | undefined {
   try {
     const { pid, at } = JSON.parse(readFileSync(readyFile(home, role), 'utf8')) as { pid: number; at: string };
@@ -45,7 +45,7 @@ export function readyWorker(home: string, role: Role): Ready | undefined {
 
 const as = (busy: boolean): Activity => (busy ? 'busy' : 'idle');
 
-/** An update occupies the GPU worker alone: everybody else waits. */
+/** True if anything but an update is in flight: during an update all rollouts wait. */
 const rolloutsGoOn = (works: readonly Work[]) => works.some(({ kind }) => kind !== 'update');
 
 function worker(target: Target, role: Role, stage: Stage, works: readonly Work[]): Victim | undefined {
@@ -62,7 +62,7 @@ function worker(target: Target, role: Role, stage: Stage, works: readonly Work[]
   return { processes: [found], state: as(busy) };
 }
 
-/** A grader's sandbox is at work for as long as there is one. */
+/** A grader's sandbox is always busy. */
 function isBusy(id: string, works: readonly Work[]): boolean {
   return (
     id.includes('/grade-') ||
@@ -76,7 +76,7 @@ async function sandbox(
   works: readonly Work[],
   hit: ReadonlySet<string>,
 ): Promise<Victim | undefined> {
-  // A rollout that lost its sandbox three times is masked: no rollout is hit twice.
+  // No rollout is hit twice: a rollout that loses its sandbox three times is masked.
   const live = (await stage.sandboxes(`${stage.run.workflowId}/`)).filter(({ id }) => !hit.has(rolloutOf(id)));
   const wanted = live.filter(({ id }) => isBusy(id, works) === (state === 'busy'));
   const of = wanted.length > 0 ? wanted : live;
@@ -98,7 +98,7 @@ function named(name: string, stage: Stage): ProcessIdentity | undefined {
   return pid === undefined || pid === 0 ? undefined : identify(pid);
 }
 
-/** `undefined` while there is none. */
+/** `undefined` if there is no such process now. */
 export async function victimOf(
   planned: PlannedKill,
   stage: Stage,

@@ -1,4 +1,4 @@
-/** The program that waits for the run, in a process of its own: killed and started again, it attaches to the same run. */
+/** The program that waits for the run, in its own process: killed and started again, it attaches to the same run. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
@@ -15,7 +15,7 @@ export class WaitingClient {
   #child: ChildProcess | undefined;
   #said = '';
   #killed = false;
-  /** Times that it ended with an error, and nobody had killed it. */
+  /** How often it ended with an error without being killed. */
   failures = 0;
 
   constructor(args: readonly string[], dir: string, env: NodeJS.ProcessEnv) {
@@ -28,7 +28,7 @@ export class WaitingClient {
     return this.#child?.pid ?? 0;
   }
 
-  /** Started again until it ends well; what it says is in `client.log`. */
+  /** Starts the program, and restarts it until it succeeds; its stderr is in `client.log`. */
   start(): void {
     const log = openSync(join(this.#dir, 'client.log'), 'a');
     const program = join(packageRoot, 'bin', 'longhaul.mjs');
@@ -57,19 +57,19 @@ export class WaitingClient {
     this.#child?.kill('SIGKILL');
   }
 
-  /** Starts another one in the place of the one that was killed. Returns its pid once it follows the run. */
+  /** Restarts the program after a kill. Returns its pid when it follows the run; `undefined` after `deadline`. */
   async startAgain(deadline: number): Promise<number | undefined> {
     this.#killed = false;
     this.start();
     while (Date.now() < deadline) {
-      // The plan is told when the run is attached to.
+      // The program prints the plan when it has attached to the run.
       if (/^run \S+ in /mu.test(this.#said)) return this.pid;
       await sleep(POLL_MS);
     }
     return undefined;
   }
 
-  /** True when it came to the run's end by itself within `ms`. */
+  /** True if it ended by itself, with success, within `ms`. */
   async ended(ms: number): Promise<boolean> {
     for (const deadline = Date.now() + ms; Date.now() < deadline; await sleep(POLL_MS)) {
       if (this.#child?.exitCode === 0) return true;

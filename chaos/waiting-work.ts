@@ -1,4 +1,4 @@
-/** Whether something waits for a worker of a role: by the pending activities of the run's workflows, as Temporal has them. */
+/** Whether work waits for a worker of a role, from the pending activities of the run's workflows in Temporal. */
 
 import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { keys } from '../protocol/records.ts';
@@ -30,9 +30,9 @@ const ROLE_OF: Readonly<Record<Name, Role>> = {
   computeReward: 'reward',
 };
 
-/** `PENDING_ACTIVITY_STATE_SCHEDULED` of temporal/api/enums/v1/workflow.proto: no worker has it. */
+/** `PENDING_ACTIVITY_STATE_SCHEDULED` of temporal/api/enums/v1/workflow.proto: no worker has taken it. */
 const SCHEDULED = 1;
-/** Of gRPC's status codes. */
+/** A gRPC status code. */
 const NOT_FOUND = 5;
 
 export interface Pending {
@@ -42,7 +42,7 @@ export interface Pending {
   readonly scheduledTime?: { readonly seconds?: unknown } | null;
 }
 
-/** Activities of this role that a worker could begin at `now`, milliseconds. */
+/** The number of activities of this role that a worker could start at `now` (milliseconds since the epoch). */
 export function due(pending: readonly Pending[], role: Role, now: number): number {
   return pending.filter(({ activityType, state, scheduledTime }) => {
     const own = (ROLE_OF as Readonly<Record<string, Role>>)[activityType?.name ?? ''] === role;
@@ -55,13 +55,13 @@ async function pendingOf(client: Client, workflowId: string): Promise<readonly P
   try {
     return (await client.workflowService.describeWorkflowExecution(asked)).pendingActivities ?? [];
   } catch (error) {
-    // Dispatched, and not begun yet.
+    // Dispatched, but its workflow has not started yet.
     if (isGrpcServiceError(error) && error.code === NOT_FOUND) return [];
     throw error;
   }
 }
 
-/** Rollouts that have begun and not ended. */
+/** Rollouts that were dispatched and have not ended. */
 async function openRollouts(run: string, store: Store): Promise<string[]> {
   const dispatched = (await store.events(run)).flatMap(({ event, rollout }) =>
     event === 'dispatched' ? [rollout] : [],
@@ -70,7 +70,7 @@ async function openRollouts(run: string, store: Store): Promise<string[]> {
   return dispatched.filter((_, i) => outcomes[i] === undefined);
 }
 
-/** Asks after the run and each of its rollouts. Errors: those of a server that does not answer. */
+/** Checks the run and each of its rollouts. Errors: those of a server that does not answer. */
 export async function workWaits(client: Client, store: Store, run: string, role: Role): Promise<boolean> {
   for (const id of [`train/${run}`, ...(await openRollouts(run, store))]) {
     if (due(await pendingOf(client, id), role, Date.now()) > 0) return true;

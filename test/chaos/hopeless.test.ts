@@ -27,7 +27,7 @@ it('a program that is refused again and again is told of with what it said', asy
   client.start();
   try {
     await expect(untilBegun({ journal: new Journal(store, 'disturbed'), client, dir }, never)).rejects.toThrow(
-      /does not begin: its program failed 3 times.*nowhere\.yaml/su,
+      /does not start: its program failed 3 times.*nowhere\.yaml/su,
     );
   } finally {
     client.kill();
@@ -44,7 +44,7 @@ it('a run that has ended is not asked to end sooner', async () => {
   const longhaul = await Longhaul.connect({ address: server.address });
   try {
     await expect(shorten({ run: longhaul.run('disturbed'), longhaul, store }, never)).rejects.toThrow(
-      'run disturbed failed before its kills had healed: all was lost',
+      'run disturbed failed before it had recovered from its kills: all was lost',
     );
   } finally {
     await longhaul.close();

@@ -15,8 +15,8 @@ it.each([
   [['--kills', '1.5'], '--kills: "1.5" cannot be used'],
   [['--seed', '-1'], '--seed: "-1" cannot be used; give a whole number from 0'],
   [['--seed', ''], '--seed: "" cannot be used'],
-  [['--dir', dir], 'cannot be used; give a folder that is empty or not there yet'],
-  [['--dir', import.meta.filename], 'cannot be used; give a folder that is empty or not there yet (EEXIST'],
+  [['--dir', dir], 'cannot be used; give a folder that is empty or does not exist'],
+  [['--dir', import.meta.filename], 'cannot be used; give a folder that is empty or does not exist (EEXIST'],
 ])('%j is refused with its remedy', async (args, message) => {
   writeFileSync(join(dir, 'something'), '');
   const said: string[] = [];
