@@ -1,17 +1,17 @@
-/** A bench that runs workflows does so without call stacks, as the stack's orchestrator does. */
+/** Runs the workflows of benches without call stacks, like the stack's orchestrator. */
 
 import { setImmediate } from 'node:timers/promises';
 import { workflowThreadOptions } from '../stack/stack-plan.ts';
 
 /**
- * Goes on in the same process with Node told what the stack tells it where workflows run: a thread takes its options from
- * the start of its process. The heap's options are not among them. To be called before any work; what has begun is lost.
- * Errors: `signal`'s reason.
+ * Replaces this process by the same program with the Node options that the stack sets where workflows run: threads take
+ * their options from the start of the process. The options of the heap are not among them. Call it before any work,
+ * which would be lost. Errors: the reason of `signal`.
  */
 export async function goOnAsShipped(signal: AbortSignal): Promise<void> {
   const options = workflowThreadOptions(process.env);
   if (options.every((option) => process.execArgv.includes(option)) || typeof process.execve !== 'function') return;
-  // An interrupt that came while modules were loaded is heard now, or never.
+  // Lets an interrupt that came while modules were loading fire now: after `execve` it would be lost.
   await setImmediate();
   signal.throwIfAborted();
   process.execve(

@@ -1,6 +1,6 @@
 /**
- * `bench batch`: what a large batch costs beside a small one. The orchestrator is the stack's own, in a process of its own;
- * model and sandbox are empty. Each batch has a fresh server, store and orchestrator.
+ * `bench batch`: the cost of a large batch compared with a small one. The orchestrator is the stack's, in its own
+ * process; model and sandbox are empty. Each batch has a fresh server, store and orchestrator.
  */
 
 import { Client, Connection } from '@temporalio/client';
@@ -32,7 +32,7 @@ const SAMPLES = 4;
 const ID = 'bench/batch';
 const READY_WITHIN_MS = 120_000;
 
-/** The orchestrator as the stack starts it. Errors: one that names its log. */
+/** Starts the orchestrator as the stack does. Errors: an `Error` with the end of its log. */
 export async function startOrchestrator(address: string, home: string): Promise<ChildProcess> {
   const temporal = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: 'default' };
   const [command] = stackPlan({ ...process.env, ...temporal, LONGHAUL_ROLES: 'orchestrator' }).workers(temporal);
@@ -54,7 +54,7 @@ export async function startOrchestrator(address: string, home: string): Promise<
   return child;
 }
 
-/** Of the process so far, MiB: the most resident memory. */
+/** The process's peak of resident memory so far, in MiB. */
 function peakMiB(pid: number): number {
   const [, kib] = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return Math.round(Number(kib) / 1024);
@@ -79,7 +79,7 @@ export function inputOf(
   };
 }
 
-/** Events and bytes of every history that the batch went through, and its largest payload. */
+/** The number of the batch's histories, events and bytes of the largest, and the largest payload. */
 async function measureHistories(client: Client) {
   const histories: Array<{ events: number; bytes: number }> = [];
   let largestPayloadBytes = 0;
@@ -125,7 +125,7 @@ async function measureOne(rollouts: number, options: BatchBenchOptions) {
           `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`,
         );
       const resultBytes = JSON.stringify(result).length;
-      // Histories reach the list a little later than their end.
+      // Histories appear in the list a little after their end.
       await sleep(2000);
       return {
         rollouts: result.rollouts,
@@ -146,7 +146,7 @@ async function measureOne(rollouts: number, options: BatchBenchOptions) {
 
 export async function benchBatch(options: BatchBenchOptions) {
   defineTask(emptyEnvironment);
-  // Building it takes more memory than running it.
+  // Built here, because building the bundle takes more memory than running it.
   await buildWorkflowBundle();
   const batches: Array<Awaited<ReturnType<typeof measureOne>>> = [];
   for (const rollouts of options.sizes) {
@@ -158,14 +158,14 @@ export async function benchBatch(options: BatchBenchOptions) {
   return { type: options.type, turns: options.turns, batches, memoryRatio };
 }
 
-/** Sizes of what a history carries, as the server keeps it. */
+/** The sizes of all payloads in a history, as the server stores them. */
 function payloadBytes(value: unknown): number[] {
   if (value instanceof Uint8Array) return [value.length];
   if (typeof value !== 'object' || value === null) return [];
   return Object.values(value).flatMap(payloadBytes);
 }
 
-/** Bytes of the largest single payload in any of its events; 0 without one. */
+/** Bytes of the largest payload in any event; 0 if there is none. */
 export function largestPayload({ events }: { readonly events?: unknown }): number {
   return Math.max(0, ...payloadBytes(events));
 }

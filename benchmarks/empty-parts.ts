@@ -1,4 +1,4 @@
-/** A model and a sandbox that do nothing, behind the real interfaces: what is left is Longhaul itself. */
+/** A model and a sandbox that do nothing, behind the real interfaces: the remaining cost is Longhaul's own. */
 
 import type { AgentRunActivities } from '../protocol/activities.ts';
 import type { PolicyTokenizer } from '../activities/generate/generate.ts';
@@ -11,7 +11,7 @@ const FINISH = '<function=finish>\n</function>';
 
 const END = 0;
 
-/** One token per text: nothing is spent on tokens. */
+/** A tokenizer without work: the same ids for every text. */
 export const emptyTokenizer: PolicyTokenizer = {
   encode: () => Array.from({ length: 40 }, (_, i) => i + 1),
   decode: (ids) => (ids[0] === 1 ? FINISH : CALL),
@@ -83,7 +83,7 @@ export const emptyEnvironment: Environment = {
   grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
 };
 
-/** An agent's own activities, which do nothing: what its rollouts cost is in other stages. */
+/** Agent-run activities that do nothing: the cost of these rollouts is in other stages. */
 export const idleAgent: AgentRunActivities = {
   agentRun: async () => ({ line: '' }),
   collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),

@@ -1,6 +1,6 @@
 /**
  * `bench orchestration`: rollouts per second with the real reducer, store and search attributes, against a bare
- * workflow that calls as many empty activities on the same queues. Both run on the same workers, in alternating blocks.
+ * workflow with as many empty activities on the same queues. Both run on the same workers, in alternating blocks.
  */
 
 import { Client, Connection } from '@temporalio/client';
@@ -29,7 +29,7 @@ export interface OrchestrationOptions {
 
 const HOST = 'bench-host';
 
-/** Of all queues but the orchestrator's: the real activities over parts that do nothing. */
+/** The real activities of all queues except the orchestrator's, over parts that do nothing. */
 export function emptyActivities(store: Store, turns: number) {
   const empty = { empty: async () => undefined };
   const provider = emptyProvider;
@@ -82,7 +82,7 @@ async function historySize(client: Client, workflowId: string): Promise<{ events
   return { events: Number(info?.historyLength ?? 0), bytes: Number(info?.historySizeBytes ?? 0) };
 }
 
-/** What one more turn adds: two rollouts that both end at their last turn, their difference by that of their turns. */
+/** What one more turn adds to a history: the difference of two rollouts, divided by the difference of their turns. */
 async function perTurn(client: Client, run: (turns: number, id: string) => Promise<unknown>, turns: number) {
   const [few, many] = [1, turns - 1];
   await run(few, 'size/short');

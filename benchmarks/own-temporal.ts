@@ -1,4 +1,4 @@
-/** A Temporal server and workers of a bench's own, all in one process and gone when it ends. */
+/** A bench's own Temporal server, and its workers in the bench's process; both end with it. */
 
 import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { rmSync } from 'node:fs';
@@ -12,18 +12,18 @@ import { QUEUES } from '../protocol/queues.ts';
 
 const logger = new DefaultLogger('ERROR');
 
-/** Starts a server with its database in a folder of its own, and leaves neither behind. */
+/** Starts a server with its database in a new folder; afterwards stops it and removes the folder. */
 export async function withOwnTemporal<T>(
   work: (own: { readonly address: string; readonly dir: string; readonly pid: number }) => Promise<T>,
 ): Promise<T> {
-  // Its native part would write to stdout, which is the bench's own.
+  // The SDK's native part would write to stdout, where the bench prints its result.
   Runtime.install({
     shutdownSignals: [],
     logger,
     telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' }, forward: {} } },
   });
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
-  // Also where the process ends in the middle; its server ends with it.
+  // Also if the process ends early; its server ends with it.
   const leaveNothing = () => rmSync(dir, { recursive: true, force: true });
   process.once('exit', leaveNothing);
   try {
@@ -37,14 +37,14 @@ export async function withOwnTemporal<T>(
 
 export interface OwnWorkers {
   readonly address: string;
-  /** The module whose exports are the workflows, without its extension, beside `from`; absent: another process runs them. */
+  /** The module of the workflows: its path from `from`, without extension. Absent: another process runs them. */
   readonly workflows?: string;
   readonly from: ImportMeta;
-  /** By task queue; those of `orchestrator` belong to the worker that runs the workflows. */
+  /** Activities by task queue; those of `orchestrator` belong to the worker that runs the workflows. */
   readonly activities: Readonly<Record<string, object>>;
   readonly slots: number;
   readonly cachedWorkflows: number;
-  /** Between two heartbeats of an activity; absent: as in every worker. */
+  /** Interval between an activity's heartbeats; absent: as in every worker. */
   readonly heartbeatEvery?: '10s';
 }
 
@@ -52,15 +52,15 @@ async function bundleOf({ workflows, from }: OwnWorkers): Promise<string | undef
   if (workflows === undefined) return undefined;
   const path = new URL(`${workflows}${extname(from.filename)}`, from.url);
   const workflowsPath = fileURLToPath(path);
-  // As the orchestrator's: modules are shared.
+  // Like the orchestrator's bundle: workflows share modules.
   return (await bundleWorkflowCode({ workflowsPath, preloadModules: [workflowsPath], logger })).code;
 }
 
-/** Returns what stops them. */
+/** Starts workers; returns a function that stops them. */
 export async function startOwnWorkers(given: OwnWorkers): Promise<() => Promise<void>> {
   const connection = await NativeConnection.connect({ address: given.address });
   const code = await bundleOf(given);
-  // What these workers do is the bench's own, and so is their server: no input of others comes to them.
+  // Without the guard of inputs: server and workers are the bench's own, so no foreign input reaches them.
   const { interceptors: _guard, ...common } = commonOptions(
     { connection, namespace: 'default', address: given.address },
     given.slots,

@@ -1,18 +1,18 @@
-/** One worker of `bench pool`: the engine in a process of its own, with the parts of an update as calls of one line of JSON. */
+/** One worker of `bench pool`: the engine in its own process; each part of an update is a call, a line of JSON. */
 
 import { createEmbeddedEngine } from '../trainer/embedded/embedded-engine.ts';
 import type { Datum, PlanRequest, RoundRequest, ShardRequest } from '../trainer/update-request.ts';
 import { noiseOf } from '../trainer/sampler/noise.ts';
 import { answerCalls, type Calls } from './engine/answer-calls.ts';
 
-/** Rollouts as a step would give them: made here, since they would be long lines. */
+/** The size of generated rollouts: they are generated in this process, since as JSON they would be long lines. */
 export interface MadeData {
   readonly rollouts: number;
   readonly tokens: number;
   readonly vocabulary: number;
 }
 
-/** A quarter of the tokens count; lengths vary by half. Groups of four, with rewards that vary. */
+/** Rollouts as in a step: a quarter of the tokens counts, lengths vary by half, groups of four, varied rewards. */
 function dataOf({ rollouts, tokens, vocabulary }: MadeData): Datum[] {
   return Array.from({ length: rollouts }, (_, row) => {
     const noise = noiseOf(`pool ${row}`);
@@ -28,7 +28,7 @@ type Asked = Omit<PlanRequest, 'data'> & { readonly made: MadeData };
 
 const engine = await createEmbeddedEngine();
 const calls: Calls = {
-  /** Processor seconds so far. */
+  /** Returns the processor seconds so far. */
   used: async () => ({ seconds: (process.cpuUsage().user + process.cpuUsage().system) / 1e6 }),
   update: ({ made, ...request }: Asked) => engine.update({ ...request, data: dataOf(made) }),
   plan: ({ made, ...request }: Asked) => engine.planUpdate({ ...request, data: dataOf(made) }),

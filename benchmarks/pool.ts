@@ -1,6 +1,7 @@
 /**
- * `bench pool`: an update by several workers that share the processor cores, against the same update by one that has them
- * all; in turns, and with a look at the bits. Workers are processes; what Temporal costs between the parts is not in it.
+ * `bench pool`: an update by several workers that share the processor cores, against the same update by one worker with
+ * all cores. They take turns, and the weights are compared by their bits. Workers are processes; the cost of Temporal
+ * between the parts is not included.
  */
 
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -18,7 +19,7 @@ export interface PoolBenchOptions {
   readonly model: BenchModel;
   readonly workers: number;
   readonly rollouts: number;
-  /** Mean length of a rollout. */
+  /** Mean length of a rollout, in tokens. */
   readonly tokens: number;
   readonly epochs: number;
   readonly minibatches: number;
@@ -52,10 +53,10 @@ function settingsOf({ epochs, minibatches }: PoolBenchOptions): UpdateSettings {
   };
 }
 
-/** The parts of an update over `workers`, shard i by worker i, as the queue gives them where all are free. */
+/** The parts of an update over `workers`: shard i by worker i, as from the queue if all are free. */
 async function inShards(workers: readonly JsonProcess[], request: { readonly dir: string }): Promise<void> {
   const [first] = workers;
-  if (first === undefined) throw new TypeError('there is no worker');
+  if (first === undefined) throw new TypeError('inShards needs at least one worker');
   const { plan, rounds } = await first.call<PlannedUpdate>('plan', request);
   for (const [round, shards] of rounds.entries()) {
     const at = { dir: request.dir, plan, round };
@@ -72,7 +73,7 @@ async function digestIn(dir: string): Promise<string | undefined> {
   return (await readCheckpointRecord(dir))?.sha256;
 }
 
-/** Whether one worker ends where the workers do together: with as many threads as each of them has, and with all. */
+/** Whether one worker gets the same weights as all together: with as many threads as each has, and with all threads. */
 async function sameBits(
   request: (name: string) => { readonly dir: string; readonly toDir: string },
   alone: JsonProcess,
@@ -95,7 +96,7 @@ async function sameBits(
   }
 }
 
-/** Of one update: the time that passed, and what all its workers' processors spent. */
+/** The elapsed time of one update, and the processor time of all its workers. In seconds. */
 interface Took {
   readonly seconds: number;
   readonly processor: number;

@@ -1,6 +1,6 @@
 /**
- * `bench sandbox`: what a sandbox costs, cold, out of the warm pool, and per shell command, alone and with many at a
- * time. Every provider that works here is measured in the same way, one after the other.
+ * `bench sandbox`: the time of a sandbox's cold start, of its lease from the warm pool, and of a shell command, alone
+ * and with many at a time. Every provider that works here is measured in the same way, one after the other.
  */
 
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -19,7 +19,7 @@ export interface SandboxBenchOptions {
   readonly providers: readonly ProviderName[];
   readonly sandboxes: number;
   readonly commands: number;
-  /** Sandboxes that work at the same time. */
+  /** The number of sandboxes that work at the same time. */
   readonly concurrency: number;
 }
 
@@ -30,17 +30,17 @@ export interface Percentiles {
 
 export interface SandboxBench {
   readonly provider: string;
-  /** Median from the call of `create` to a sandbox that answered a probe, image and daemon being there. */
+  /** Median from the call of `create` to a sandbox that answered a probe; image and daemon exist already. */
   readonly coldStartMs: number;
-  /** The same out of the warm pool. */
+  /** The same for a sandbox from the warm pool. */
   readonly leaseMs: number;
   /** Median until every process of a sandbox is gone. */
   readonly destroyMs: number;
-  /** `true` in the long-lived shell of one sandbox. */
+  /** The command `true` in the long-lived shell of one sandbox. */
   readonly execMs: Percentiles;
-  /** Median of a look at the whole workspace, as after each turn. */
+  /** Median time of a digest of the whole workspace, as after each turn. */
   readonly digestMs: number;
-  /** `concurrency` sandboxes at once, each command after the other in its own. */
+  /** With `concurrency` sandboxes at once, each of which runs one command after the other. */
   readonly execsPerSecond: number;
   readonly together: {
     readonly concurrency: number;
@@ -141,7 +141,7 @@ async function measure(name: ProviderName, options: SandboxBenchOptions): Promis
   try {
     const provider = await openProvider(name, join(dir, 'sandboxes'), readSandboxSettings());
     try {
-      // Images, caches and the daemon's own first time are set-up, not cold starts.
+      // The first sandbox is not counted: it includes images, caches and the daemon's first use.
       (await provider.create(spec('first'))).close();
       await provider.destroy('first');
       const cold = await coldStarts(provider, options);
@@ -165,7 +165,7 @@ async function measure(name: ProviderName, options: SandboxBenchOptions): Promis
   }
 }
 
-/** The first provider's numbers at the top, and those of all in `providers`; why one was left out in `absent`. */
+/** The first provider's numbers, those of all in `providers`, and why others were left out in `absent`. */
 export async function benchSandbox(options: SandboxBenchOptions) {
   const providers: SandboxBench[] = [];
   const absent: Array<{ readonly provider: string; readonly reason: string }> = [];

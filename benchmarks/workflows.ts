@@ -1,4 +1,4 @@
-/** The bundle of every bench: the real workflows, and what they are compared with. */
+/** The workflow bundle of every bench: the real workflows, and those that they are compared with. */
 
 import { executeChild, proxyActivities } from '@temporalio/workflow';
 import type { BatchInput, BatchResult } from '../protocol/batch.ts';
@@ -22,13 +22,13 @@ interface EmptyActivities {
 const on = (taskQueue: string) =>
   proxyActivities<EmptyActivities>({ taskQueue, startToCloseTimeout: '2m', heartbeatTimeout: '10s' });
 
-/** `bench orchestration`: the activities of a rollout with `turns` turns, in its order and on its queues, and nothing else. */
+/** `bench orchestration`: only the activities of a rollout with `turns` turns, in its order and on its queues. */
 export async function bare(turns: number, host: string): Promise<void> {
   const queues = Array.from({ length: turns - 1 }, () => [QUEUES.gpu, hostQueue(host)]).flat();
   for (const queue of [QUEUES.init, ...queues, QUEUES.gpu, hostQueue(host), QUEUES.reward]) await on(queue).empty();
 }
 
-/** `bench dispatch`: SkyRL-Agent's caps, beside what a batch is given. */
+/** `bench dispatch`: a batch's input with SkyRL-Agent's caps. */
 export interface ReferenceInput extends BatchInput {
   readonly reference: { readonly run: number; readonly evaluation: number };
 }
@@ -38,7 +38,7 @@ export async function referenceBatch(input: ReferenceInput, progress?: BatchProg
   return runBatch(input, skyrlPipeline(input.reference.run, input.reference.evaluation), progress);
 }
 
-/** `bench durability`: as `train` makes its steps, files and records included, without the evaluations around them. */
+/** `bench durability`: the steps of `train` with their files and records, without evaluations. */
 export async function steps(config: RunConfig, runDir: string): Promise<string> {
   const { run, seed, batch, task, agent, sampling, dispatcher, algorithm } = config;
   let policy: PolicyRef = { dir: config.policy.base, version: 0 };

@@ -1,6 +1,6 @@
 /**
- * `bench async`: how long a run takes in each mode of training, on a virtual clock, and through the real workflows on
- * real Temporal, over activities that sleep. A mode has as many places for rollouts as another.
+ * `bench async`: how long a run takes in each mode of training, on a virtual clock, and with the real workflows on a
+ * real Temporal server and activities that sleep. All modes have the same number of places for rollouts.
  */
 
 import { Client, Connection } from '@temporalio/client';
@@ -14,7 +14,7 @@ import { type AsyncJob, sleepingRun } from './sleeping-parts.ts';
 export interface AsyncOptions {
   readonly mixes: readonly AsyncMix[];
   readonly maxStalenessSteps: number;
-  /** Seconds for one unit of a mix through Temporal; 0: on the virtual clock alone. */
+  /** Seconds per unit of a mix through Temporal; 0: only the virtual clock. */
   readonly scale: number;
   readonly note: (line: string) => void;
 }
@@ -23,7 +23,7 @@ type Mode = TrainingSettings['mode'];
 type ByMode<T> = Readonly<Record<Mode, T>>;
 
 export interface Through {
-  /** From the first rollout's begin to the last update's end, in the mix's units. */
+  /** From the start of the first rollout to the end of the last update, in units of the mix. */
   readonly makespan: number;
   readonly rolloutsPeak: number;
 }
@@ -33,7 +33,7 @@ function virtualClock(mix: AsyncMix, maxStalenessSteps: number): ByMode<Simulate
   return Object.fromEntries(entries) as Record<Mode, Simulated>;
 }
 
-/** A run that takes several times what its stages take will not end by itself. */
+/** The timeout of a run: one that takes several times as long as its stages is stuck. */
 function deadlineOf({ makespan }: Simulated, scale: number): `${number}s` {
   return `${Math.ceil(3 * scale * makespan + 300)}s`;
 }
@@ -93,7 +93,7 @@ async function throughTemporal(options: AsyncOptions): Promise<ReadonlyArray<ByM
 
 const speedupOf = (by: ByMode<{ readonly makespan: number }>) => by.sync.makespan / by.async.makespan;
 
-/** `speedup`: sync over async. */
+/** `speedup`: the makespan of sync divided by that of async. */
 export async function benchAsync(options: AsyncOptions) {
   const { mixes, maxStalenessSteps, scale } = options;
   const through = scale > 0 ? await throughTemporal(options) : [];

@@ -1,4 +1,4 @@
-/** The runs of `bench async`: how long each rollout and each update takes, in units of the mix's own. */
+/** The runs of `bench async`: the time of each rollout and each update. Each mix has its own unit. */
 
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { noiseOf } from '../../trainer/sampler/noise.ts';
@@ -7,12 +7,12 @@ import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
 export interface AsyncMix {
   readonly name: string;
   readonly steps: number;
-  /** Groups of a step, and rollouts of a group. */
+  /** Groups per step, and rollouts per group. */
   readonly groups: number;
   readonly samples: number;
-  /** Rollouts at once. */
+  /** The most rollouts at once. */
   readonly places: number;
-  /** Of a rollout: log-normal, cut off at `longest` by its time limit. */
+  /** A rollout's time: log-normal, cut off at `longest` by its time limit. */
   readonly median: number;
   readonly sigma: number;
   readonly longest: number;
@@ -21,7 +21,7 @@ export interface AsyncMix {
 
 const SHAPE = { steps: 20, groups: 8, samples: 8, places: 64, median: 10, longest: 200 };
 
-/** An update costs a third of a rollout's median; tails as of agents: the slowest of 64 takes some 5, 11 and 26 medians. */
+/** An update takes a third of a rollout's median. Tails as of agents: the slowest of 64 takes 5, 11, 26 medians. */
 export const MIXES: readonly AsyncMix[] = [
   { ...SHAPE, name: 'light-tailed', sigma: 0.7, update: 3 },
   { ...SHAPE, name: 'long-tailed', sigma: 1, update: 3 },
@@ -32,7 +32,7 @@ export const MIXES: readonly AsyncMix[] = [
 /** The same rollout takes the same time in every mode. */
 export function durationOf({ median, sigma, longest }: AsyncMix, task: string, sample: number): number {
   const noise = noiseOf(`duration ${task} ${sample}`);
-  // Box and Muller.
+  // The Box–Muller transform.
   const normal = Math.sqrt(-2 * Math.log(1 - noise(0))) * Math.cos(2 * Math.PI * noise(1));
   return Math.min(longest, median * Math.exp(sigma * normal));
 }

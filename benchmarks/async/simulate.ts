@@ -1,6 +1,6 @@
 /**
- * A run on a virtual clock: what its mode would take if orchestration cost nothing. Admission and the drawing of tasks
- * are the workflow's own; they hear of an end when the clock has come to it.
+ * A run on a virtual clock: the time of its mode if orchestration cost nothing. Admission and the drawing of tasks are
+ * the workflow's own; they receive an end when the clock has reached it.
  */
 
 import { StalenessGate } from '../../workflows/training/overlap/staleness-gate.ts';
@@ -13,13 +13,13 @@ import { type AsyncMix, durationOf } from './mix.ts';
 
 export interface Simulated {
   readonly makespan: number;
-  /** Updates between the policy that a unit began with and the one that was trained on it. */
+  /** Updates between the policy that a unit started with and the policy that was trained on it. */
   readonly staleness: { readonly mean: number; readonly max: number };
-  /** Share of the time in which the trainer waited. */
+  /** The share of time in which the trainer waited. */
   readonly waited: number;
 }
 
-/** How long a unit's batch takes by itself. */
+/** How long a unit's batch takes alone. */
 function lengthOf(mix: AsyncMix, config: RunConfig, number: number): number {
   const { tasks } = drawnBy(config, number);
   const { samples } = config.batch;

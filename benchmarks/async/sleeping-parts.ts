@@ -1,5 +1,5 @@
 /**
- * Activities of a run that only sleep: a rollout as long as the mix says, an update too. They note when updates ended
+ * Activities of a run that only sleep, for the mix's times of a rollout and an update. They record when updates ended
  * and how many rollouts ran at once; the workflows above them are the real ones.
  */
 
@@ -23,7 +23,7 @@ const HOST = 'bench-host';
 export interface AsyncJob {
   readonly mix: AsyncMix;
   readonly config: RunConfig;
-  /** Seconds, from any zero: when the first training rollout began, and when the last update ended. */
+  /** When the first training rollout started and the last update ended, in seconds from an arbitrary zero. */
   begun?: number;
   ended?: number;
   running: number;
@@ -76,11 +76,11 @@ async function update(
   return { policy: { dir: 'empty', version }, sha256: '', record: { step, policyVersion: version, ...NOTHING } };
 }
 
-/** `jobs` by the names of their runs; `scale`: seconds for one unit of a mix. */
+/** `jobs`: by the names of their runs; `scale`: seconds per unit of a mix. */
 export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number): Record<string, object> {
   const jobOf = (run: string) => {
     const job = jobs.get(run);
-    if (!job) throw new Error(`${run} is no run of this bench`);
+    if (!job) throw new Error(`${run} is not a run of this bench`);
     return job;
   };
   const made: InitActivities['prepareSandbox'] = async ({ rollout }) => ({ sandbox: rollout, host: HOST });

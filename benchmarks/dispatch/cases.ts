@@ -1,4 +1,4 @@
-/** The cases of `bench dispatch`: how long each stage of each rollout takes, and the widths. Units are a case's own. */
+/** The cases of `bench dispatch`: the times of each rollout's stages, and the widths. Each case has its own unit. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,14 +29,14 @@ export interface DispatchCase {
   readonly samples: number;
   readonly maxParallelAgents: number;
   readonly maxEvalParallelAgents: number;
-  /** By rollout, numbered task by task. */
+  /** By rollout; rollouts are numbered task by task. */
   readonly times: ReadonlyArray<Readonly<Record<Stage, number>>>;
 }
 
-/** The cases that this package brings. */
+/** The cases of this package. */
 export const CASES_FILE = join(packageRoot, 'test', 'vectors', 'dispatch.json');
 
-/** Also for cases of one's own: anything with names, widths and stage times in SkyRL-Agent's terms. */
+/** A case from names, widths and stage times in SkyRL-Agent's terms; also for a user's own cases. */
 export function dispatchCase(given: z.infer<typeof caseSchema>): DispatchCase {
   return {
     name: given.name,
@@ -81,12 +81,12 @@ export function readCases(path: string): DispatchCase[] {
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
 
-/** Live sandboxes that the pipeline may hold. */
+/** The most live sandboxes that the pipeline may have. */
 export function liveSandboxesCap({ maxParallelAgents }: DispatchCase): number {
   return SANDBOXES_PER_RUN * maxParallelAgents;
 }
 
-/** No schedule under the pipeline's caps is shorter: neither its widths' work nor its longest rollout fits into less. */
+/** No schedule under the pipeline's caps is shorter: neither the work of any width nor the longest rollout fits. */
 export function lowerBound(given: DispatchCase): number {
   const { times, maxParallelAgents, maxEvalParallelAgents } = given;
   const init = times.map((t) => t.init);

@@ -1,6 +1,6 @@
 /**
- * `bench dispatch`: how long a batch takes in our orders and in SkyRL-Agent's, all of them through the real workflows
- * on real Temporal, over activities that sleep. All batches share one server and run side by side.
+ * `bench dispatch`: how long a batch takes in our orders and in SkyRL-Agent's. All of them use the real workflows on a
+ * real Temporal server, with activities that sleep. All batches share one server and run side by side.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,7 +17,7 @@ import type { batch, referenceBatch } from '../workflows.ts';
 
 export interface DispatchOptions {
   readonly cases: readonly DispatchCase[];
-  /** Seconds for one unit of a case. */
+  /** Seconds per unit of a case. */
   readonly scale: number;
   readonly note: (line: string) => void;
 }
@@ -39,12 +39,12 @@ function inputOf(given: DispatchCase, order: Order): BatchInput {
   };
 }
 
-/** A batch that takes several times what its stages take will not end by itself. */
+/** The timeout of a batch: one that takes several times as long as its stages is stuck. */
 function deadlineOf(given: DispatchCase, order: Order, scale: number): `${number}s` {
   return `${Math.ceil(3 * scale * simulated(given, order).makespan + 300)}s`;
 }
 
-/** Starts a batch; `result` is what it came to, in the case's own units. */
+/** Starts a batch; `result` resolves with its measures, in units of the case. */
 async function begin(
   client: Client,
   given: DispatchCase,
@@ -67,7 +67,7 @@ async function begin(
     const stages = 3 * given.times.length;
     if (graded !== given.times.length || job.intervals.length !== stages) {
       throw new Error(
-        `${idOf(given, order)}: ${job.intervals.length} stages ran for ${stages}; on an overloaded machine give a larger --scale`,
+        `${idOf(given, order)}: ${job.intervals.length} stages ran, expected ${stages}; on an overloaded machine give a larger --scale`,
       );
     }
     return measure(job.intervals, given.maxParallelAgents, seconds / scale);
@@ -75,14 +75,14 @@ async function begin(
   return { result: result() };
 }
 
-/** A batch's first rollouts begin all at once: the next batch starts when these are under way. */
+/** A batch's first rollouts start all at once: waits until they have started, so that the next batch may start. */
 async function firstWave(given: DispatchCase, order: Order, job: Job): Promise<void> {
   const { caps } = scheduleFor(order, given);
   const wave = Math.min(given.times.length, caps.open, caps.init);
   while (job.begun < wave && !job.over) await sleep(50);
 }
 
-/** What a worker does for the first time takes longer: a small batch behind every gate, of no time at all. */
+/** The first work of a worker takes longer: runs a small batch whose stages take no time through all queues. */
 async function warmUp(client: Client, jobs: Map<string, Job>): Promise<void> {
   const times = Array.from({ length: 40 }, () => ({ init: 0, 'agent-run': 0, reward: 0 }));
   const given = { name: 'warm-up', tasks: 10, samples: 4, maxParallelAgents: 4, maxEvalParallelAgents: 4, times };
@@ -106,15 +106,15 @@ function mix(given: DispatchCase, measured: Readonly<Record<Order, Measures>>) {
     liveSandboxesPeak: of('liveSandboxesPeak'),
     liveSandboxesCap: liveSandboxesCap(given),
     speedup: measured.bounded.makespan / measured.pipeline.makespan,
-    /** The same orders on a clock on which nothing but the stages takes time. */
+    /** The same orders on a clock on which only the stages take time. */
     virtualClock: Object.fromEntries(virtual) as Record<Order, number>,
   };
 }
 
-/** Side by side; all-at-once batches on their own, since their waves would slow down every other one. */
+/** Orders that run side by side. All-at-once batches run alone, since their waves would slow down all others. */
 const PHASES: ReadonlyArray<readonly Order[]> = [['bounded', 'pipeline', 'reference'], ['batch']];
 
-/** Every case in the orders of a phase; by batch. */
+/** Runs every case in the orders of a phase; returns the measures by batch. */
 async function runPhase(
   client: Client,
   jobs: Map<string, Job>,
@@ -129,7 +129,7 @@ async function runPhase(
       jobs.set(id, job);
       const { result } = await begin(client, given, order, job, scale);
       const named = result.then((measures) => [id, measures] as const);
-      // Looked at below, when every batch has begun.
+      // Awaited below, when every batch has started.
       named.catch(() => undefined);
       results.push(named);
       await firstWave(given, order, job);
@@ -168,7 +168,7 @@ export async function benchDispatch(options: DispatchOptions) {
       activities,
       slots: 4 * rollouts + 40,
       cachedWorkflows: 4 * rollouts + 100,
-      // Hundreds sleep at once, each for long: at the usual pace their heartbeats would be most of the server's work.
+      // Hundreds sleep at once, for long: at the usual interval their heartbeats would be most of the server's work.
       heartbeatEvery: '10s',
     });
     const connection = await Connection.connect({ address });

@@ -1,4 +1,4 @@
-/** What a schedule came to, from the times at which the stages of its rollouts began and ended. */
+/** The measures of a schedule, from the start and end times of its rollouts' stages. */
 
 import type { Stage } from '../../protocol/rollout.ts';
 
@@ -11,13 +11,13 @@ export interface Interval {
 
 export interface Measures {
   readonly makespan: number;
-  /** Time in agent-run over what the places in agent-run offered until the end; above 1 without a cap on them. */
+  /** Time in agent-run, divided by the places in agent-run times the makespan; above 1 without a cap on places. */
   readonly runUtilisation: number;
-  /** The most rollouts between the begin of init and the end of reward: none holds more than one sandbox. */
+  /** The most rollouts at once between the start of init and the end of reward: each has at most one sandbox. */
   readonly liveSandboxesPeak: number;
 }
 
-/** The most intervals that hold one moment; one that ends as another begins is not with it. */
+/** The most intervals at one moment; an interval that ends when another starts does not overlap it. */
 export function peak(intervals: ReadonlyArray<{ readonly start: number; readonly end: number }>): number {
   const changes = intervals.flatMap(({ start, end }) => [
     { at: start, by: 1 },
@@ -30,7 +30,7 @@ export function peak(intervals: ReadonlyArray<{ readonly start: number; readonly
   return most;
 }
 
-/** `makespan`: given where it is known better than by the last end. */
+/** `makespan`: default is the last end. */
 export function measure(
   intervals: readonly Interval[],
   runWidth: number,

@@ -8,14 +8,14 @@ export const ORDERS = ['batch', 'bounded', 'pipeline', 'reference'] as const;
 export type Order = (typeof ORDERS)[number];
 
 /**
- * SkyRL-Agent's `async_pipeline`: three unbounded queues, the first filled with one sample of every task after the
- * other; as many workers at init as at run, others at evaluation. Nothing bounds what waits between the stages.
+ * SkyRL-Agent's `async_pipeline`: three unbounded queues; the first is filled sample by sample, each with all tasks.
+ * Init has as many workers as run, evaluation has its own number. The number of rollouts between stages has no limit.
  */
 export function skyrlPipeline(run: number, evaluation: number): Schedule {
   return { caps: { open: Number.POSITIVE_INFINITY, init: run, 'agent-run': run, reward: evaluation }, order: 'sample' };
 }
 
-/** The settings of ours; the reference has none, and what stands here for it is not read. */
+/** The dispatcher's settings of our orders; for the reference, the returned settings are not used. */
 export function settingsFor(
   order: Order,
   { maxParallelAgents, maxEvalParallelAgents }: DispatchCase,

@@ -1,9 +1,9 @@
 /**
- * SkyRL-Agent's `async_pipeline` on a virtual clock, to the event: what ends at one instant goes on in the order in which
- * Python's event loop would have it, since that decides who is first in the next queue.
+ * SkyRL-Agent's `async_pipeline` on a virtual clock, exact to the order of events: rollouts whose stages end at one
+ * instant continue in the order of Python's event loop, since that decides which is first in the next queue.
  *
- * Sources: `skyrl_agent/dispatcher/dispatchers.py` of NovaSky-AI/SkyRL; `asyncio/base_events.py`, `asyncio/queues.py` and
- * `heapq.py` of Python 3.
+ * Sources: `skyrl_agent/dispatcher/dispatchers.py` of NovaSky-AI/SkyRL; `asyncio/base_events.py`, `asyncio/queues.py`
+ * and `heapq.py` of Python 3.
  */
 
 import type { Stage } from '../../protocol/rollout.ts';
@@ -18,7 +18,7 @@ interface Timer {
   readonly fire: () => void;
 }
 
-/** `heapq`: timers of one time come out in an order of its own, neither the first nor the last first. */
+/** `heapq`: it returns timers with equal times in an order of its own, neither first nor last in, first out. */
 class Heap {
   readonly #items: Timer[] = [];
 
@@ -38,7 +38,7 @@ class Heap {
     return first;
   }
 
-  /** The hole goes down to a leaf along the smaller children, and what fills it goes up from there. */
+  /** Moves the hole down to a leaf along the smaller children, puts `timer` there, and moves it up. */
   #replaceFirst(timer: Timer): void {
     const items = this.#items;
     let hole = 0;
@@ -72,7 +72,7 @@ class Heap {
   }
 }
 
-/** Python's event loop: rounds of what is ready, and between them the clock goes to the next timer. */
+/** Python's event loop: it runs what is ready in rounds; between rounds the clock advances to the next timer. */
 class Loop {
   readonly #timers = new Heap();
   #ready: Array<() => void> = [];
@@ -82,10 +82,10 @@ class Loop {
     this.#ready.push(step);
   }
 
-  /** `asyncio.sleep`: one of no length takes a round and no timer. */
+  /** `asyncio.sleep`: a sleep of length 0 takes a round and no timer. */
   sleep(seconds: number, then: () => void): void {
     if (seconds <= 0) this.soon(then);
-    // A timer ends what is waited for, and who waits goes on one round later.
+    // A timer resolves the future, and the waiting task continues one round later.
     else this.#timers.push({ at: this.now + seconds, fire: () => this.soon(then) });
   }
 
@@ -101,7 +101,7 @@ class Loop {
   }
 }
 
-/** `asyncio.Queue`: who is woken for an item may find that another one took it, and waits again as the last. */
+/** `asyncio.Queue`: a getter that is woken may find its item taken by another one, and waits again as the last. */
 class Queue {
   readonly #loop: Loop;
   readonly #items: number[] = [];
@@ -124,7 +124,7 @@ class Queue {
   }
 }
 
-/** What happened, in the order of the stages' ends. */
+/** The intervals of all stages, in the order of their ends. */
 export function simulateReference({
   times,
   tasks,

@@ -1,6 +1,6 @@
 /**
- * A batch on a virtual clock: what a schedule would take if it cost nothing itself. The dispatcher is the workflow's
- * own, and hears of a stage's end when the clock has come to it.
+ * A batch on a virtual clock: the time of a schedule if orchestration cost nothing. The dispatcher is the workflow's
+ * own, and receives the end of a stage when the clock has reached it.
  */
 
 import { beginOrder, type Schedule } from '../../workflows/batch/dispatch-schedule.ts';
@@ -15,7 +15,7 @@ interface Running extends Interval {
   readonly serial: number;
 }
 
-/** What happened, in the order of the stages' ends. */
+/** The intervals of all stages, in the order of their ends. */
 export function simulate(
   { times, tasks, samples }: Pick<DispatchCase, 'times' | 'tasks' | 'samples'>,
   { caps, order }: Schedule,
@@ -47,7 +47,7 @@ function tell(dispatcher: Dispatcher, rollout: number, stage: Stage): void {
   else dispatcher.stageEnded(rollout, stage);
 }
 
-/** The reference is simulated by itself: in it ties go as Python's event loop has them. */
+/** The reference has its own simulation, where ties are resolved as in Python's event loop. */
 export function simulated(given: DispatchCase, order: Order): Measures {
   const ended = order === 'reference' ? simulateReference(given) : simulate(given, scheduleFor(order, given));
   return measure(ended, given.maxParallelAgents);

@@ -1,6 +1,6 @@
 /**
- * Activities that only sleep as long as a case says, scaled, and note when each stage began and ended. The workflows
- * above them are the real ones.
+ * Activities that only sleep, for the scaled times of a case, and record the start and the end of each stage. The
+ * workflows above them are the real ones.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,17 +19,17 @@ import type { Interval } from './measure.ts';
 
 const HOST = 'bench-host';
 
-/** One batch: a case in one order. */
+/** One batch: one case in one order. */
 export interface Job {
   readonly given: DispatchCase;
-  /** Rollouts that have begun. */
+  /** The number of rollouts that have started. */
   begun: number;
   over: boolean;
-  /** In the case's own units, from any zero. */
+  /** In units of the case, from an arbitrary zero. */
   readonly intervals: Interval[];
 }
 
-/** `jobs` by the workflow ids of their batches; `scale`: seconds for one unit of a case. */
+/** `jobs`: by the workflow ids of their batches; `scale`: seconds per unit of a case. */
 export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number): Record<string, object> {
   const units = () => performance.now() / 1000 / scale;
   const stay = (rollout: string, stage: Stage) =>

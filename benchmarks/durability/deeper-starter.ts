@@ -1,4 +1,4 @@
-/** The starter at a larger model's cost: more layers, each of which adds nothing to what it reads until it is trained. */
+/** The starter at the cost of a larger model: more layers, which do not change its output until they are trained. */
 
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,12 +6,12 @@ import { packageRoot } from '#setup/paths.mjs';
 import { loadWeights, saveWeights, type Weights } from '../../trainer/model/weights.ts';
 
 export const STARTER = join(packageRoot, 'examples', 'starter');
-/** How many the starter has itself. */
+/** The starter's number of layers. */
 export const STARTER_LAYERS = 4;
 
 const OUTPUTS = ['self_attn.o_proj.weight', 'mlp.down_proj.weight'];
 
-/** `weights` with layers up to `layers`: copies of the starter's in turns, but for what they write, which is zero. */
+/** Adds layers up to `layers`: copies of the starter's layers in turn, with output weights of zero. */
 function deepened(weights: Weights, layers: number): Weights {
   const all = new Map(weights);
   for (let layer = STARTER_LAYERS; layer < layers; layer += 1) {
@@ -26,7 +26,7 @@ function deepened(weights: Weights, layers: number): Weights {
   return all;
 }
 
-/** The directory of the starter, or of a deeper one that is made in `scratch`: it says the same, token by token. */
+/** The directory of the starter, or of a deeper one that is made in `scratch` and samples the same tokens. */
 export async function starterOf(layers: number, scratch: string): Promise<string> {
   if (layers === STARTER_LAYERS) return STARTER;
   const dir = join(scratch, `starter-${layers}-layers`);

@@ -1,6 +1,6 @@
 /**
  * `bench durability`: training steps per second of swe-mini with Temporal and records on disk, against the same job in
- * memory. Both share one engine and real sandboxes, and run in alternating blocks of the same process.
+ * memory. Both share one engine and real sandboxes, and run in alternating blocks in one process.
  */
 
 import { mkdir } from 'node:fs/promises';
@@ -36,11 +36,11 @@ import { MemoryStore } from './memory-store.ts';
 export interface DurabilityOptions {
   /** Blocks of each kind. */
   readonly blocks: number;
-  /** Training steps of a block. */
+  /** Training steps per block. */
   readonly steps: number;
-  /** Groups of four rollouts in a step. */
+  /** Groups of four rollouts per step. */
   readonly tasks: number;
-  /** Layers of the policy: the starter's own, and behind them ones that only cost. */
+  /** Layers of the policy: the starter's own, and after them layers that only add cost. */
   readonly layers: number;
 }
 
@@ -67,7 +67,7 @@ function jobConfig(
   return resolveRunConfig(given, dir);
 }
 
-/** What both kinds share. */
+/** The parts that both kinds of block share. */
 export interface DurabilityParts {
   readonly task: string;
   /** The policy's directory. */
@@ -188,7 +188,7 @@ async function measure(place: Place, options: DurabilityOptions, parts: Durabili
   return {
     stepsPerSecond,
     ratio: stepsPerSecond.durable / stepsPerSecond.inMemory,
-    /** Whether every block of either kind ended with the same weights. */
+    /** True if all blocks of both kinds ended with the same weights. */
     identical: digests.size === 1,
     rolloutsPerStep: options.tasks * 4,
     layers: options.layers,

@@ -1,6 +1,6 @@
 /**
  * A training run without Temporal: the same loop, activities, engine and sandboxes, called one after the other in one
- * process. What it does is lost with that process.
+ * process. Its results are lost if that process ends.
  */
 
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
@@ -41,7 +41,7 @@ interface Rollout {
   readonly policy: PolicyRef;
 }
 
-/** What only this rollout knows. */
+/** The state of one rollout. */
 interface Held {
   sandbox?: SandboxRef;
   collected?: CollectOutcome;
@@ -111,7 +111,7 @@ async function runRollout(rollout: Rollout, act: Activities): Promise<void> {
   while (stageOf(state) !== 'done') state = reduce(state, await perform(state, rollout, held, act), limits);
 }
 
-/** All of `jobs`, `width` at a time. */
+/** Runs all of `jobs`, `width` at a time. */
 async function together(jobs: ReadonlyArray<() => Promise<void>>, width: number): Promise<void> {
   let next = 0;
   const lane = async () => {
@@ -120,13 +120,13 @@ async function together(jobs: ReadonlyArray<() => Promise<void>>, width: number)
   await Promise.all(Array.from({ length: Math.min(width, jobs.length) }, lane));
 }
 
-/** Activities expect somebody to send heartbeats to: here nobody listens. */
+/** Runs `body` with a context for activities, whose heartbeats are ignored. */
 export function outsideTemporal<T>(body: () => Promise<T>): Promise<T> {
   const context = { info: {}, heartbeat: () => undefined, cancellationSignal: new AbortController().signal };
   return asyncLocalStorage.run(context as unknown as Context, body);
 }
 
-/** Runs the steps of `config` and returns the last policy's digest. Errors: whatever an activity fails with. */
+/** Runs the steps of `config` and returns the last policy's digest. Errors: those of the activities. */
 export function trainInMemory(config: RunConfig, runDir: string, act: Activities): Promise<string> {
   const { run, seed, batch, task, dispatcher } = config;
   return outsideTemporal(async () => {

@@ -1,10 +1,10 @@
-/** The store of a runner that keeps everything in memory: the same answers as the durable one, and gone with the process. */
+/** A store in memory: it answers like the durable one, and its content is lost when the process ends. */
 
 import { createHash } from 'node:crypto';
 import type { Execution, Lease, RolloutEvent, Store } from '../../store/store.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 
-/** What a listing of one attempt's records begins with, and they are many: found without a look at all the others. */
+/** The prefix by which one attempt's records are listed: an index by it avoids a scan of all records. */
 const folderOf = (key: string): string => key.slice(0, key.lastIndexOf('/') + 1);
 
 export class MemoryStore implements Store {

@@ -1,10 +1,10 @@
-/** The other end of `json-process.ts`: one line of JSON in is one call, and one line of JSON out its answer or its error. */
+/** The child's side of `json-process.ts`: reads a call per line of JSON, and writes its answer or error as a line. */
 
 import { createInterface } from 'node:readline';
 
 export type Calls = Readonly<Record<string, (given: never) => Promise<object>>>;
 
-/** Answers one call after the other until stdin ends; whatever else prints goes to stderr. */
+/** Answers calls one after the other until stdin ends; all other output goes to stderr. */
 export async function answerCalls(calls: Calls): Promise<void> {
   console.log = console.error;
   for await (const line of createInterface({ input: process.stdin })) {

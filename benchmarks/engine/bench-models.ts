@@ -1,4 +1,4 @@
-/** What the engine is measured with: the starter policy, and a random Qwen3 of a size where products of matrices weigh more. */
+/** The models of the benches: the starter policy, and a larger random Qwen3, where matrix products dominate more. */
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { noiseOf } from '../../trainer/sampler/noise.ts';
 export const BENCH_MODELS = ['starter', 'qwen3-60m'] as const;
 export type BenchModel = (typeof BENCH_MODELS)[number];
 
-/** 64M parameters; embeddings are tied to nothing, so that the head is a product of its own. */
+/** 64M parameters; embeddings are not tied, so that the head has its own weights. */
 const QWEN3_60M = {
   architectures: ['Qwen3ForCausalLM'],
   model_type: 'qwen3',

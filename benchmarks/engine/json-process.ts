@@ -9,7 +9,7 @@ export interface JsonCommand {
   readonly env: NodeJS.ProcessEnv;
 }
 
-/** A call that failed in the child, or that the child did not live to answer. */
+/** A call that failed in the child, or that the child did not answer before it ended. */
 export class CallFailed extends Error {
   override readonly name = 'CallFailed';
 }
@@ -32,7 +32,7 @@ export class JsonProcess {
     this.#lines = this.#reader[Symbol.asyncIterator]();
   }
 
-  /** Errors: `CallFailed`, with the last words of the child. */
+  /** Errors: `CallFailed`, with the child's last output. */
   async call<T>(name: string, given: object, limitMs = 600_000): Promise<T> {
     this.#child.stdin?.write(`${JSON.stringify({ call: name, ...given })}\n`);
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);

@@ -1,4 +1,4 @@
-/** The engine in a process of its own, so that its threads and its peak of memory are its alone: the calls of `peer.py`. */
+/** The engine in its own process, so that threads and peak memory are only the engine's; same calls as `peer.py`. */
 
 import { readFile } from 'node:fs/promises';
 import { AdamW } from '../../trainer/optimizer.ts';
@@ -16,7 +16,7 @@ interface Training {
 
 const SAMPLING = { temperature: 1, topP: 1, topK: 0 };
 
-/** Of all threads of this process. */
+/** Processor seconds of all threads of this process. */
 function processorSeconds(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1e6;
@@ -33,7 +33,7 @@ class Own {
     return Promise.resolve({});
   }
 
-  /** All requests at once, as rollouts make them; nothing of a round is in the next one's cache. */
+  /** Sends all requests at once, as rollouts do. No round finds tokens of an earlier one in the cache. */
   async sample({ prompts, tokens }: { readonly prompts: number[][]; readonly tokens: number }) {
     const engine = (this.#engine ??= await createEmbeddedEngine());
     const round = (this.#round += 1);

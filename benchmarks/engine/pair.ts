@@ -1,4 +1,4 @@
-/** Longhaul's engine and its peer side by side: two processes with the same model, the same threads and turns by rounds. */
+/** Longhaul's engine and its peer: two processes with the same model and number of threads, which work in turns. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { pythonPackages } from './python-packages.ts';
 export interface Pair {
   readonly own: JsonProcess;
   readonly peer: JsonProcess;
-  /** What the peer calls itself, with versions. */
+  /** The peer's name, with versions. */
   readonly name: string;
   readonly parameters: number;
   readonly vocabulary: number;
@@ -37,7 +37,7 @@ function start(python: string, path: string, cores: number): { readonly own: Jso
   return { own, peer };
 }
 
-/** Both with the model loaded, for as long as `measure` takes. Errors: `NoPeer`, `CallFailed`. */
+/** Runs `measure` with both processes, each with the model loaded. Errors: `NoPeer`, `CallFailed`. */
 export async function withPair<T>(
   model: BenchModel,
   note: (line: string) => void,

@@ -1,4 +1,4 @@
-"""The peer of `longhaul bench sample` and `bench train`: transformers on PyTorch, one JSON request a line, one answer a line."""
+"""The peer of `longhaul bench sample` and `bench train`: transformers on PyTorch; a JSON request or answer per line."""
 
 import json
 import os
@@ -18,7 +18,7 @@ transformers.logging.set_verbosity_error()
 
 
 class Peer:
-    """Holds one model at a time; times are seconds of the work alone."""
+    """Holds one model at a time; times are seconds of the work only."""
 
     def load(self, dir, seed):
         torch.manual_seed(seed)
@@ -69,12 +69,12 @@ class Peer:
 
 peer = Peer()
 answers = os.fdopen(os.dup(1), "w")
-# What libraries print is no answer.
+# Output of libraries goes to stderr, so that stdout has only answers.
 os.dup2(2, 1)
 for line in sys.stdin:
     request = json.loads(line)
     try:
         answer = getattr(peer, request.pop("call"))(**request)
-    except Exception as error:  # told to the caller, who decides
+    except Exception as error:  # reported to the caller, who decides
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer), file=answers, flush=True)

@@ -1,4 +1,4 @@
-/** Packages of Python's that Longhaul is compared with: installed once under their versions in the cache, whole or absent. */
+/** Python packages that Longhaul is compared with: installed once per version in the cache, either whole or not. */
 
 import { delimiter, join } from 'node:path';
 import { ask, run, which } from '#setup/command.mjs';
@@ -7,10 +7,10 @@ import { cacheDirectory, packageRoot } from '#setup/paths.mjs';
 import { asMismatch, HashMismatch } from '#setup/wheels/pinned-wheels.mjs';
 import { withLock } from '#setup/process-lock.mjs';
 
-/** A requirements file that pins each package, and what it asks for, to a version and its wheels' SHA-256. */
+/** A requirements file that pins each package and its dependencies to a version and the SHA-256 of its wheels. */
 interface Pinned {
   readonly file: string;
-  /** What they are called in messages. */
+  /** Their names in messages. */
   readonly packages: string;
   readonly flags: readonly string[];
   readonly size: string;
@@ -23,7 +23,7 @@ const PEER: Pinned = {
   flags: [],
   size: 'some gigabytes',
 };
-/** What peft wants beyond those; `pip` would fetch PyTorch once more for them. */
+/** What peft needs besides those; without `--no-deps`, `pip` would download PyTorch again. */
 const PEFT: Pinned = {
   file: pinsOf('peft-packages.txt'),
   packages: 'peft',
@@ -31,7 +31,7 @@ const PEFT: Pinned = {
   size: 'some megabytes',
 };
 
-/** The machine has no Python, or pip could not install what the peer needs. */
+/** The machine has no Python, or pip could not install the peer's packages. */
 export class NoPeer extends Error {
   override readonly name = 'NoPeer';
 }
@@ -42,7 +42,7 @@ export interface PythonPackages {
   readonly path: string;
 }
 
-/** Some gigabytes on a first call: PyPI's PyTorch for Linux brings CUDA along. Errors: `NoPeer`. */
+/** The first call downloads some gigabytes: PyPI's PyTorch for Linux includes CUDA. Errors: `NoPeer`. */
 export async function pythonPackages(note: (line: string) => void): Promise<PythonPackages> {
   const python = which('python3', process.env);
   if (python === undefined)
@@ -50,13 +50,13 @@ export async function pythonPackages(note: (line: string) => void): Promise<Pyth
   return { python, path: await installed(python, PEER, note) };
 }
 
-/** The same with peft. Errors: `NoPeer`. */
+/** The same packages with peft. Errors: `NoPeer`. */
 export async function pythonPackagesWithPeft(note: (line: string) => void): Promise<PythonPackages> {
   const { python, path } = await pythonPackages(note);
   return { python, path: [await installed(python, PEFT, note), path].join(delimiter) };
 }
 
-/** The folder of these packages, under their versions and this Python's. */
+/** The folder of these packages, named by their versions and this Python's. */
 async function installed(
   python: string,
   { file, packages, flags, size }: Pinned,
@@ -70,10 +70,10 @@ async function installed(
   );
   await withLock(
     `${path}.lock`,
-    () => note('bench   waiting for another one that installs the peer'),
+    () => note('bench   waiting for another process that installs the peer'),
     () =>
       makeDirectoryOnce(path, async (aside) => {
-        note(`bench   installs ${packages} into ${path} (${size}, once)`);
+        note(`bench   installing ${packages} into ${path} (${size}, once)`);
         const pins = ['--require-hashes', '--only-binary=:all:', '-r', file];
         try {
           await run(python, [
@@ -90,7 +90,7 @@ async function installed(
         } catch (error) {
           const cause = asMismatch(error, packages);
           if (cause instanceof HashMismatch) throw new NoPeer(cause.message, { cause });
-          throw new NoPeer(`pip could not install ${packages}; try again, or see whether pip reaches its index`, {
+          throw new NoPeer(`pip could not install ${packages}; check that pip reaches its index, and try again`, {
             cause,
           });
         }

@@ -1,11 +1,11 @@
-/** `bench sample`: tokens a second at one batch size, against transformers' `generate`, round by round. */
+/** `bench sample`: tokens per second at one batch size, against transformers' `generate`, round by round. */
 
 import { type BenchModel, median, randomIds } from './bench-models.ts';
 import { withPair } from './pair.ts';
 
 export interface SampleBenchOptions {
   readonly model: BenchModel;
-  /** Prompts at once. */
+  /** Prompts per round, sampled at once. */
   readonly batch: number;
   readonly promptTokens: number;
   readonly newTokens: number;

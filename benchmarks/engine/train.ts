@@ -1,42 +1,42 @@
-/** `bench train`: tokens a second of whole optimizer steps, and the peak of memory, against PyTorch eager, step by step. */
+/** `bench train`: tokens per second of whole optimizer steps, and peak memory, against PyTorch eager, step by step. */
 
 import { type BenchModel, median, randomIds } from './bench-models.ts';
 import { withPair } from './pair.ts';
 
 export interface TrainBenchOptions {
   readonly model: BenchModel;
-  /** Sequences in a step. */
+  /** Sequences per step. */
   readonly batch: number;
   readonly sequenceTokens: number;
   readonly rounds: number;
-  /** On both sides. */
+  /** Applies to both sides. */
   readonly gradientCheckpointing: boolean;
   readonly note: (line: string) => void;
 }
 
 interface Trained {
   readonly seconds: number;
-  /** Of all threads: what another job on the machine changes least. */
+  /** Of all threads: the measure that other jobs on the machine change least. */
   readonly processorSeconds: number;
   readonly loss: number;
   readonly gradNorm: number;
 }
 
-/** Two programs that do not compute the same are not compared. */
+/** The two programs computed different losses, so their speeds cannot be compared. */
 export class NotTheSame extends Error {
   override readonly name = 'NotTheSame';
 }
 
 const RATE = 1e-4;
-/** Of the loss, relative: float32 sums in other orders, over a few steps. */
+/** Relative tolerance of the loss: the order of float32 sums differs, over a few steps. */
 const LOSS_TOLERANCE = 5e-3;
 
 function checkSame(step: number, ours: Trained, theirs: Trained): void {
   if (Math.abs(ours.loss - theirs.loss) > LOSS_TOLERANCE * Math.abs(theirs.loss))
-    throw new NotTheSame(`step ${step}: loss ${ours.loss} here, ${theirs.loss} there`);
+    throw new NotTheSame(`step ${step}: the loss is ${ours.loss} in Longhaul and ${theirs.loss} in the peer`);
 }
 
-/** The first step, which allocates and compiles, is not counted; every step's loss is compared. */
+/** The first step, which allocates and compiles, is not counted; the losses of all steps are compared. */
 export async function benchTrain({
   model,
   batch,

@@ -1,4 +1,4 @@
-/** Memory of each process over a soak as an SVG. */
+/** The memory of each process during a soak, as an SVG. */
 
 import type { Sample } from './samples.ts';
 

@@ -1,8 +1,8 @@
-/** Whether memory stays where it was after the first tenth of a soak, and by how much databases grow. */
+/** Whether memory stays at its level after the first tenth of a soak, and how much databases grow. */
 
 import type { Sample } from './samples.ts';
 
-/** More than both is growth: what a collection more or less makes is less. */
+/** Memory has grown if it exceeds both together: one garbage collection more or less changes it by less. */
 const FACTOR = 1.15;
 const SLACK_MIB = 48;
 
@@ -18,14 +18,14 @@ function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
-/** Those of the soak from one share of its length on, up to another; at least the nearest one. */
+/** The samples between two shares of the soak's length; if there are none, the first one after `from`. */
 function between(samples: readonly Sample[], from: number, to: number): readonly Sample[] {
   const end = samples.at(-1)?.at ?? 0;
   const those = samples.filter(({ at }) => at > from * end && at <= to * end);
   return those.length > 0 ? those : samples.filter(({ at }) => at > from * end).slice(0, 1);
 }
 
-/** By process. */
+/** Flatness by process. */
 export function flatness(samples: readonly Sample[]): Record<string, Flatness> {
   const names = Object.keys(samples.at(-1)?.processes ?? {});
   const of = (name: string, those: readonly Sample[]): number =>
@@ -38,7 +38,7 @@ export function flatness(samples: readonly Sample[]): Record<string, Flatness> {
   );
 }
 
-/** Bytes for each step or rollout after the first tenth, by database. */
+/** Bytes per step or rollout after the first tenth, by database. */
 export function growth(samples: readonly Sample[]): Record<string, number> {
   const [first] = between(samples, 0.1, 1);
   const last = samples.at(-1);

@@ -1,21 +1,21 @@
-/** What processes and databases hold at one moment of a soak, by `/proc` and the file system. */
+/** Memory of processes and sizes of databases at one moment of a soak, from `/proc` and the file system. */
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
 
 export interface ProcessSample {
   readonly residentMiB: number;
-  /** Of it, what is not a file's. */
+  /** The part of it that is not backed by files. */
   readonly anonymousMiB: number;
   readonly cpuSeconds: number;
 }
 
 export interface Sample {
-  /** Steps, or rollouts, that were done by then. */
+  /** Steps or rollouts that were done at this moment. */
   readonly at: number;
   readonly seconds: number;
-  /** By name; a process that is being replaced is missing. */
+  /** By name; a process that is restarting is missing. */
   readonly processes: Readonly<Record<string, ProcessSample>>;
-  /** Bytes with their logs, by name. */
+  /** Bytes by name, with the write-ahead logs. */
   readonly databases: Readonly<Record<string, number>>;
 }
 
@@ -23,7 +23,7 @@ const TICKS_PER_SECOND = 100;
 const mebibytes = (text: string, field: string): number =>
   Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'mu').exec(text)?.[1] ?? 0) / 1024);
 
-/** `undefined` where it has ended. */
+/** `undefined` if the process has ended. */
 export function sampleProcess(pid: number): ProcessSample | undefined {
   try {
     const memory = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
@@ -48,7 +48,7 @@ export interface Watched {
   readonly pids: () => Readonly<Record<string, number>>;
   /** Paths by name. */
   readonly databases: Readonly<Record<string, string>>;
-  /** By `performance.now`. */
+  /** The start of the soak by `performance.now`. */
   readonly begun: number;
 }
 

@@ -1,6 +1,7 @@
 /**
- * `bench soak`: what a long run holds. Many steps of the quickstart's job on a stack of its own, or many rollouts of an
- * empty model in batches; after each step or batch the memory of every process and the sizes of the databases.
+ * `bench soak`: the memory and disk use of a long run. It makes many steps of the quickstart's job on its own stack, or
+ * many rollouts of an empty model in batches. After each step or batch it measures the memory of every process and the
+ * sizes of the databases.
  */
 
 import { Client, Connection } from '@temporalio/client';
@@ -34,7 +35,7 @@ export interface SoakOptions {
   readonly note: (line: string) => void;
 }
 
-/** Writes samples down as they come, so that what was seen stays where the soak is interrupted. */
+/** Writes each sample at once, so that all of them stay if the soak is interrupted. */
 class SoakRecord {
   readonly samples: Sample[] = [];
   readonly #file: string;
@@ -75,9 +76,9 @@ class SoakRecord {
 
 export type SoakReport = ReturnType<SoakRecord['report']>;
 
-/** So few held-out tasks that steps are what is measured, and so small ones that there can be many: what grows, grows by step or by rollout. */
+/** Few held-out tasks and small steps, so that there can be many steps: memory grows by step or by rollout. */
 const SMALL = ['evaluation.tasks=8', 'batch.tasks=2'];
-/** Nobody is there to resume it: it ends instead of pausing. */
+/** The run must end instead of pausing, because nobody would resume it. */
 const UNATTENDED = ['breaker.maxConsecutiveFailures=0'];
 
 /** `steps` small steps of the quickstart's job. */
@@ -99,7 +100,7 @@ export async function soakSteps(steps: number, options: SoakOptions): Promise<So
     try {
       const run = await longhaul.train(config);
       for await (const { step } of run.steps(0, signal)) record.take(step);
-      // A run that failed has ended its steps too.
+      // The steps of a failed run end without an error: the result has it.
       await run.result();
     } finally {
       await longhaul.close();
@@ -117,7 +118,7 @@ const WIDTH = 32;
 /** `rollouts` rollouts of an empty model, through the stack's own orchestrator. */
 export async function soakRollouts(rollouts: number, options: SoakOptions): Promise<SoakReport> {
   defineTask(emptyEnvironment);
-  // Building it takes more memory than running it.
+  // Built here, because building the bundle takes more memory than running it.
   await buildWorkflowBundle();
   return withOwnTemporal(async ({ address, dir, pid }) => {
     const home = join(dir, 'home');
