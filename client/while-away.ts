@@ -8,7 +8,7 @@ import { wrongStackIn } from '../connection/stack-identity.ts';
 const AWAY_MS = 30 * 60_000;
 const RETRY_MS = 2_000;
 
-/** If a request took at least this long before it failed, the server was there and the absence starts anew. */
+/** A request that failed after at least this long had reached the server: the absence is counted from then. */
 const PRESENT_MS = 60_000;
 /** gRPC codes that a retry cannot change (invalid argument, permission denied, unauthenticated). */
 const REFUSALS: ReadonlySet<unknown> = new Set([3, 7, 16]);
