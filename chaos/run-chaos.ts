@@ -205,7 +205,7 @@ async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions
   for (const run of ['disturbed', 'reference']) {
     const summary = await summaryOf(run, stage.store, { address: '', namespace: '', ui: '' });
     if (summary?.status !== 'completed')
-      throw new JobFailed(`run ${run} ${summary?.status ?? 'never began'}: ${summary?.message ?? ''}`);
+      throw new JobFailed(`run ${run} ${summary?.status ?? 'never started'}: ${summary?.message ?? ''}`);
   }
   return report(stage, seed, done.carriedOut, done.steps, done.clientEnded);
 }
