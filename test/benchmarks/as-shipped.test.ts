@@ -1,4 +1,4 @@
-/** Hunts a bench whose workflows run slower than the stack's, and one that loses its arguments by going on. */
+/** Hunts a bench whose workflows run slower than the stack's, and one that loses its arguments at the restart. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

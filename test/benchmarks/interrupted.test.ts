@@ -1,4 +1,4 @@
-/** Hunts a bench that goes on after Ctrl-C, or leaves its server and its folder behind. */
+/** Hunts a bench that continues after Ctrl-C, or leaves its server or its folder. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

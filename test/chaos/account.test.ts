@@ -1,4 +1,4 @@
-/** Hunts a verdict that nothing could shake. */
+/** Hunts claims that are never found broken. */
 import { describe, expect, it } from 'vitest';
 import {
   broken,
@@ -35,7 +35,7 @@ it('finds nothing where nothing is', () => {
 it.each<[string, Partial<Claims>, RegExp]>([
   ['other weights', { identical: false }, /final weights differ/],
   [
-    'a rollout that came to something else',
+    'a rollout with another result',
     { otherwise: ['eval-0/t/0', 'step-1/t/0'] },
     /2 rollouts differ from the reference, for example eval-0\/t\/0/,
   ],

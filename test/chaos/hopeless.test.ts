@@ -1,4 +1,4 @@
-/** Hunts a chaos that waits for ever for a run that cannot begin, or that has ended before it could be shortened. */
+/** Hunts a `chaos` that waits forever for a run that cannot start, or that ended before it could be shortened. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Hunts kills that are called busy and hit nothing: what is under way is what began and has no result. */
+/** Hunts kills that count as busy and hit nothing: work in flight has started and has no result. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Hunts a chaos that begins to work with options that it cannot use. */
+/** Hunts a `chaos` that starts work with options that it cannot use. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

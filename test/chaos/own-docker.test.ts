@@ -1,4 +1,4 @@
-/** Hunts a daemon that does not come back after its kill, or that the command leaves behind. */
+/** Hunts a daemon that does not restart after its kill, or that the command does not stop. */
 import Docker from 'dockerode';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -31,7 +31,7 @@ it('is not started where another one is named', async () => {
   expect(existsSync(join(dir, 'none'))).toBe(false);
 });
 
-/** A program of the daemon's name that does what `script` says. */
+/** A program with the daemon's name that runs `script`. */
 function standIn(name: string, script: string): NodeJS.ProcessEnv {
   const bin = join(dir, name);
   mkdirSync(bin);

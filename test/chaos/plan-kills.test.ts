@@ -1,4 +1,4 @@
-/** Hunts a plan that spares somebody, or that nobody could repeat. */
+/** Hunts a plan that omits a target, or cannot be repeated. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { planKills, TARGETS } from '../../chaos/plan-kills.ts';
@@ -10,7 +10,7 @@ it('is the same for a seed, and another for another', () => {
   expect(planKills(1, 60)).not.toEqual(planKills(2, 60));
 });
 
-it('of more kills begins with that of fewer', () => {
+it('of more kills starts with the plan of fewer', () => {
   fc.assert(
     fc.property(seeds, fc.integer({ min: 1, max: 40 }), (seed, n) => {
       expect(planKills(seed, n)).toEqual(planKills(seed, 60).slice(0, n));

@@ -1,4 +1,4 @@
-/** Hunts a disturbed run that sampled, earned or dropped something else and passes for the same, because its weights are. */
+/** Hunts a disturbed run with other tokens, rewards or drops that counts as the same because its weights are. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Hunts a worker that counts as recovered while work waits for it: asked of a real server. */
+/** Hunts a worker that counts as recovered while work waits for it, on a real server. */
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Hunts settings of a rollout that nobody reads: a name that is mistyped would silently be the default. */
+/** Hunts settings of a rollout that are ignored: with a mistyped name, the default would silently apply. */
 import { expect, it } from 'vitest';
 import { checkRolloutInput } from '../../client/check-input.ts';
 import type { RolloutInput } from '../../client/index.ts';

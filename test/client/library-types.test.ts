@@ -1,4 +1,4 @@
-/** Hunts types of the library that say nothing of what a run is made of: the compiler is the test. */
+/** Hunts types of the library that accept wrong settings of a run: the compiler is the test. */
 
 import { expect, expectTypeOf, it } from 'vitest';
 import type { Longhaul, RunConfig, RunSettings } from '../../client/index.ts';

@@ -1,4 +1,4 @@
-/** Hunts a command that works in the tests' process only: these call `bin/longhaul.mjs` as users do. */
+/** Hunts a command that works only inside the tests' process: these tests call `bin/longhaul.mjs` as users do. */
 
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Hunts what is found while its taker is busy, and lost; looking that goes on when nobody takes any more, or keeps a
- * process alive for that; and errors that nobody handles.
+ * Hunts items that are lost because they are found while the consumer is busy; polling that continues, or keeps a
+ * process alive, after the consumer has left; and unhandled errors.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -10,7 +10,7 @@ import { expect, it, vi } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { type Found, lookOn } from '../../client/look-on.ts';
 
-/** Finds one number after the other, and is over with `last`. */
+/** Finds one number after the other; `last` is the last one. */
 function counting(last: number) {
   const found = { looks: 0 };
   const look = async (): Promise<Found<number>> => ({ items: [(found.looks += 1)], over: found.looks === last });
@@ -73,7 +73,7 @@ it('ends at once by a signal, whatever was found and whoever waits', async () =>
   await expect(takeAll(lookOn(look, 1, stop.signal))).rejects.toThrow('by its user');
 });
 
-/** How a program ends that does `body` with an endless `items`. */
+/** How a program ends that runs `body` with an endless `items`. */
 function program(body: string) {
   const module = JSON.stringify(join(packageRoot, 'client', 'look-on.ts'));
   const code = `import { lookOn } from ${module};

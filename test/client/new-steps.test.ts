@@ -1,10 +1,10 @@
-/** Hunts steps that are told twice, left out without a word, or missed by nobody and told as lost. */
+/** Hunts steps that are returned twice, left out silently, or wrongly reported as missed. */
 
 import { expect, it } from 'vitest';
 import { NewSteps, StepsMissed } from '../../client/new-steps.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 
-/** What a run of 100 steps says after `step`, of which it still tells those from `first` on. */
+/** The status of a run of 100 steps after `step`, which still has the steps from `first` on. */
 const status = (step: number, first = Math.max(1, step - 19)) => ({
   step,
   steps: 100,
@@ -26,7 +26,7 @@ it('tells each step once', () => {
 it('misses nothing of what ended before it was asked', () => {
   expect(looks(0, status(50), status(51))).toEqual([status(50).recent.map(({ step }) => step), [51]]);
   expect(looks(5, status(50))[0]?.[0]).toBe(31);
-  // A run that starts again from its records tells of its next steps alone.
+  // A run that starts again from its records reports only its next steps.
   expect(looks(0, notBegun, status(50, 51), status(51, 51))).toEqual([[], [], [51]]);
 });
 

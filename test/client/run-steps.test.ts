@@ -1,4 +1,4 @@
-/** Hunts steps of a run that a program never sees because its loop's body, an export or an evaluation, takes long. */
+/** Hunts steps that a program misses because the body of its loop (an export, an evaluation) takes long. */
 
 import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-/** Hunts a `train` or `watch` that ends with an error because the server was started again while it followed a run. */
+/** Hunts a `train` or `watch` that fails because the server was restarted while it followed a run. */
 import { type Client, ServiceError } from '@temporalio/client';
 import { expect, it, vi } from 'vitest';
 import { whileAway } from '../../client/while-away.ts';
@@ -38,7 +38,7 @@ it('counts from when the server went away, not from when it was asked', async ()
   try {
     const { lines, settings } = away({ limitMs: 100_000 });
     let asked = 0;
-    // Twice it waits for an hour for an answer that the server's end cuts off.
+    // Twice it waits an hour for an answer, and the server ends before it comes.
     const ask = () => {
       vi.advanceTimersByTime(3_600_000);
       return (asked += 1) < 3 ? gone() : Promise.resolve('there');
@@ -84,7 +84,7 @@ it('ends with the signal', async () => {
   await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
 });
 
-/** A server that does not answer at first, and then says that the workflow has ended. */
+/** A server that does not answer at first, and then reports that the workflow has ended. */
 function awayAtFirst() {
   let asked = 0;
   const describe = () => ((asked += 1) < 2 ? gone() : Promise.resolve({ status: { name: 'COMPLETED' } }));

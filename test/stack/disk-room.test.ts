@@ -1,6 +1,6 @@
 /**
- * Hunts a full disk that is told as a server which does not answer, as a stack that is ready, or not at all. Disks are real
- * and small; mounting them needs root.
+ * Hunts a full disk that is reported as a server without an answer, as a ready stack, or not at all. Disks are real and
+ * small; mounting them needs root.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -88,7 +88,7 @@ describe('a disk', () => {
     const home = join(dir, 'home');
     const store = openSqliteStore(join(home, 'store'));
     for (const run of ['a', 'b']) await store.putOnce(keys.run(run), { run, runDir: join(disk, 'runs', run) });
-    // One that has ended needs no room, and neither does one whose disk is away.
+    // A run that has ended needs no space, and a run whose disk is not mounted is not checked.
     await store.putOnce(keys.run('ended'), { run: 'ended', runDir: join(dir, 'ended', 'runs') });
     await recordEndOfRun('ended', { status: 'completed', finishedAt: '2026-01-01T00:00:00.000Z', message: '' }, store);
     mkdirSync(join(dir, 'ended'));
@@ -107,7 +107,7 @@ describe('on a full disk', () => {
   let deaf: Server;
   const said = `No space is left at`;
 
-  /** A run that goes on, a stack that is up, and a server that takes calls and answers none. */
+  /** A run in progress, a stack that is up, and a server that accepts calls and answers none. */
   beforeEach(async () => {
     mount(`size=${2 * NEEDED_BYTES}`);
     vi.stubEnv('LONGHAUL_HOME', disk);

@@ -1,6 +1,5 @@
 /**
- * Hunts a stack that is reported up and is not, or down and is not. The Temporal server is the real one; the workers
- * are the fixture's.
+ * Hunts a stack that is wrongly reported as up or down. The Temporal server is real; the workers are the fixture's.
  */
 
 import { Client, Connection } from '@temporalio/client';
@@ -22,7 +21,7 @@ const ensure = (env: NodeJS.ProcessEnv = {}) =>
 
 test('the server keeps its address and what it knows through its own death, down and up', async () => {
   stack = new FixtureStack({ init: [] }, true);
-  // Ports of its own: the defaults may go to another stack of this machine while this one is down.
+  // Its own ports: another stack of this machine may take the default ports while this one is down.
   const ports = { temporal: await choosePort([]), ui: await choosePort([]) };
   stack.remember(ports);
   const [first, second] = await Promise.all([ensure(), ensure()]);
@@ -48,7 +47,7 @@ test('the server keeps its address and what it knows through its own death, down
 
   const server = stack.process('temporal').pid ?? 0;
   process.kill(server, 'SIGKILL');
-  // More than once where somebody has taken one of its ports meanwhile.
+  // More than once if another process has taken one of its ports meanwhile.
   const restarted = { state: 'ready', restarts: expect.toSatisfy((n: number) => n >= 1) as number };
   await vi.waitFor(() => expect(stack.process('temporal')).toMatchObject(restarted), soon);
   expect(startTimeOf(server)).toBeUndefined();

@@ -1,6 +1,6 @@
 /**
- * Hunts a full disk that ends who keeps the workers alive, or the workers themselves, because a line of a log or the
- * stack's state cannot be written: then nobody starts anything again when there is room. Real disks; as root only.
+ * Hunts a supervisor or a worker that ends on a full disk because a log line or the stack's state cannot be written:
+ * then nothing restarts the workers when there is space again. Real disks; only as root.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ import { FixtureStack, supervisorProgram } from './fixtures/fixture-stack.ts';
 
 const soon = { timeout: 60_000, interval: 50 };
 let dir: string;
-// Hooks run in reverse order: this one when the disk is gone.
+// Hooks run in reverse order: this one after the disk was removed.
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 const smallDisk = useSmallDisk();
 let stack: FixtureStack | undefined;
@@ -26,12 +26,12 @@ beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), 'longhaul-full-'));
 });
 afterEach(async () => {
-  // Its home is a disk: the folder itself is busy.
+  // Its home is a mount point, so the folder itself is busy.
   await stack?.end().catch(() => undefined);
   stack = undefined;
 });
 
-/** Writes until there is no room, so many bytes at a time. */
+/** Writes until the disk is full, this many bytes at a time. */
 function fillUp(path: string, flag: 'w' | 'a', bytes: number): void {
   const file = openSync(path, flag);
   try {
@@ -41,7 +41,7 @@ function fillUp(path: string, flag: 'w' | 'a', bytes: number): void {
   }
 }
 
-/** Returns what makes room again. */
+/** Returns a function that frees the space again. */
 function fill(disk: string): () => void {
   const path = join(disk, 'fill');
   fillUp(path, 'w', 4096);
@@ -61,7 +61,7 @@ test.runIf(process.getuid?.() === 0)(
     fillUp(join(home, 'logs', 'supervisor.log'), 'a', 1);
     process.kill(pid ?? 0, 'SIGKILL');
     await vi.waitFor(() => expect(stack?.process('init').pid).toBeNull(), soon);
-    // Long enough for several starts, none of which can say that it is ready.
+    // Long enough for several starts, none of which can report that it is ready.
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     expect(lockHolder(lock)?.pid).toBe(supervisor);
     makeRoom();

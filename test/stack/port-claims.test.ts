@@ -1,4 +1,4 @@
-/** Hunts a stack that takes the port of another one whose server is down, and one that is kept from a port by the dead. */
+/** Hunts a stack that takes the port of another one whose server is down, or avoids the port of a dead stack. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ afterEach(() => {
 
 const dead: ProcessIdentity = { pid: ownIdentity().pid, startTime: '1' };
 
-/** A stack whose supervisor and server are gone and whose worker is `worker`. */
+/** A stack whose supervisor and server have ended, and whose worker is `worker`. */
 function stackWith(name: string, worker: ProcessIdentity, ports: { temporal: number; ui: number }): StackState {
   const home = join(dir, name);
   const common = { restarts: 0, failedStarts: 0, since: '2026-01-01T00:00:00.000Z', log: 'x', digest: 'x' };
@@ -46,7 +46,7 @@ function stackWith(name: string, worker: ProcessIdentity, ports: { temporal: num
   return state;
 }
 
-/** The UI's own address is hidden, and chosen anew. */
+/** Without the UI's own address, which is hidden and chosen again. */
 const withHidden = (ports: { readonly temporal: number; readonly ui: number }) => ({
   ...ports,
   behind: { host: expect.stringMatching(/^127\./) as string, port: expect.any(Number) as number },
@@ -76,7 +76,7 @@ test('nobody is kept from the ports of a stack that is gone, or that has other p
   expect(isClaimedByOther(join(dir, 'second'), moved.temporal)).toBe(false);
 });
 
-// Of another user of the same cache, whose home is closed to us; here a folder is where its state should be.
+// Like the stack of another user of the same cache, whose home we cannot read; here its state is a folder.
 test('the port of a stack that we may not look at is passed over, and keeps nobody from coming up', async () => {
   const ports = await twoPorts();
   const state = stackWith('closed', ownIdentity(), ports);

@@ -1,4 +1,4 @@
-/** Hunts a worker that is started without what its role needs first, and call stacks that cannot be had back. */
+/** Hunts a worker that is started without the options of its role, and call stacks that cannot be switched on. */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -64,7 +64,7 @@ it('the orchestrator alone runs without call stacks, unless they are asked for',
   expect(argumentsOf(elsewhere, 'gpu')).not.toContain('--import');
 });
 
-/** Asserts that the module reaches threads, as it must; that Temporal's threads heed it is seen by the time they take. */
+/** Asserts that threads load the module. That it works in Temporal's threads shows in the time that they take. */
 it('threads of a process so started make no promise hooks; its main thread does', () => {
   const preload = preloadOf(argumentsOf(elsewhere, 'orchestrator'));
   const program = `

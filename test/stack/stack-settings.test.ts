@@ -1,6 +1,6 @@
 /**
- * Hunts settings that a command gives and a running stack silently does without: a sandbox under gVisor that is asked
- * for must not be one without. The supervisor is real, its workers are the fixture's.
+ * Hunts settings of a command that a running stack silently ignores: a user who sets gVisor must not get sandboxes
+ * without it. The supervisor is real, its workers are the fixture's.
  */
 
 import { afterEach, expect, test, vi } from 'vitest';
@@ -23,7 +23,7 @@ const settings = (env: NodeJS.ProcessEnv) => stackSettings(env, '/here');
 const has = (asked: NodeJS.ProcessEnv, running: NodeJS.ProcessEnv) =>
   refuseOtherSettings(settings(asked), settings(running), '/home');
 
-test('what means the same is the same, and what nobody says is never in the way', () => {
+test('values with the same meaning are equal, and a setting that is not set is never refused', () => {
   has({}, { LONGHAUL_SANDBOX: 'docker', LONGHAUL_DOCKER_RUNTIME: 'runsc' });
   has({ LONGHAUL_SANDBOX: 'auto', LONGHAUL_DOCKER_IMAGE: '' }, {});
   has({ LONGHAUL_ROLES: 'gpu, orchestrator' }, { LONGHAUL_ROLES: 'orchestrator,gpu' });
@@ -57,7 +57,7 @@ test.each([
   expect(() => has(asked, running)).toThrow(message);
 });
 
-test('of a stack that wrote nothing down nothing is believed', () => {
+test('a stack without recorded settings refuses every setting', () => {
   expect(() => refuseOtherSettings({ LONGHAUL_SANDBOX: 'auto' }, undefined, '/home')).toThrow(
     'was started by an earlier version',
   );
@@ -68,7 +68,7 @@ test('a role that is named twice is served once', () => {
   expect(wantedRoles({ LONGHAUL_ROLES: 'gpu,orchestrator, gpu' })).toEqual(['orchestrator', 'gpu']);
 });
 
-// A worker that ends with it is started again and again, and the command says after minutes that the stack does not start.
+// Otherwise workers would fail at each start, and the command would report after minutes that the stack does not start.
 test.each([
   { LONGHAUL_SANDBOX: 'podman' },
   { LONGHAUL_ROLES: 'chef' },

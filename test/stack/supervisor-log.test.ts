@@ -1,4 +1,4 @@
-/** Hunts a supervisor whose own log fills the disk: it lives for months, and tells of each start of what cannot start. */
+/** Hunts a supervisor whose own log fills the disk: it runs for months, and logs each failed start of a process. */
 
 import { closeSync, existsSync, mkdtempSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Hunts a worker that dies unnoticed, one that is started twice, and one that nobody can stop. */
+/** Hunts a worker whose death is not noticed, one that is started twice, and one that cannot be stopped. */
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -49,10 +49,10 @@ test('killed itself, the supervisor leaves its workers running, and the next one
   stack.startSupervisor({ init: [], gpu: ['--another'] });
   await up();
   expect(await readyPid('init')).toBe(pids[0]);
-  // What is wanted with other arguments is not what runs: it is replaced.
+  // A worker that runs with other arguments than the plan's is replaced.
   expect(await readyPid('gpu')).not.toBe(pids[1]);
   expect(startTimeOf(pids[1] ?? 0)).toBeUndefined();
-  // An adopted worker is somebody else's child, and its death is noticed all the same.
+  // The death of an adopted worker, a child of another process, is noticed as well.
   process.kill(pids[0] ?? 0, 'SIGKILL');
   await vi.waitFor(() => expect(stack.process('init')).toMatchObject({ state: 'ready', restarts: 1 }), soon);
 });

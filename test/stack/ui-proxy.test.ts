@@ -1,6 +1,6 @@
 /**
- * Hunts a web page that uses Temporal's UI, which has all that the server has: by a name that was resolved to this
- * machine, by a form or a script of another site, past its door. The server, its UI and the door are real. Not asserted:
+ * Hunts a web page that uses Temporal's UI, which gives access to all of the server's data: by a name that resolves to
+ * this machine, by a form or a script of another site, or past the proxy. Server, UI and proxy are real. Not asserted:
  * what the UI looks like, and programs of this machine.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -107,7 +107,7 @@ it.each([
 ])('%s reads nothing and starts nothing', async (_who, headers) => {
   expect((await ask('/api/v1/namespaces', headers)).status).toBe(403);
   const path = '/api/v1/namespaces/default/workflows/stolen';
-  // With the token that the UI asks for: a page of its own origin would have it.
+  // With the token that the UI requires: a page of its own origin would have it.
   const token = /_csrf=([^;]+)/.exec(String((await ask('/')).headers['set-cookie']))?.[1] ?? '';
   const sent = { ...headers, 'content-type': 'text/plain', 'x-csrf-token': token, cookie: `_csrf=${token}` };
   expect((await ask(path, sent, 'POST', start)).status).toBe(403);

@@ -1,4 +1,4 @@
-/** Hunts a gpu process that goes on without its engine: it would fail every call that it is given, for as long as it lives. */
+/** Hunts a gpu process that continues without its engine: it would fail every later call. */
 import { expect, it, vi } from 'vitest';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import type { GenerateRequest } from '../../trainer/generate-request.ts';
@@ -14,7 +14,7 @@ const request: GenerateRequest = {
   noiseKey: 'n',
 };
 
-it('ends the process when its thread is gone, and whoever asked hears why', async () => {
+it('ends the process when its thread is gone, and the request fails with the reason', async () => {
   const thread = new URL('../trainer/sampler/threads/dies-when-asked.ts', import.meta.url);
   const end = vi.fn();
   const engine = endingWhenLost(await createEmbeddedEngine({ thread }), end);
@@ -23,7 +23,7 @@ it('ends the process when its thread is gone, and whoever asked hears why', asyn
   await engine.close();
 });
 
-it('hands on all that an engine is asked and told', async () => {
+it('passes on all requests and results of an engine', async () => {
   const scripted = new ScriptedEngine();
   scripted.cost = { queueSeconds: 0, seconds: 1, cachedTokens: 2, batchSize: 3 };
   scripted.answers = [{ tokens: [1], logprobs: [0], finishReason: 'stop' }];
@@ -36,7 +36,7 @@ it('hands on all that an engine is asked and told', async () => {
   expect(told).toHaveBeenCalledWith(scripted.cost);
 });
 
-it('does not end for what one request did wrong', async () => {
+it('does not end because of an error of one request', async () => {
   const scripted = new ScriptedEngine();
   scripted.answers = [() => Promise.reject(new TypeError('no such token'))];
   const none = () => Promise.reject(new Error('no update was asked for'));

@@ -1,4 +1,4 @@
-/** Hunts pools that this machine cannot have, queues that nobody serves, and workers that take what they cannot do. */
+/** Hunts pools that this machine cannot have, queues without a worker, and workers that take work they cannot do. */
 
 import { describe, expect, it } from 'vitest';
 import { planGpuPool, readGpuDuty, readGpuPool, refusedPlacement } from '../../workers/gpu-pool.ts';
@@ -91,14 +91,14 @@ describe('a worker', () => {
     expect(servedBy('train')).toEqual(['gpu-train: update optimStep']);
   });
 
-  it('that only samples refuses an update for good, by the setting that helps', async () => {
+  it('that only samples refuses an update without retries, and names the setting that fixes it', async () => {
     const [[, taken]] = queuesOf({ does: 'generate', pool: pool('generate,train') }, 'w', activities) as [
       [string, Record<string, () => Promise<unknown>>],
     ];
     await expect(taken['update']!()).rejects.toMatchObject({
       type: 'UserInputError',
       nonRetryable: true,
-      message: expect.stringContaining('training.placement') as unknown,
+      message: expect.stringMatching(/^training\.placement: .* give disaggregated$/) as unknown,
     });
   });
 });

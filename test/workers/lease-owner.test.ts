@@ -1,6 +1,6 @@
 /**
- * Hunts a sandbox that is taken from a rollout that lives, or whose turn nobody samples, and one that is kept for a rollout
- * that was terminated, or needs none. The server is real.
+ * Hunts a sandbox that is taken from a live rollout, for example one whose turn no worker samples, and a sandbox that
+ * is kept for a rollout that was terminated or needs none. The server is real.
  */
 import { expect, it } from 'vitest';
 import type { NativeConnection } from '@temporalio/worker';
@@ -27,18 +27,18 @@ it('an owner lives while its workflow runs, and is known to have ended when it w
   expect(await living()('owner')).toBe(false);
 });
 
-it('an owner lives for all that is known where nobody answers, or Temporal has never heard of it', async () => {
+it('an owner counts as alive if Temporal does not answer, or does not know it', async () => {
   expect(await living()('never-heard-of')).toBe(true);
   const deaf = { withDeadline: () => Promise.reject(new Error('deadline exceeded')) } as unknown as NativeConnection;
   expect(await ownerLives({ connection: deaf, namespace: 'default' })('owner')).toBe(true);
 });
 
-it('a rollout waits for its turn to be sampled or acted, not for a sandbox, nor for nothing', async () => {
+it('a rollout that waits for sampling or tools needs its sandbox; one that waits for a sandbox, or for nothing, does not', async () => {
   const waits: Record<string, boolean> = {};
   world.script = {
     before: async (activity, { rollout = '' }) => {
       if (!rollout.startsWith('owner')) return;
-      // Its answer is not on the server while it runs.
+      // The server does not have its result while it runs.
       waits[activity] = await waiting()(rollout);
     },
   };
@@ -48,7 +48,7 @@ it('a rollout waits for its turn to be sampled or acted, not for a sandbox, nor 
   expect(await waiting()('owner')).toBe(false);
 });
 
-it('a rollout whose calls nobody takes waits for as long as that lasts; one that was terminated does not', async () => {
+it('a rollout whose activities no worker takes waits; one that was terminated does not', async () => {
   world.host = 'nowhere';
   const handle = await world.start('rollout', 'nobody', input);
   await expect.poll(() => waiting()('nobody')).toBe(true);
@@ -56,7 +56,7 @@ it('a rollout whose calls nobody takes waits for as long as that lasts; one that
   await expect.poll(() => waiting()('nobody')).toBe(false);
 });
 
-it('nobody waits of whom Temporal has never heard, and everybody does while it answers nobody', async () => {
+it('an owner that Temporal does not know does not wait; while Temporal does not answer, every owner does', async () => {
   expect(await waiting()('never-heard-of')).toBe(false);
   const deaf = { withDeadline: () => Promise.reject(new Error('deadline exceeded')) } as unknown as NativeConnection;
   expect(await ownerWaits({ connection: deaf, namespace: 'default' })('owner')).toBe(true);

@@ -1,6 +1,6 @@
 /**
- * Hunts doors: every socket that something of ours listens on is bound to loopback, and the supervisor's is a file that
- * nobody else may open. Nothing here has a setting to bind elsewhere: who wants that names a cluster of one's own.
+ * Hunts open sockets: all our sockets are bound to loopback, and the supervisor's is a file that other users cannot
+ * open. No setting binds elsewhere: for that, users configure their own cluster.
  */
 
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { type Bench, openBubblewrapBench, openDockerBench, specOf } from '../san
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-listeners-'));
 const LISTEN = '0A';
 
-/** Local addresses, as the kernel prints them, of the sockets that a process listens on. */
+/** Local addresses of a process's listening sockets, as the kernel prints them. */
 function listensOn(pid: number): string[] {
   const inodes = new Set(
     readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
@@ -39,7 +39,7 @@ function listensOn(pid: number): string[] {
   );
 }
 
-/** 127.0.0.0/8 and ::1, and the former as the latter's kind of address; words are in the machine's byte order. */
+/** 127.0.0.0/8, ::1, and 127.0.0.0/8 mapped to IPv6; words are in the machine's byte order. */
 const isLoopback = (local: string): boolean =>
   /^([0-9A-F]{6}7F|0{24}01000000|0{16}FFFF0000[0-9A-F]{6}7F):/u.test(local);
 

@@ -1,6 +1,7 @@
 /**
- * Hunts a module of one's own that waits for ever: a process that has nothing else to do must not end as if all were well;
- * one that was saved, half-written, while its stack runs; and two that define the same name, of which one would silently stand for the other.
+ * Hunts a user's module that waits forever: an otherwise idle process must not end with success; a module that was
+ * saved, half-written, while its stack runs; and two modules that define the same name, of which one would silently
+ * replace the other.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -11,7 +12,7 @@ import { expect, test } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { DIGESTS_VARIABLE, keepModules, moduleDigests } from '../../workers/allowed/modules.ts';
 
-test('a module that never loads is refused by name, in a process that waits for nothing else', () => {
+test('a module that never loads is refused by name, in an otherwise idle process', () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul modules-'));
   try {
     const waits = join(dir, 'waits for ever.mjs');
@@ -48,7 +49,7 @@ test('a worker loads the module that the stack was started with, whatever became
       readAsStarted(${JSON.stringify(home)}, ${JSON.stringify(paths)}, 'LONGHAUL_MODULES');
       await loadOwnModules(${JSON.stringify(paths)});
       console.log((await namesOfModule(${JSON.stringify(algorithm)})).loss.includes('twice'));`;
-    // A thread takes this process's arguments, and a program among them.
+    // A thread takes this process's arguments, which include a program.
     writeFileSync(join(dir, 'worker.mjs'), program);
     const load = () =>
       spawnSync(process.execPath, [join(dir, 'worker.mjs')], {

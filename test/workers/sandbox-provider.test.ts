@@ -1,4 +1,4 @@
-/** Hunts a choice of provider that another worker would not make, that a busy machine changes, or that leaves out what was asked for. */
+/** Hunts a choice of provider that differs between workers, changes on a busy machine, or ignores a setting. */
 
 import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { eventually, openDockerBench, specOf } from '../sandboxes/harness.ts';
 import { dockerForTests } from '../support/containers/docker-daemon.ts';
 
 const AUTO: SandboxSettings = { provider: 'auto' };
-// Making the base image takes minutes the first time: not within a test's limit.
+// Building the base image takes minutes the first time, more than a test's limit.
 await openDockerBench();
 let home: string;
 let sandboxDir: string;
@@ -44,7 +44,7 @@ function withoutBubblewrap(): void {
   vi.stubEnv('CC', '/usr/bin/cc');
 }
 
-/** Takes the place of bubblewrap: what `script` says is done where it is tried, and otherwise it is bubblewrap. */
+/** Replaces bubblewrap: runs `script` for a trial, and bubblewrap itself otherwise. */
 function insteadOfBubblewrap(script: string): void {
   const bin = join(home, 'bin');
   mkdirSync(bin);
@@ -56,7 +56,7 @@ function insteadOfBubblewrap(script: string): void {
   vi.stubEnv('PATH', `${bin}:${process.env['PATH'] ?? ''}`);
 }
 
-/** What a process of its own gets, which says in a folder that it is about to ask. */
+/** The provider's name in a new process, which reports in a folder that it is about to ask. */
 async function nameInProcess(asking: string, withinMs: number): Promise<string> {
   const program = `
     import { writeFileSync } from 'node:fs';
@@ -72,7 +72,7 @@ async function nameInProcess(asking: string, withinMs: number): Promise<string> 
 }
 
 describe('a home that has chosen nothing', () => {
-  test('gets the fastest that works, and has it in writing', async () => {
+  test('gets the fastest that works, and records it', async () => {
     expect(await nameOf()).toBe('bubblewrap');
     expect(written()).toMatchObject({
       provider: 'bubblewrap',
@@ -118,7 +118,7 @@ describe('a home that has chosen nothing', () => {
   test('is given one choice by processes that start at once, though bubblewrap is late for all but the first', async () => {
     const [tried, asking] = [join(home, 'tried'), join(home, 'asking')];
     mkdirSync(asking);
-    // The first trial ends when the others have asked as well.
+    // The first trial ends when the others have started theirs.
     insteadOfBubblewrap(
       `mkdir ${tried} 2>/dev/null || exec sleep 60; until [ $(ls ${asking} | wc -l) = 3 ]; do sleep 0.1; done; sleep 0.5`,
     );
@@ -191,7 +191,7 @@ describe.each([
   });
 });
 
-test('a home whose daemon does not answer is not turned from its containers: nobody can tell whether they live', async () => {
+test('a home whose daemon does not answer does not switch providers: its containers may be live', async () => {
   const provider = await open({ provider: 'docker' });
   await provider.create(specOf('held'));
   const daemon = process.env['DOCKER_HOST'] ?? '';

@@ -1,6 +1,6 @@
 /**
- * Hunts secrets of a worker's environment in what leaves it: the sandbox, what the daemon is told, the store, histories,
- * failures, run folders and logs. Whole rollouts over a real server, with everything real but the policy.
+ * Hunts secrets of a worker's environment in its outputs: the sandbox, requests to Docker's daemon, the store,
+ * histories, failures, run folders and logs. Whole rollouts over a real server; only the policy is scripted.
  */
 
 import { execFile } from 'node:child_process';
@@ -25,7 +25,7 @@ import { type Bench, openBubblewrapBench, openDockerBench } from '../sandboxes/h
 import { startWorld, type World } from '../support/workflow-world.ts';
 
 const PLANTED = `planted-${randomBytes(8).toString('hex')}`;
-/** Finds the secret without holding it. */
+/** Finds the secret without containing it. */
 const PATTERN = 'planted-[0-9a-f]\\{16\\}';
 const NAMES = [
   'OPENAI_API_KEY',
@@ -74,7 +74,7 @@ const LOOKS = [
 beforeAll(async () => {
   benches['bubblewrap'] = await openBubblewrapBench();
   benches['docker'] = await openDockerBench({ transport: 'socket' });
-  // From here on whatever this process starts may inherit them.
+  // From here on, every process that this one starts may inherit them.
   Object.assign(process.env, secrets, { NO_PROXY: '127.0.0.1,localhost' });
   server = await startPrivateServer(join(dir, 'server'));
   store = openSqliteStore(join(dir, 'store'));

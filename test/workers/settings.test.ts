@@ -29,18 +29,18 @@ test.each([
   },
 );
 
-test('the memory of this machine bounds what is taken where nothing is said', () => {
+test('without a setting, the memory of this machine limits the number of sandboxes', () => {
   vi.stubEnv('LONGHAUL_MAX_SANDBOXES', '');
   expect(readMaxLiveSandboxes() * LIMITS.memoryMiB).toBeLessThan(totalmem() / 2 ** 20);
 });
 
-test('a variable that is empty says nothing: a worker has the home and the host that the stack has', () => {
+test('an empty variable counts as not set: a worker has the home and the host of the stack', () => {
   vi.stubEnv('LONGHAUL_HOME', '');
   vi.stubEnv('LONGHAUL_HOST', '');
   expect(readWorkerSettings()).toMatchObject({ home: stackHome(), host: hostname() });
 });
 
-test('what isolates sandboxes is told once, and nothing that would have no effect is taken', () => {
+test('the provider is set once, and settings without effect are refused', () => {
   for (const name of [
     'LONGHAUL_SANDBOX',
     'LONGHAUL_DOCKER_IMAGE',

@@ -1,6 +1,6 @@
 /**
- * Hunts a worker that nobody knows of and nobody ends: one whose supervisor died before it wrote it down; and one that is
- * started by hand and ends the stack's own.
+ * Hunts a worker that no supervisor knows and ends, since its supervisor died before it recorded it; and a worker that
+ * is started by hand and ends the stack's own worker.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -60,7 +60,7 @@ describe('the workflow bundle', () => {
     expect(modules.filter((name) => !allowed.test(name))).toEqual([]);
   });
 
-  /** Why: a module of its own for each workflow was most of what a workflow that is kept in memory took. */
+  /** Why: when each workflow had its own modules, they took most of the memory of a cached workflow. */
   it('loads its modules once for all workflows, and none of them holds state', () => {
     expect(readFileSync(path, 'utf8')).toMatch(/preloadModules\(\) \{\s+__webpack_require__\([^)]*workflows\/index/);
     const state =

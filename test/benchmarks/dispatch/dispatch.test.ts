@@ -1,6 +1,6 @@
 /**
- * `longhaul bench dispatch` on a case of its own, small enough for a test: real workflows on a real server. Not
- * asserted: makespans, which depend on the machine (docs/results.md has them).
+ * `longhaul bench dispatch` on a small case for this test: real workflows on a real server. Not asserted: makespans,
+ * which depend on the machine (docs/results.md has them).
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Hunts a reference that is not SkyRL-Agent's where many stages end at one instant: who goes on first decides what follows. */
+/** Hunts a reference that differs from SkyRL-Agent's when many stages end at once: their order decides the rest. */
 
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';

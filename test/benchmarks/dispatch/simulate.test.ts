@@ -1,6 +1,6 @@
 /**
- * The schedules on a virtual clock. Why: the reference must be SkyRL-Agent's order to the event, and ours must hold its
- * goals for the rule, not for the cases at hand. Not asserted: what Temporal adds (`longhaul bench dispatch`).
+ * The schedules on a virtual clock. Why: the reference must have exactly SkyRL-Agent's order of events, and ours must
+ * reach its goals in general, not only for the given cases. Not asserted: Temporal's cost (`longhaul bench dispatch`).
  */
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -159,7 +159,7 @@ describe.each(Object.entries(MIXES))('drawn cases, %s', (_, mix) => {
         return ours / makespan(one, 'reference');
       });
       expect(geometricMean(ratios)).toBeLessThanOrEqual(1.005);
-      // A greedy list schedule of unknown times loses single cases, most with few rollouts and heavy tails.
+      // A greedy list schedule with unknown times loses single cases, mostly those with few rollouts and heavy tails.
       expect(ratios.filter((ratio) => ratio > 1.05).length).toBeLessThanOrEqual(0.05 * ratios.length);
       expect(Math.max(...ratios)).toBeLessThanOrEqual(1.15);
     },

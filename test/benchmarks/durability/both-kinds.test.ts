@@ -1,6 +1,6 @@
 /**
- * Hunts a comparison of two different jobs: with a model and sandboxes that do nothing, both kinds ask the engine for
- * the same turns, grade the same rollouts and come to the same weights. Not asserted: times.
+ * Hunts a comparison of two different jobs: with a model and sandboxes that do nothing, both kinds request the same
+ * turns of the engine, grade the same rollouts and end with the same weights. Not asserted: times.
  */
 import { defineTask } from '../../../tasks/registry.ts';
 import { expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** Hunts a larger policy that makes the bench another job: one that does not say what the starter says. */
+/** Hunts a larger policy that samples other tokens than the starter, so that the bench would run another job. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

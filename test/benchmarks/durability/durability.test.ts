@@ -1,5 +1,5 @@
 /**
- * `longhaul bench durability`, as small as it goes: both kinds run the same job to the same weights. Not asserted: the
+ * `longhaul bench durability` at its smallest: both kinds run the same job to the same weights. Not asserted: the
  * ratio, which depends on the machine (docs/results.md has it).
  */
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Hunts an in-memory runner that is faster because its store answers otherwise: both stores are asked the same. */
+/** Hunts an in-memory runner that is faster because its store behaves differently: both stores get the same calls. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Hunts a soak that calls growth flat, or the beginning of a process growth. */
+/** Hunts a soak that reports growth as flat, or a process's start as growth. */
 
 import { expect, test } from 'vitest';
 import { memoryCurve } from '../../../benchmarks/soak/curve.ts';

@@ -1,4 +1,4 @@
-/** Hunts a process that is called ready and does nothing: one that is stopped, one that has ended, one that says no more that it works. */
+/** Hunts a process that is shown as ready and does nothing: a stopped, an ended, or a silent one. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -76,7 +76,7 @@ test('what a process says at each of its starts is shown once, and what differs 
   expect(logTail(path)).toBe('step 1\nstep 2\nstep 3');
 });
 
-/** tmpfs cannot take off a file's front: there, as documented, the moment of emptying may lose lines. */
+/** tmpfs cannot remove a file's front: there, as documented, lines may be lost while the file is emptied. */
 function collapses(): boolean {
   const probe = join(mkdtempSync(join(tmpdir(), 'longhaul-probe-')), 'probe');
   writeFileSync(probe, Buffer.alloc(256 * 1024));
@@ -154,7 +154,7 @@ test('on a full disk a log and its generations stay as they are, nothing half-co
   const text = Array.from({ length: 40_000 }, (_, i) => `${i}\n`).join('');
   writeFileSync(path, text);
   writeFileSync(`${path}.1`, 'the one before');
-  // What is written there finds no room left.
+  // Writes there fail: no space is left.
   symlinkSync('/dev/full', `${path}.new`);
   const ways = [process.env['PATH'] ?? '', ''];
   for (const tools of ways) {

@@ -1,4 +1,4 @@
-/** Hunts a process that is killed while it drains, because somebody set the clock, or that is waited for until the clock is back. */
+/** Hunts a process that is killed too early, or waited for too long, because somebody set the clock. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { stopProcess } from '../../../stack/processes/stop-process.ts';
 
 afterEach(() => void vi.useRealTimers());
 
-/** Ends so long after it was asked to. */
+/** Ends this long after SIGTERM. */
 async function draining(ms: number) {
   const program = `process.on('SIGTERM', () => setTimeout(() => process.exit(0), ${ms})); setInterval(() => {}, 1000); console.log('ready');`;
   const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });

@@ -1,7 +1,7 @@
 /**
- * Hunts a web page that starts workflows: browsers send `text/plain` to any port of this machine without asking, and the
- * development server has an HTTP API that cannot be switched off. Asserted: whatever host and origin a request names, it
- * starts nothing and reads nothing. Not asserted: programs of this machine, which have the server's gRPC port anyway.
+ * Hunts a web page that starts workflows: browsers send `text/plain` to any port of this machine without a preflight,
+ * and the development server has an HTTP API that cannot be switched off. Asserted: whatever host and origin a request
+ * names, it starts and reads nothing. Not asserted: programs of this machine, which can use the server's gRPC port.
  */
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';

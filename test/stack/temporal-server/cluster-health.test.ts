@@ -1,4 +1,4 @@
-/** Hunts a cluster without our search attributes that passes for ready: every workflow would fail on it, one by one. */
+/** Hunts a cluster that counts as ready without our search attributes: every workflow would fail on it. */
 
 import { expect, test } from 'vitest';
 import { registerOn, SearchAttributesRefused } from '../../../stack/temporal-server/cluster-health.ts';
@@ -6,7 +6,7 @@ import { SEARCH_ATTRIBUTES } from '../../../stack/temporal-server/search-attribu
 
 const all = Object.keys(SEARCH_ATTRIBUTES);
 
-/** A cluster that has `present`; `add` is what happens to a registration. */
+/** A cluster with the attributes `present`; `add` handles a registration. */
 function cluster(present: string[], add: (names: string[]) => void) {
   return {
     listSearchAttributes: async () => ({ customAttributes: Object.fromEntries(present.map((name) => [name, 2])) }),

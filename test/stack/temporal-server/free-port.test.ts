@@ -1,4 +1,4 @@
-/** Hunts a server that is started on a port that somebody has. */
+/** Hunts a server that is started on a port in use. */
 
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -48,7 +48,7 @@ test('a server whose port was taken for a moment only starts again', async () =>
   const held = createServer((connection) => connection.destroy());
   const port = await choosePort([]);
   await new Promise<void>((resolve) => held.listen(port, '127.0.0.1', () => resolve()));
-  // Gone by the time anybody looks: as a connection that had the port as its own end.
+  // Free again before the check, like a port that was an outgoing connection's.
   const watched = setInterval(() => {
     if (
       existsSync(join(dir, 'temporal.log')) &&

@@ -1,4 +1,4 @@
-/** Hunts a cluster that ignores priority keys without a word to whoever looks. The server is real. */
+/** Hunts a cluster that ignores priority keys without a warning. The server is real. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

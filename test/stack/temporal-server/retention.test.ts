@@ -1,4 +1,7 @@
-/** Hunts a database without end: histories that are kept for another time than was set, on a real server. Not asserted: that they are gone then, which takes an hour at least. */
+/**
+ * Hunts an unbounded database: histories that are kept for another time than was set, on a real server. Not asserted:
+ * that they are removed then, which takes at least an hour.
+ */
 
 import { Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';

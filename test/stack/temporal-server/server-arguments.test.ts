@@ -1,4 +1,4 @@
-/** Hunts a server that forgets, or one without the search attributes that workflows set. */
+/** Hunts a server that loses its data, or lacks the search attributes that workflows set. */
 
 import { expect, test } from 'vitest';
 import { serverArguments } from '../../../stack/temporal-server/server-arguments.ts';
@@ -23,17 +23,17 @@ test('another namespace than the default is made', () => {
   expect(serverArguments({ ...settings, namespace: 'mine' })).toContain('--namespace=mine');
 });
 
-/** Why: a killed orchestrator is back at work after this time, and Temporal's own is ten seconds. */
+/** Why: a killed orchestrator is back at work after this time, and Temporal's default is ten seconds. */
 test('a workflow task that its worker lost is given to another one after five seconds', () => {
   expect(serverArguments(settings)).toContain('--dynamic-config-value=history.defaultWorkflowTaskTimeout="5s"');
 });
 
-/** Why: by its own limit the server keeps what closed within the last hour in memory. */
+/** Why: by default the server keeps the workflows that closed within the last hour in memory. */
 test('the state of so many workflows is kept in memory, however many have closed', () => {
   expect(serverArguments(settings)).toContain('--dynamic-config-value=history.hostLevelCacheMaxSize=2000');
 });
 
-/** Why: by Temporal's own allowance for clocks that differ a try that is due in 20 ms comes after a second. */
+/** Why: by Temporal's allowance for differing clocks, a retry that is due in 20 ms comes after a second. */
 test('timers fire when they are due', () => {
   expect(serverArguments(settings)).toContain('--dynamic-config-value=history.timerProcessorMaxTimeShift="10ms"');
 });

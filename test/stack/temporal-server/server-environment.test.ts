@@ -1,4 +1,4 @@
-/** Hunts a server that takes memory which the machine does not have, or overrules what its user says to Go. */
+/** Hunts a server that takes more memory than the machine has, or overrides the user's settings of Go. */
 
 import { expect, test } from 'vitest';
 import { serverEnvironment } from '../../../stack/temporal-server/server-environment.ts';
@@ -11,7 +11,7 @@ test('with memory the server collects seldom, within a sixteenth of it; with lit
   expect(serverEnvironment({}, 8 * GIB - 1)).toEqual({});
 });
 
-test("the user's own word to Go stays", () => {
+test("the user's own settings of Go stay", () => {
   expect(serverEnvironment({ GOGC: '50' }, 64 * GIB)).toEqual({});
   expect(serverEnvironment({ GOMEMLIMIT: '1GiB' }, 64 * GIB)).toEqual({});
 });

@@ -1,7 +1,7 @@
 /**
- * Hunts inputs of workflows that lead a worker to folders or modules of this machine that nobody gave it: by an absolute
- * path, by links, by an adapter's base, over files of something else. Not asserted: that activities are asked this way by
- * real workers (`test/e2e/endpoint-rollout.test.ts` does, and of those of a stack `test/e2e/steering.test.ts`).
+ * Hunts inputs of workflows that lead a worker to folders or modules of this machine that nobody allowed: by an
+ * absolute path, by links, by an adapter's base, or over other files. Not asserted: that real workers use the guard
+ * (`test/e2e/endpoint-rollout.test.ts` asserts that, and for those of a stack `test/e2e/steering.test.ts`).
  */
 import {
   mkdirSync,
@@ -44,7 +44,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-/** What becomes of an activity in a worker of the project's stack: `begun`, or the field that it is refused for. */
+/** The result of an activity in a worker of the project's stack: `begun`, or the field for which it is refused. */
 async function of(activity: string, args: readonly unknown[], env: NodeJS.ProcessEnv = {}): Promise<string> {
   const places = readPlaces({ LONGHAUL_CACHE: join(dir, 'cache'), HF_HOME: join(dir, 'hf'), ...env }, project);
   const interceptors = guardPlaces(places)({ info: { activityType: activity } } as never);
@@ -84,7 +84,7 @@ describe('every worker', () => {
     const made = (interceptors?.activity ?? []).map(
       (make) => make({ info: { activityType: 'generate' } } as never).inbound?.execute,
     );
-    // What gives a log line its run is first.
+    // The interceptor that adds the run to log lines is first.
     expect(made.length).toBe('watch' in more ? 3 : 2);
     type Execute = (input: object) => Promise<string>;
     const first = made.reduceRight<Execute>(
@@ -322,7 +322,7 @@ describe('a module', () => {
       'begun',
       'export {};\n',
     ]);
-    // In a worker that has started again since.
+    // In a worker that was restarted since.
     forgetCopies();
     expect([await update('mine'), loaded()]).toEqual(['begun', 'export {};\n']);
     expect(await update('other')).toBe('ModuleChanged');

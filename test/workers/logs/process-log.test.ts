@@ -19,7 +19,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** A process that writes `LINES` lines and ends as `ending` says; its stderr is a pipe, and then a file. */
+/** A process that writes `LINES` lines and ends by the code in `ending`; its stderr is a pipe, and then a file. */
 function endedBy(ending: string) {
   const program = `
     import { logCrashes, openProcessLog } from ${JSON.stringify(join(packageRoot, 'workers', 'logs', 'process-log.ts'))};

@@ -1,4 +1,4 @@
-/** Hunts lines of Temporal's SDK that do not say which run or rollout they are about, or say another one. */
+/** Hunts lines of Temporal's SDK that name no run or rollout, or the wrong one. */
 
 import type { Context } from '@temporalio/activity';
 import { describe, expect, it } from 'vitest';

@@ -1,6 +1,6 @@
 /**
- * An upgrade in the middle of a run, on a real server: hunted are a rollout that goes on with other code than it began
- * with, one that nobody serves any more, and new work that begins on the old code. Activities are scripted.
+ * An upgrade in the middle of a run, on a real server. Hunts a rollout that continues with other code than it started
+ * with, a rollout without a worker, and new work that starts on the old code. Activities are scripted.
  */
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
@@ -68,7 +68,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** The builds that a workflow's tasks were done by, in their order, each once. */
+/** The builds that ran a workflow's tasks, in their order, each once. */
 async function buildsOf(workflowId: string): Promise<string[]> {
   const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
   const builds = (events ?? []).flatMap(

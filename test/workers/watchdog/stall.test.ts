@@ -1,4 +1,7 @@
-/** Hunts a run that stands still without a word: what is stuck is named with its queue, its time and a remedy, and what merely takes its time is not. */
+/**
+ * Hunts a run that is stuck without a report: what is stuck is named with its queue, its time and a remedy; what is
+ * only slow is not.
+ */
 import { describe, expect, it } from 'vitest';
 import { chooseWorkflows, type OpenWorkflow } from '../../../workers/watchdog/choose-workflows.ts';
 import { pendingOf } from '../../../workers/watchdog/find-stalls.ts';
@@ -58,7 +61,7 @@ describe('what is stuck', () => {
     });
   });
 
-  it('is what was silent for the third time, which is no bug to be reported, with the remedy of what Temporal says', () => {
+  it('is what timed out for the third time, which is not a bug to report, with the remedy of its class', () => {
     const tried = (lastFailure: object) => {
       const raw = {
         pendingActivities: [
@@ -90,12 +93,12 @@ describe('what is stuck', () => {
     });
   });
 
-  it('is what fails since now at the latest: between two tries it is due in the future', () => {
+  it('is dated now at the latest: between two attempts it is due in the future', () => {
     const failure = { error: 'EngineLost', message: 'gone' };
     expect(stallOf(pending({ attempt: 3, failure, since: T0 + 5_000 }), 1, T0)).toMatchObject({ since: T0 });
   });
 
-  it('is what somebody has paused, with what lets it go on, and not for want of a worker', () => {
+  it('is what somebody has paused, with the command that resumes it, and not a missing worker', () => {
     const one = pending({ state: 'paused' });
     expect(stallOf(one, 0, T0 + MINUTE - 1)).toBeUndefined();
     expect(stallOf(one, 0, T0 + MINUTE)).toMatchObject({
@@ -104,7 +107,7 @@ describe('what is stuck', () => {
     });
   });
 
-  it('is not what has begun and is asked to end, as if no worker had it', () => {
+  it('counts an activity with a requested cancellation or pause as started, not as without a worker', () => {
     const at = (ms: number) => ({ seconds: ms / 1000 });
     const of = (state: number) =>
       pendingOf({

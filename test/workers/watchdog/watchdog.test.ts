@@ -1,4 +1,4 @@
-/** Hunts a watchdog that misses what stands still on a real server, says it twice, or goes on saying what is so no more. */
+/** Hunts a watchdog that misses what is stuck on a real server, reports it twice, or reports what no longer holds. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -137,7 +137,7 @@ it('what another watchdog told a run is taken out again, where it is so no more'
 
 it('a run whose own code fails again and again is named, with what it said and since when, whatever the try, also by show', async () => {
   const { client } = world.now;
-  // What it is to go on with is not there: its code throws in each of its tasks, before it has a search attribute.
+  // The state that it continues from is missing: its code throws in each task, before it has a search attribute.
   const wedged = await client.workflow.start('train', {
     taskQueue: 'orchestrator',
     workflowId: 'train/wedged',
@@ -145,7 +145,7 @@ it('a run whose own code fails again and again is named, with what it said and s
     workflowTaskTimeout: '1s',
   });
   const said: string[] = [];
-  // It answers no query, which a look waits for.
+  // It answers no query, which a check waits for.
   const watchdog = startWatchdog(
     { connection: client.connection as unknown as NativeConnection, namespace: 'default' },
     (line) => said.push(line),
@@ -173,7 +173,7 @@ it('a run whose own code fails again and again is named, with what it said and s
     )
     .toBe(1);
   await watchdog.stop();
-  // Between two of its tries nothing fails.
+  // Between two attempts nothing fails.
   await expect
     .poll(async () => linesOfLive(await askLive(client, 'wedged')))
     .toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
@@ -253,7 +253,7 @@ it('an activity that was paused by hand is named as that', async () => {
 it('says that it could not look, once, where the server does not answer', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-watchdog-'));
   const server = await startPrivateServer(dir);
-  // Without the client's own tries again, of a quarter of a minute.
+  // Without the client's own retries, which take a quarter of a minute.
   const connection = await Connection.connect({ address: server.address, interceptors: [] });
   const said: string[] = [];
   const watchdog = startWatchdog(

@@ -26,7 +26,7 @@ export const stuck: readonly Mutation[] = [
     file: 'workers/watchdog/stall.ts',
     before: "if (state === 'paused') return waited >= NO_WORKER_MS ? paused(pending) : undefined;\n",
     after: '',
-    tests: [{ file: STALL_TEST, test: 'is what somebody has paused, with what lets it go on' }],
+    tests: [{ file: STALL_TEST, test: 'is what somebody has paused, with the command that resumes it' }],
   },
   {
     name: 'what fails again and again is not named',
@@ -45,7 +45,7 @@ export const stuck: readonly Mutation[] = [
     file: 'workflows/failures/classify-failure.ts',
     before: "return cause instanceof TimeoutFailure ? classOfTimeout(cause) : 'internal';",
     after: "return 'internal';",
-    tests: [{ file: STALL_TEST, test: 'is what was silent for the third time' }],
+    tests: [{ file: STALL_TEST, test: 'is what timed out for the third time' }],
   },
   {
     name: 'what does not end is not named',

@@ -117,7 +117,7 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'workers/lease-owner.ts',
     before: 'return true;',
     after: 'return false;',
-    tests: [{ file: OWNER_LIVES_TEST, test: 'lives for all that is known where nobody answers' }],
+    tests: [{ file: OWNER_LIVES_TEST, test: 'counts as alive if Temporal does not answer' }],
   },
   {
     name: 'records are looked through once before a container is removed',
@@ -214,7 +214,7 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'workers/lease-owner.ts',
     before: "new Set(['generate', ",
     after: 'new Set([',
-    tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
+    tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout that waits for sampling or tools needs its sandbox' }],
   },
   {
     name: 'who waits for a sandbox keeps the one that it gave up',
@@ -222,6 +222,6 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'workers/lease-owner.ts',
     before: "new Set(['generate', ",
     after: "new Set(['prepareSandbox', 'generate', ",
-    tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
+    tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout that waits for sampling or tools needs its sandbox' }],
   },
 ];
