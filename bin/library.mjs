@@ -1,6 +1,6 @@
 /**
- * What `import … from 'longhaul'` loads: on a Node that is too old it says so, before anything is loaded that this Node
- * cannot even parse. A test holds its names to those of the library itself.
+ * What `import … from 'longhaul'` loads. On a Node that is too old it throws an error before it loads anything that
+ * this Node cannot parse. A test compares its names with those of the library.
  */
 
 import { isNewEnough, OLDEST_NODE } from '../scripts/setup/pinned-node.mjs';

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command `longhaul` on any Node >= 18: it hands over to the Node that the set-up pinned, and does nothing else. */
+/** The command `longhaul` on any Node >= 18: it starts the program with the Node that the set-up pinned. */
 
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -15,8 +15,8 @@ const node = findNode();
 const isClone = existsSync(join(packageRoot, 'package-lock.json'));
 if (node === undefined || !existsSync(program) || dependencyDirectory('commander') === undefined) {
   const old =
-    `this is Node.js ${process.versions.node}, and ${OLDEST_NODE.join('.')} or later is needed. The Node.js that comes with longhaul ` +
-    'is an optional dependency, which was left out here: install longhaul again with optional dependencies, or run a newer Node.js';
+    `this is Node.js ${process.versions.node}, and ${OLDEST_NODE.join('.')} or later is required. The Node.js that comes with longhaul ` +
+    'is an optional dependency and was not installed: install longhaul again with optional dependencies, or use a newer Node.js';
   const undone = `the set-up was not done. Run: node ${join(packageRoot, 'scripts', 'setup.mjs')}`;
   process.stderr.write(`longhaul: ${node === undefined && !isClone ? old : undone}\n`);
   process.exit(3);

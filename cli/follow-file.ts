@@ -1,13 +1,13 @@
 /**
- * The lines that a file gains from now on, until told to stop, each once: a file that lost its front is read on after what
- * was read last, and one that was emptied from its start.
+ * Follows a file: reports each line that is appended from now on once, until `signal` fires. If the file's front was
+ * removed, reading continues after the last bytes that were read. If the file was emptied, it is read from its start.
  */
 
 import { open, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 200;
-/** Of what was read last: lines have a time, so these are found in one place only. */
+/** Last bytes read. They mark the position in a file whose front was removed: lines have a time, so they occur once. */
 const KNOWN_BYTES = 1024;
 
 export async function followFile(path: string, say: (line: string) => void, signal: AbortSignal): Promise<void> {
@@ -36,7 +36,7 @@ async function sizeOf(path: string): Promise<number> {
   );
 }
 
-/** Where a file that is `size` bytes long goes on after `known`; 0 where it is not in it. */
+/** The position after `known` in a file of `size` bytes; 0 if the file does not contain `known`. */
 async function positionAfter(path: string, known: Buffer, size: number): Promise<number> {
   const at = known.length === 0 ? -1 : (await readRange(path, 0, size)).lastIndexOf(known);
   return at < 0 ? 0 : at + known.length;

@@ -3,7 +3,7 @@
 import { whenLauncherEnds } from '#setup/launcher-watch.mjs';
 import { runCommandLine } from './run.ts';
 
-/** A terminal and a wrapper may both deliver one Ctrl-C: the second within this time is the same one. */
+/** A terminal and a wrapper may both deliver one Ctrl-C: a second signal within this time counts as the same one. */
 const SAME_INTERRUPT_MS = 500;
 
 const interrupt = new AbortController();
@@ -21,16 +21,16 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 }
 whenLauncherEnds(() => stop('stopped: the process that started this one has ended'));
 
-// Whoever read has seen enough (`longhaul rollouts RUN | head`): nothing is wrong, and nobody is left to tell.
+// The reader closed the pipe (`longhaul rollouts RUN | head`): this is not an error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
-    // The terminal is gone; what was interrupted by that still ends in order.
+    // The terminal was closed; the interrupted verb still ends in order.
     if (error.code !== 'EIO') throw error;
   });
 }
 
-// Libraries print greetings and warnings with console.log: stdout belongs to the verb alone.
+// Libraries print messages and warnings with console.log, but only the verb may write to stdout.
 console.log = console.error;
 console.info = console.error;
 console.debug = console.error;
@@ -42,7 +42,7 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   cwd: process.cwd(),
   signal: interrupt.signal,
 });
-// Connections and worker threads may hold the loop: end once what was written has left, also into a pipe.
+// Connections and worker threads may keep the event loop alive: exit as soon as all output is written, also to a pipe.
 await new Promise<void>((resolve) => void process.stdout.write('', () => resolve()));
 await new Promise<void>((resolve) => void process.stderr.write('', () => resolve()));
 process.exit(exitCode);

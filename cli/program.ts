@@ -1,4 +1,4 @@
-/** The command line's grammar: verbs, options and help. Everything that it refuses is bad input. */
+/** The command line's grammar: verbs, options and help. Each of its errors is bad input. */
 
 import { Command, CommanderError } from 'commander';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ export async function buildProgram(
     .description('Durable reinforcement learning for long-horizon agents.')
     .version(version())
     .exitOverride()
-    .showHelpAfterError('Run longhaul --help, or longhaul VERB --help, for what can be given.')
+    .showHelpAfterError('Run longhaul --help, or longhaul VERB --help, for all arguments and options.')
     .configureOutput({ writeOut: output.out, writeErr: output.err });
   const named = new Set(args.filter((arg) => !arg.startsWith('-')).slice(0, 2));
   for (const [name, entry] of Object.entries(verbs)) {
@@ -33,7 +33,7 @@ export async function buildProgram(
   return program;
 }
 
-/** Whether commander ended on purpose (`--help`, `--version`); what else it throws is bad input. */
+/** True if commander ended because of `--help` or `--version`. All its other errors are bad input. */
 export function isHelp(error: CommanderError): boolean {
   return (
     ['commander.helpDisplayed', 'commander.help', 'commander.version'].includes(error.code) && error.exitCode === 0

@@ -1,4 +1,4 @@
-/** `longhaul serve`: loads a policy into an engine of its own, and answers for it until it is told to end. */
+/** `longhaul serve`: loads a policy into its own engine, and answers requests until SIGTERM or Ctrl-C. */
 
 import { basename } from 'node:path';
 import { createEmbeddedEngine, EngineLost } from '../trainer/embedded/embedded-engine.ts';
@@ -13,16 +13,16 @@ import { chooseReference } from './rollout/choose-policy.ts';
 import type { VerbContext } from './verb.ts';
 
 export interface ServeSettings {
-  /** As `rollout --policy` takes it. */
+  /** In any form that `rollout --policy` accepts. */
   readonly model: string;
-  /** What clients call it; absent: the last part of its name. */
+  /** The model's name for clients. Default: the last part of `model`. */
   readonly servedName?: string;
   readonly host: string;
   readonly port: number;
   readonly apiKeyEnv?: string;
   readonly maxContextTokens: number;
   readonly limits: Pick<HttpLimits, 'maxRequests' | 'timeoutSeconds'>;
-  /** For what is under way when it ends. */
+  /** Time that open requests have to finish when the server stops. */
   readonly graceSeconds: number;
 }
 
@@ -32,7 +32,7 @@ export interface Served {
   readonly requests: number;
 }
 
-/** Errors: `UserInputError` for a variable that is not set, and for an open address without a key. */
+/** Errors: `UserInputError` if the variable is not set, or if the address is not loopback and there is no key. */
 export function keyOf(
   { host, apiKeyEnv }: Pick<ServeSettings, 'host' | 'apiKeyEnv'>,
   env: NodeJS.ProcessEnv,
@@ -42,7 +42,7 @@ export function keyOf(
     throw new UserInputError(
       '--host',
       host,
-      'name the variable that holds a key by --api-key-env: others than this machine can reach that address',
+      'other machines can reach this address: set --api-key-env to the name of a variable that holds a key',
     );
   }
   const key = env[apiKeyEnv];
@@ -58,7 +58,7 @@ export function keyOf(
 
 type Chosen = Awaited<ReturnType<typeof chooseReference>>;
 
-/** The engine is asked once, so that a policy that cannot be loaded is found before anybody waits for it. */
+/** Samples one token, so that a policy that cannot be loaded fails before the first request. */
 async function loaded({ model, servedName, maxContextTokens }: ServeSettings, chosen: Chosen): Promise<ChatModel> {
   const { dir, version } = chosen.policy;
   const contextTokens = Math.min(maxContextTokens, chosen.maxContextTokens);
@@ -82,8 +82,8 @@ async function loaded({ model, servedName, maxContextTokens }: ServeSettings, ch
 }
 
 const PORT_REMEDIES: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another process listens on it: give another one (0: any that is free), or stop that process',
-  EACCES: 'this account may not listen on it: give one above 1023 (0: any that is free)',
+  EADDRINUSE: 'another process listens on this port: give another one (0: any free port), or stop that process',
+  EACCES: 'this account may not listen on this port: give one above 1023 (0: any free port)',
 };
 
 async function listening(options: ApiServerOptions): Promise<ApiServer> {
@@ -93,15 +93,15 @@ async function listening(options: ApiServerOptions): Promise<ApiServer> {
     const { code = String(error) } = error as NodeJS.ErrnoException;
     const remedy = PORT_REMEDIES[code];
     if (remedy !== undefined) throw new UserInputError('--port', options.port, remedy, { cause: error });
-    throw new UserInputError('--host', options.host, `give one that this process can listen on (${code})`, {
+    throw new UserInputError('--host', options.host, `give an address that this process can listen on (${code})`, {
       cause: error,
     });
   }
 }
 
 /**
- * Until the context's signal fires; then what is under way finishes. It listens before it loads the policy: a port that
- * is taken is found at once, and callers who come early are told to ask again.
+ * Serves until the context's signal fires; then open requests finish. It listens before it loads the policy: a port
+ * that is in use fails at once, and early requests get 503.
  * Errors: `UserInputError`; `JobFailed` when the engine is lost.
  */
 export async function runServe(settings: ServeSettings, context: VerbContext): Promise<Served> {
@@ -121,13 +121,13 @@ export async function runServe(settings: ServeSettings, context: VerbContext): P
     model = await loaded(settings, chosen);
     server.open(model);
     context.note(
-      `${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ${apiKey === undefined ? 'for callers of this machine' : 'behind a key'}`,
+      `${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ${apiKey === undefined ? 'for callers on this machine' : 'key required'}`,
     );
     const ended = Promise.withResolvers<undefined>();
     context.signal.addEventListener('abort', () => ended.resolve(undefined), { once: true });
     if (context.signal.aborted) ended.resolve(undefined);
     const failure = await Promise.race([ended.promise, lost.promise]);
-    context.note('ending: what is under way finishes');
+    context.note('stopping: open requests finish');
     await server.close(graceSeconds * 1000);
     if (failure) throw new JobFailed(`the engine is lost: ${failure.message}`, undefined, { cause: failure });
     return { model: model.name, baseUrl, requests: server.answered };

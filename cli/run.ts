@@ -1,4 +1,4 @@
-/** One call of the command line, from arguments to exit code: with `--json`, stdout gets one document whatever happens. */
+/** One call of the command line, from arguments to exit code. With `--json`, stdout always gets one document. */
 
 import { CommanderError } from 'commander';
 import { visible, visibleJson } from '../reports/visible.ts';
@@ -46,7 +46,7 @@ function report(error: unknown, around: CallSurroundings, wantsJson: boolean): n
   const interrupted = around.signal.aborted && exitCodeOf(error) === 1;
   const code = interrupted ? 130 : exitCodeOf(error);
   if (wantsJson) printJson(around, errorDocument(error));
-  around.err(`longhaul: ${interrupted ? 'interrupted; durable work goes on' : visible(messageOf(error, code))}\n`);
+  around.err(`longhaul: ${interrupted ? 'interrupted; durable work continues' : visible(messageOf(error, code))}\n`);
   return code;
 }
 
@@ -54,7 +54,7 @@ function printJson(around: CallSurroundings, document: unknown): void {
   around.out(`${visibleJson(document)}\n`);
 }
 
-/** Names that say nothing: of the language's own errors, and of an error that was given none. */
+/** Generic names: of the language's own errors, and of errors without a class of their own. */
 const NAMELESS: ReadonlySet<string> = new Set([
   'Error',
   'TypeError',
@@ -64,7 +64,7 @@ const NAMELESS: ReadonlySet<string> = new Set([
   'AggregateError',
 ]);
 
-/** What nobody foresaw comes with its stack; what has a class of its own, or the system refused, has a message that suffices. */
+/** Unexpected errors are printed with their stack; errors with a class of their own, and of system calls, without. */
 function messageOf(error: unknown, code: number): string {
   if (!(error instanceof Error)) return String(error);
   const isForeseen = code !== 1 || !NAMELESS.has(error.name) || 'syscall' in error;

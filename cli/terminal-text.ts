@@ -1,10 +1,14 @@
-/** Text as a terminal takes it: lines in its width, columns, and words to be copied into a shell. */
+/** Text for a terminal: lines that fit its width, tables, and quoted shell words. */
 
 const SEPARATOR = ' · ';
 const BAR = /^(█*)(░*) /u;
 const SHORTEST_BAR = 4;
 
-/** A live line: the bar gets shorter, then whole fields are left out, the last first. Fields are between ` · `, the most important first; a bar may stand before them. No word is cut unless the first field alone is too long. */
+/**
+ * Fits a live line into `columns`: the bar gets shorter, then whole fields are dropped, the last first. Fields are
+ * separated by ` · `, the most important first; a bar may precede them. A word is cut only if the first field alone is
+ * too long.
+ */
 export function fitLine(line: string, columns: number): string {
   const [head = '', full = '', empty = ''] = BAR.exec(line) ?? [];
   const fields = line.slice(head.length).split(SEPARATOR);
@@ -24,7 +28,7 @@ export function fitLine(line: string, columns: number): string {
         .join('')}…`;
 }
 
-/** A line that stays, broken between its fields where it is wider than the terminal. A single field is left to the terminal: it may be a path. */
+/** Breaks a permanent line between its fields if it is too wide. A single field is not broken: it may be a path. */
 export function breakLine(line: string, columns: number): string {
   if (line.length <= columns) return line;
   const [first = '', ...rest] = line.split(SEPARATOR);
@@ -38,7 +42,7 @@ export function breakLine(line: string, columns: number): string {
   return lines.join('\n');
 }
 
-/** Of the same proportion; what has begun is never shown as nothing, nor what is under way as whole. */
+/** A shorter bar of the same proportion. Started work is never shown as empty, unfinished work never as full. */
 function shorter(full: number, empty: number, room: number): string {
   const width = Math.min(full + empty, room);
   const least = full > 0 ? 1 : 0;
@@ -47,7 +51,7 @@ function shorter(full: number, empty: number, room: number): string {
   return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
 }
 
-/** A word as a shell takes it, for commands that are printed to be copied. */
+/** Quotes a word for a shell, for printed commands that users copy. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,4 +1,4 @@
-/** Everything that was started here: runs, evals and single rollouts, from the store, and from Temporal where it is up. */
+/** Lists evals and single rollouts that were started here, from the store and, if it answers, from Temporal. */
 
 import { evalRun, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
 import { evalResultsOf } from '../../reports/evaluation/eval-results.ts';
@@ -14,7 +14,7 @@ import { withLonghaul } from './with-run.ts';
 
 export interface Work {
   readonly kind: 'run' | 'eval' | 'rollout';
-  /** As verbs take it. */
+  /** In the form that verbs accept. */
   readonly id: string;
   readonly status: string;
   readonly startedAt: string;
@@ -51,7 +51,7 @@ async function endedRollouts(store: Store): Promise<Work[]> {
   );
 }
 
-/** Those that Temporal knows: also under ids of a program's own, and those that have not ended. */
+/** Single rollouts that Temporal knows, including running ones and those whose id a program chose. */
 async function rolloutsOnTemporal(longhaul: Longhaul): Promise<Work[]> {
   const found = await longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => singleRollouts(longhaul));
   return found.map(({ id, status, startedAt }) => {
@@ -60,11 +60,11 @@ async function rolloutsOnTemporal(longhaul: Longhaul): Promise<Work[]> {
   });
 }
 
-/** Evals and single rollouts, the oldest first. Where Temporal does not answer, only what the store has. */
+/** Evals and single rollouts, the oldest first. If Temporal does not answer, only those in the store. */
 export async function evalsAndRollouts({ store }: LocalStore, context: VerbContext): Promise<Work[]> {
   const known = [...(await evals(store)), ...(await endedRollouts(store))];
   const live = await withLonghaul(context, rolloutsOnTemporal).catch((error: unknown) => {
-    context.note(`rollouts that have not ended are not listed: ${whyUnanswered(error)}`);
+    context.note(`running rollouts are not listed: ${whyUnanswered(error)}`);
     return [];
   });
   const ids = new Set(known.map(({ id }) => id));

@@ -1,4 +1,4 @@
-/** What the user names by the command line, the workers of this folder's stack may use: it is written down in its home. */
+/** Allows this folder's workers to use what the user names on the command line: writes it to the stack's home. */
 
 import { dirname } from 'node:path';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
@@ -26,7 +26,7 @@ function moduleWord(field: string, path: string): LocalWord {
   }
 }
 
-/** An adapter leads to its base. */
+/** An adapter allows its base too. */
 async function wordsFor({ field, path, kind }: Named): Promise<LocalWord[]> {
   if (kind === 'module') return [moduleWord(field, path)];
   if (kind === 'run') return [{ kind: 'write', path: realPath(dirname(path)) }];

@@ -1,11 +1,11 @@
-/** What evals and single rollouts are called, in the store and on Temporal. */
+/** Names of evals and single rollouts, in the store and on Temporal. */
 
 import { type EvalRecord, evalRun } from '../../reports/evaluation/eval-records.ts';
 import { keys, type OutcomeRecord } from '../../protocol/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
 
-/** What ids of single rollouts begin with, unless a program gave its own. */
+/** Prefix of single rollouts' ids, unless a program chose the id. */
 export const SINGLE = 'rollout/';
 
 export const isSingleRollout = (id: string): boolean => id.startsWith(SINGLE);
@@ -14,14 +14,14 @@ export async function evalNames(store: Store): Promise<string[]> {
   return (await store.list<EvalRecord>('eval:')).map(({ value }) => evalRun(value.eval));
 }
 
-/** Of single rollouts that have ended. */
+/** Ids of single rollouts that have ended. */
 export async function rolloutNames(store: Store): Promise<string[]> {
   return (await store.list<OutcomeRecord>(keys.outcome(SINGLE))).map(({ value }) => value.rollout);
 }
 
 export interface SingleRollout {
   readonly id: string;
-  /** Temporal's word in lower case. */
+  /** Temporal's status in lower case. */
   readonly status: string;
   /** ISO 8601. */
   readonly startedAt: string;

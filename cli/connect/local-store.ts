@@ -1,4 +1,4 @@
-/** The store of this working directory's stack: what runs, rollouts and trajectories are read from. */
+/** The store of this working directory's stack, with its runs, rollouts and trajectories. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,12 +16,12 @@ import { didYouMean } from './names.ts';
 
 export interface LocalStore {
   readonly store: Store;
-  /** Asked again, it reads only the events that are new. */
+  /** A repeated call reads only new events. */
   summary(run: string): Promise<RunSummary>;
   runs(): Promise<RunRecord[]>;
 }
 
-/** The names of the runs in this working directory's store; none where there is no store. */
+/** The names of the runs in this working directory's store; empty if there is no store. */
 export async function knownRuns(context: VerbContext): Promise<string[]> {
   if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
   return withLocalStore(context, async (local) => (await local.runs()).map(({ run }) => run));
@@ -37,7 +37,7 @@ export async function knownNames(context: VerbContext): Promise<string[]> {
   ]);
 }
 
-/** Opens the store, hands it to `body`, closes it. Errors: `UserInputError` where there is none. */
+/** Opens the store, passes it to `body`, closes it. Errors: `UserInputError` if there is none. */
 export async function withLocalStore<T>(context: VerbContext, body: (local: LocalStore) => Promise<T>): Promise<T> {
   const home = stackHome(context.env, context.cwd);
   const dir = join(home, 'store');

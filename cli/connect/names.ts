@@ -1,15 +1,15 @@
-/** Names of runs, evals and rollouts as people type them: in full, by a start that only one has, or nearly right. */
+/** Resolves names of runs, evals and rollouts as people type them: in full, as a unique prefix, or misspelled. */
 
 import { UserInputError } from '../../client/errors.ts';
 
 const SHOWN = 10;
 
-/** The last part of an id: what sets one rollout of a task apart from another, and an eval's own name. */
+/** The last part of an id: it distinguishes the rollouts of one task, and is an eval's own name. */
 const lastPart = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
 
 /**
- * The one of `names` that `given` is, or that alone begins with it, as a whole or in its last part; `undefined` where
- * none does. Errors: `UserInputError` for `field`, with the candidates, where several do.
+ * Returns the one of `names` that equals `given`, or else the only one that starts with it, as a whole or in its last
+ * part. Returns `undefined` if there is none. Errors: `UserInputError` for `field`, with the candidates, if several do.
  */
 export function fullName(given: string, names: readonly string[], field: string): string | undefined {
   if (names.includes(given)) return given;
@@ -19,11 +19,11 @@ export function fullName(given: string, names: readonly string[], field: string)
   throw new UserInputError(
     field,
     given,
-    `several begin with it: give one of ${matches.slice(0, SHOWN).join(', ')}${more}`,
+    `several names start with it: give one of ${matches.slice(0, SHOWN).join(', ')}${more}`,
   );
 }
 
-/** Insertions, deletions and changes of characters that lead from one to the other (Levenshtein). */
+/** Levenshtein distance: the insertions, deletions and changes of characters that turn one into the other. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [at, character] of Array.from(one).entries()) {
@@ -42,7 +42,7 @@ function distance(one: string, other: string): number {
   return row.at(-1) ?? 0;
 }
 
-/** `did you mean NAME? ` for the name that is nearest to `given`; empty where none is near. */
+/** `did you mean NAME? ` for the name that is nearest to `given`; empty if none is near. */
 export function didYouMean(given: string, names: readonly string[]): string {
   const near = names
     .map((name) => ({ name, by: Math.min(distance(given, name), distance(given, lastPart(name))) }))

@@ -1,4 +1,4 @@
-/** Modules of one's own in the command line's process, for what looks up tasks there. */
+/** Loads the user's modules into the command line's process, for verbs that look up tasks. */
 
 import { delimiter } from 'node:path';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
@@ -8,8 +8,8 @@ import { runningStack } from '../../connection/stack-now.ts';
 import type { VerbContext } from '../verb.ts';
 
 /**
- * Loads those that the environment names; where it names none, those of the stack that is up here, and for what only
- * shows records those of the stack that was. Errors: `UserInputError` for one that does not load.
+ * Loads the modules that the environment names. If it names none, loads those of the running stack, or, for verbs that
+ * only read records (`last`), those of the folder's last stack. Errors: `UserInputError` for one that does not load.
  */
 export async function loadModules({ env, cwd }: VerbContext, from: 'running' | 'last' = 'running'): Promise<void> {
   const given = ownModules(env, cwd);

@@ -5,7 +5,7 @@ import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { evalOf } from '../eval/local-eval.ts';
 
-/** What their ids begin with. Errors: `UserInputError` for a step that is none. */
+/** Prefixes of the rollouts' ids. Errors: `UserInputError` for a step that does not exist. */
 export async function rolloutPrefixes(run: string, step: string | undefined, store: Store): Promise<string[]> {
   if (evalOf(run) !== undefined) {
     if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
@@ -25,7 +25,7 @@ export async function rolloutPrefixes(run: string, step: string | undefined, sto
     '--step',
     step,
     made === 0
-      ? 'leave it out: the run has made no step yet'
-      : `give one from 1 to ${made}: the run has no rollouts of another`,
+      ? 'leave it out: the run has completed no step yet'
+      : `give one from 1 to ${made}: the run has no rollouts of other steps`,
   );
 }

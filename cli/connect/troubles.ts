@@ -1,4 +1,4 @@
-/** What holds work up, as whoever follows it is told: full disks, and what waits too long. */
+/** Reports what blocks work: full disks, and work that waits too long. */
 
 import type { Client } from '@temporalio/client';
 import { type DiskTrouble, diskTroubles, runPlaces, stackPlaces } from '../../stack/disk-room.ts';
@@ -7,10 +7,10 @@ import type { VerbContext } from '../verb.ts';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
 import { stallLines } from '../../workers/watchdog/stall.ts';
 
-/** A look asks about many workflows: every so many polls of a follower. */
+/** Polls of a follower per check: a check queries many workflows. */
 const EVERY_POLLS = 30;
 
-/** Each finding once, for as long as it is so. */
+/** Reports each stall once for as long as it lasts. */
 export class StallReporter {
   readonly #client: Client;
   readonly #run: string;
@@ -25,7 +25,7 @@ export class StallReporter {
     this.#say = say;
   }
 
-  /** To be called with each poll. A server that does not answer is told of elsewhere. */
+  /** Call it with each poll. A server that does not answer is reported elsewhere. */
   async poll(): Promise<void> {
     this.#polls += 1;
     if (this.#polls % EVERY_POLLS !== 0) return;
@@ -37,7 +37,7 @@ export class StallReporter {
   }
 }
 
-/** What keeps this folder's disks from being written; each is said at once, as a remark. */
+/** Finds disks of this folder that cannot be written, and notes each at once. */
 export async function reportDisks({ env, cwd, note }: VerbContext): Promise<readonly DiskTrouble[]> {
   const home = stackHome(env, cwd);
   const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
@@ -45,7 +45,7 @@ export async function reportDisks({ env, cwd, note }: VerbContext): Promise<read
   return troubles;
 }
 
-/** What is said of a server that does not answer: its disk, where that is why. */
+/** The line for a server that does not answer: the problem of its disk if it has one, else `line`. */
 export function awayLine(line: string): string {
   return diskTroubles(stackPlaces(stackHome()))[0]?.line ?? line;
 }

@@ -21,7 +21,7 @@ export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Lon
   }
 }
 
-/** Errors: `UserInputError` where no such run is going on; `Unreachable` when Temporal does not answer. */
+/** Errors: `UserInputError` if no such run is running; `Unreachable` if Temporal does not answer. */
 export function withRun<T>(context: VerbContext, run: string, body: (handle: RunHandle) => Promise<T>): Promise<T> {
   return reached(context, run, (longhaul) => body(longhaul.run(run)));
 }
@@ -35,7 +35,7 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
   }
 }
 
-/** As `withRun`, for a run, as `eval/ID` for an eval, or by its workflow id for a rollout on its own. */
+/** As `withRun`, for a run, an eval (`eval/ID`), or a single rollout (its workflow id). */
 export function withSteered<T>(
   context: VerbContext,
   name: string,
@@ -53,7 +53,7 @@ function handleOf(longhaul: Longhaul, name: string): DurableHandle<unknown, unkn
 const liveRollouts = async (longhaul: Longhaul): Promise<string[]> =>
   (await singleRollouts(longhaul, true)).map(({ id }) => id);
 
-/** A program may have given a rollout any id: what is no live run of that name may be one. */
+/** A program may give a rollout any id: if `name` is not a running run, it may be a rollout. */
 async function steered<T>(
   longhaul: Longhaul,
   name: string,
@@ -68,8 +68,8 @@ async function steered<T>(
 }
 
 /**
- * As `withSteered`, and for the start of a name that only one has here. What goes on under
- * exactly the name that was given comes first. `body` throws `WorkflowNotFoundError` for what has ended.
+ * As `withSteered`, and for a unique prefix of a name. A running workflow with exactly the given name comes first.
+ * `body` throws `WorkflowNotFoundError` if the workflow has ended.
  */
 export function withNamed<T>(
   context: VerbContext,
@@ -88,13 +88,13 @@ export function withNamed<T>(
   });
 }
 
-/** Temporal says the same of a run that has ended as of one that never was. */
+/** Temporal returns the same error for a run that has ended and for one that never existed. */
 async function remedyFor(run: string, context: VerbContext): Promise<string> {
-  if (evalOf(run) !== undefined) return 'no eval of that name is going on';
+  if (evalOf(run) !== undefined) return 'no eval with this name is running';
   const known = await knownRuns(context);
   if (isSingleRollout(run))
-    return `no rollout of that id goes on${(await knownNames(context)).includes(run) ? `; look at it with: npx longhaul trajectory ${run}` : ''}`;
+    return `no rollout with this id is running${(await knownNames(context)).includes(run) ? `; show it with: npx longhaul trajectory ${run}` : ''}`;
   if (known.includes(run))
-    return `it has ended; look at it with: npx longhaul show ${run}, or resume one that failed or was cancelled: npx longhaul train CONFIG --again`;
+    return `it has ended; show it with: npx longhaul show ${run}. If it failed or was cancelled, resume it with: npx longhaul train CONFIG --again`;
   return known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet';
 }

@@ -1,4 +1,4 @@
-/** The stack of this working directory, brought up where it is not, with a client and the store: closed afterwards. */
+/** Starts this folder's stack if it is not up, passes a client and the store to `body`, and closes both. */
 
 import { join } from 'node:path';
 import type { TemporalPlace } from '../../reports/run-summary.ts';
@@ -14,7 +14,7 @@ export interface Stack {
   readonly temporal: TemporalPlace;
 }
 
-/** Errors: `Unreachable` when the stack does not come up; that of `signal` where it fires before `body` begins. */
+/** Errors: `Unreachable` if the stack does not start; the reason of `signal` if it fires before `body` starts. */
 export async function withStack<T>(
   screen: Screen,
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** The Docker daemon is looked at through its API, as workers use it: its own command line need not be there. */
+/** Checks the Docker daemon through its API, as workers use it. Docker's command line is not required. */
 
 import { which } from '#setup/command.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
@@ -15,7 +15,7 @@ const DAEMON = 'Docker daemon';
 
 export interface DockerFindings {
   readonly daemon: Finding;
-  /** Absent where no daemon answers. */
+  /** Absent if no daemon answers. */
   readonly image?: Finding;
 }
 
@@ -25,7 +25,7 @@ const shared = ({ version, cgroupVersion, rootless }: Engine, runtimes: readonly
 function daemonRemedy(error: unknown, env: NodeJS.ProcessEnv): string {
   const cause = error instanceof Error ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
   if (cause?.code === 'EACCES' || cause?.code === 'EPERM')
-    return `a daemon is there, and this user may not use its socket: sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to a daemon of your own`;
+    return `a daemon is running, but this user may not use its socket: sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to a daemon of your own`;
   if (error instanceof SandboxImpossible) return error.message;
   const { host, by } = dockerAddress(env);
   if (by !== undefined)
@@ -46,7 +46,7 @@ async function examineImage(engine: Engine, { image }: SandboxSettings, env: Nod
     'Docker base image',
     false,
     found,
-    `${lacks}; name an image with bash, git, python3 and ps that can be had here in LONGHAUL_DOCKER_IMAGE`,
+    `${lacks}; name an available image with bash, git, python3 and ps in LONGHAUL_DOCKER_IMAGE`,
   );
 }
 
@@ -56,7 +56,7 @@ async function openLocal(env: NodeJS.ProcessEnv): Promise<Engine> {
   return await openEngine(dockerClient(env));
 }
 
-/** What answers, Podman's service too, with what matters for sandboxes, and whether there is anything to make them of. */
+/** Checks the daemon (Docker's, or Podman's service), its limits and runtimes, and the base image. */
 export async function examineDocker(settings: SandboxSettings, env: NodeJS.ProcessEnv): Promise<DockerFindings> {
   const engine = await openLocal(env).catch((error: unknown) => ({ error }));
   if ('error' in engine) return { daemon: finding(DAEMON, false, undefined, daemonRemedy(engine.error, env)) };
@@ -65,7 +65,7 @@ export async function examineDocker(settings: SandboxSettings, env: NodeJS.Proce
   if (unlimited !== undefined) return { daemon: finding(DAEMON, false, undefined, unlimited) };
   const { runtime } = settings;
   const lacksRuntime = runtime !== undefined && !engine.runtimes.includes(runtime);
-  const remedy = `add the runtime ${runtime} to it (it has ${runtimes.join(', ')}), or unset LONGHAUL_DOCKER_RUNTIME`;
+  const remedy = `add the runtime ${runtime} to the daemon (it has ${runtimes.join(', ')}), or unset LONGHAUL_DOCKER_RUNTIME`;
   const daemon = finding(DAEMON, false, lacksRuntime ? undefined : shared(engine, runtimes), remedy);
   return { daemon, image: await examineImage(engine, settings, env) };
 }

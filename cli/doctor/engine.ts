@@ -1,4 +1,4 @@
-/** The engine is looked at by using it: a child loads the binding and multiplies a matrix. */
+/** Checks the engine by using it: a child process loads the binding and multiplies a matrix. */
 
 import { ask, which } from '#setup/command.mjs';
 import { loadEngine } from '#setup/engine/engine-binding.mjs';
@@ -19,11 +19,11 @@ export function examineGpu(env: NodeJS.ProcessEnv): Finding {
     'NVIDIA GPU',
     false,
     listed?.replaceAll('\n', '; ') || undefined,
-    'none needed: the engine then runs on the processor',
+    'not required: without one the engine runs on the processor',
   );
 }
 
-/** What `up` starts here: a pool that this machine cannot have would keep the stack from starting. */
+/** The GPU workers that `up` starts here. If this machine cannot provide the pool, the stack does not start. */
 export function examinePool(env: NodeJS.ProcessEnv): Finding {
   try {
     const workers = gpuWorkers(env).map(

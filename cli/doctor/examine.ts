@@ -1,4 +1,4 @@
-/** Looks at every part that Longhaul uses here; what is missing comes with the one command or setting that helps. */
+/** Checks every part that Longhaul uses here. Each missing part has the command or setting that fixes it. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -51,20 +51,18 @@ function examineNode(root: string): Finding {
   return finding('Node.js', true, node && `${node.version}${node.pinned ? ' (pinned)' : ''}`, SETUP);
 }
 
-/** How many sandboxes may live here at once: more wait for their turn. */
+/** The largest number of sandboxes that may live here at once; more wait. */
 function examineRoom(): Finding {
   const name = 'sandboxes at once';
   try {
-    const given = process.env[MAX_SANDBOXES]
-      ? MAX_SANDBOXES
-      : `as cores and memory allow; ${MAX_SANDBOXES} says otherwise`;
+    const given = process.env[MAX_SANDBOXES] ? MAX_SANDBOXES : `by cores and memory; ${MAX_SANDBOXES} overrides it`;
     return finding(name, true, `${readMaxLiveSandboxes()} (${given})`, '');
   } catch (error) {
     return finding(name, true, undefined, error instanceof Error ? error.message : String(error));
   }
 }
 
-/** Of the store, Temporal's database and the folders of this store's runs. */
+/** Checks the disks of the store, of Temporal's database and of the folders of this store's runs. */
 async function examineDisks(env: NodeJS.ProcessEnv): Promise<Finding> {
   const home = stackHome(env);
   const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
@@ -86,11 +84,11 @@ async function examineSqlite(): Promise<Finding> {
   return finding('SQLite (in Node.js)', true, String(row?.['version']), SETUP);
 }
 
-/** The records of this folder's runs: they are opened, not only found. */
+/** Checks the store of this folder by opening it. */
 async function examineStore(env: NodeJS.ProcessEnv): Promise<Finding> {
   const dir = join(stackHome(env), 'store');
   const name = 'store of this folder';
-  if (!existsSync(dir)) return finding(name, false, undefined, `none needed: the first run makes ${dir}`);
+  if (!existsSync(dir)) return finding(name, false, undefined, `not required: the first run creates ${dir}`);
   try {
     const store = openSqliteStore(dir);
     const runs = await store.list('run:');
@@ -114,12 +112,12 @@ function version(env: NodeJS.ProcessEnv, name: string, args: string[]): string |
 
 const KEYS = 'keys of endpoints';
 
-/** What the inputs of workflows may name here: addresses and names of variables, never a value. */
+/** Lists what inputs of workflows may name here: addresses and names of variables, never a value. */
 function examineAllowed(env: NodeJS.ProcessEnv): Finding[] {
   try {
     const { keys, endpoints } = readAllowedAddresses(env);
     const listed = keys.map((key) => `${keyText(key)}${env[key.name] ? '' : ' (not set here)'}`);
-    const asked = endpoints?.map(addressText) ?? [`any but link-local ones; ${ENDPOINTS_VARIABLE} names the only ones`];
+    const asked = endpoints?.map(addressText) ?? [`any but link-local ones; ${ENDPOINTS_VARIABLE} restricts them`];
     return [
       finding(KEYS, true, listed.join(', ') || `none; ${KEYS_VARIABLE}=NAME@https://host/v1 allows one`, ''),
       finding('addresses of endpoints', true, asked.join(', '), ''),

@@ -1,4 +1,4 @@
-/** What was looked for and what was found; what is missing always has its remedy. */
+/** One part that was checked: found, or missing with its remedy. */
 
 export interface Finding {
   readonly name: string;

@@ -1,4 +1,7 @@
-/** What isolates sandboxes: what this folder has chosen or is told to use must be there, else one of the two. */
+/**
+ * Checks what isolates sandboxes. The kind that the folder chose, or that a setting names, is required; without either,
+ * one of the two kinds is.
+ */
 
 import { join } from 'node:path';
 import { ask, which } from '#setup/command.mjs';
@@ -11,7 +14,7 @@ import { type Finding, finding } from './finding.ts';
 
 const CHOICE = 'sandboxes of this folder';
 
-/** Installed is not enough: some machines forbid the namespaces that it needs. */
+/** Runs bubblewrap too, since some machines forbid the namespaces that it needs. */
 function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
   const path = which('bwrap', env);
   if (path === undefined) return finding('bubblewrap', false, undefined, 'sudo apt-get install -y bubblewrap');
@@ -39,7 +42,7 @@ function examineChoice(settings: SandboxSettings, env: NodeJS.ProcessEnv) {
       `${describeChoice(written)}${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
     return {
       needed: asked?.provider ?? written?.provider,
-      choice: finding(CHOICE, false, found, 'none needed: the first worker chooses'),
+      choice: finding(CHOICE, false, found, 'not required: the first worker chooses'),
     };
   } catch (error) {
     return {
@@ -55,7 +58,7 @@ export async function examineSandboxes(env: NodeJS.ProcessEnv): Promise<Finding[
   const bubblewrap = examineBubblewrap(env);
   const { daemon, image } = await examineDocker(settings, env);
   const dockerWorks = daemon.state === 'ok' && image?.state === 'ok';
-  // Where nothing is chosen, either isolates sandboxes: the one that is missing matters only when both are.
+  // If nothing is chosen, one of the two kinds is enough: a missing one matters only if both are missing.
   const needsBubblewrap = needed === 'bubblewrap' || (needed === undefined && !dockerWorks);
   const needsImage = needed === 'docker' || (needed === undefined && bubblewrap.state === 'missing');
   return [

@@ -1,4 +1,4 @@
-/** `longhaul doctor --store`: every record, object and event of this folder's store, and the checkpoints that it names. */
+/** `longhaul doctor --store`: verifies every row of this folder's store, and the checkpoints that its records name. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { verifyCheckpoint } from '../../trainer/checkpoints/verified-checkpoint.
 import { stackHome } from '../../connection/stack-paths.ts';
 import type { VerbContext } from '../verb.ts';
 
-/** Damaged things that are named; all are counted. */
+/** Number of damaged items that are listed; all are counted. */
 const NAMED = 50;
 const EVERY_MS = 2_000;
 
@@ -16,7 +16,7 @@ export interface DamageFinding {
   readonly kind: DamagedRow['kind'] | 'checkpoint';
   readonly key: string;
   readonly problem: string;
-  /** Runs and evals (as `eval/ID`) that it belongs to; none where that cannot be told. */
+  /** Runs and evals (as `eval/ID`) that it belongs to; empty if they are unknown. */
   readonly runs: readonly string[];
 }
 
@@ -24,11 +24,11 @@ export interface StoreVerdict {
   readonly ok: boolean;
   readonly dir: string;
   readonly read: StoreReport['read'] & { readonly checkpoints: number };
-  /** Checkpoints of damaged step records: where they are, and what they should be, is not known. */
+  /** Number of checkpoints whose step records are damaged, so that their paths and hashes are unknown. */
   readonly unknownCheckpoints: number;
-  /** How many are damaged. */
+  /** Number of damaged items. */
   readonly damaged: number;
-  /** The first of them. */
+  /** The first damaged items. */
   readonly first: readonly DamageFinding[];
   readonly runs: readonly string[];
 }
@@ -39,7 +39,7 @@ function runsOf({ kind, key, run, namedBy = [] }: DamagedRow): string[] {
   return [...new Set((kind === 'objects' ? namedBy : [key]).flatMap((one) => runOfKey(one) ?? []))];
 }
 
-/** Of steps whose records are whole, those whose folders are there: retention takes others away. */
+/** Verifies the checkpoints of undamaged step records, if their folders exist: retention removes others. */
 async function damagedCheckpoints(dir: string, note: (line: string) => void, signal: AbortSignal) {
   const damaged: DamageFinding[] = [];
   const { whole, damaged: unknown, cut } = await wholeRecords<StepEntry>(dir, 'step:');
@@ -67,7 +67,7 @@ async function damagedCheckpoints(dir: string, note: (line: string) => void, sig
   return { read: there.length, unknown, damaged };
 }
 
-/** Says no more often than every two seconds. */
+/** Limits `note` to one line every two seconds. */
 function seldom(note: (line: string) => void): (line: string) => void {
   let last = Date.now();
   return (line) => {
@@ -77,7 +77,7 @@ function seldom(note: (line: string) => void): (line: string) => void {
   };
 }
 
-/** `undefined` where this folder has no store. Errors: those of `verifyStore`. */
+/** Returns `undefined` if this folder has no store. Errors: those of `verifyStore`. */
 export async function examineRecords({ env, cwd, note, signal }: VerbContext): Promise<StoreVerdict | undefined> {
   const dir = join(stackHome(env, cwd), 'store');
   const say = seldom(note);
@@ -106,7 +106,7 @@ export async function examineRecords({ env, cwd, note, signal }: VerbContext): P
 
 export function recordLines({ ok, dir, read, unknownCheckpoints, damaged, first, runs }: StoreVerdict): string[] {
   const counts = `${read.records} records, ${read.objects} objects, ${read.events} events, ${read.executions} executions, ${read.checkpoints} checkpoints`;
-  if (ok) return [`the store at ${dir} is whole: ${counts}`];
+  if (ok) return [`the store at ${dir} is undamaged: ${counts}`];
   return [
     ...first.map(
       ({ key, problem, runs: its }) => `DAMAGED ${key}${its.length > 0 ? ` (${its.join(', ')})` : ''}: ${problem}`,
@@ -116,7 +116,7 @@ export function recordLines({ ok, dir, read, unknownCheckpoints, damaged, first,
     ...(unknownCheckpoints > 0
       ? [`${unknownCheckpoints} more checkpoints were not verified: the records of their steps are damaged`]
       : []),
-    ...(runs.length > 0 ? [`runs that they belong to: ${runs.join(', ')}`] : []),
-    'stop the stack (npx longhaul down) and bring the store, or the checkpoint, back from a copy; or start these runs under other names',
+    ...(runs.length > 0 ? [`affected runs: ${runs.join(', ')}`] : []),
+    'stop the stack (npx longhaul down) and restore the store, or the checkpoint, from a copy; or start these runs under other names',
   ];
 }

@@ -1,4 +1,4 @@
-/** Temporal: the cluster that is named must answer; where none is named, the server's program must be there. */
+/** Checks Temporal: a cluster that is named must answer; if none is named, the server's program must exist. */
 
 import { ask } from '#setup/command.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
@@ -20,10 +20,10 @@ export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> 
   return finding('Temporal', true, found, `start the cluster at ${where}, or unset TEMPORAL_ADDRESS`);
 }
 
-/** The first whose matcher looks at priority keys without being told to. */
+/** The first server version whose matcher uses priority keys by default. */
 const LOOKS_FROM = [1, 31] as const;
 
-/** A word on a server that may not; none where the version says nothing. */
+/** A note on a server that may ignore priority keys; empty for later servers, and if the version is unreadable. */
 export function noteOnPriorities(version: string): string[] {
   const [, major = '', minor = ''] = /^v?(\d+)\.(\d+)/u.exec(version) ?? [];
   if (major === '') return [];
@@ -31,6 +31,6 @@ export function noteOnPriorities(version: string): string[] {
   return late
     ? []
     : [
-        `server ${version}: its queues give out training's work before that of sweeps with matching.useNewMatcher: true alone`,
+        `server ${version}: set matching.useNewMatcher: true, or its queues do not put training's work before that of evals`,
       ];
 }

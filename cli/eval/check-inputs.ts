@@ -1,4 +1,4 @@
-/** What an eval needs on this machine, looked at before anything is started for it. */
+/** Checks what an eval needs on this machine before anything is started for it. */
 
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
@@ -8,7 +8,7 @@ import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
 
-/** A run's checkpoints are known to the workers alone. Errors: `UserInputError` for tasks or directories that are not there. */
+/** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
 export async function checkEvalInputs({ tasks, policies }: SweepConfig): Promise<void> {
   checkTasks(tasks);
   for (const policy of policies) {

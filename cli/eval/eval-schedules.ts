@@ -1,6 +1,6 @@
 /**
- * Eval sweeps as Temporal schedules: each firing is a sweep of its own, whose id ends in the time that it fired at, and
- * none begins while the one before it goes on. `latest:RUN` is what the run has published when the sweep starts.
+ * Eval sweeps as Temporal schedules. Each firing starts a sweep of its own, whose id ends with the time of the firing.
+ * No sweep starts while the previous one is running. `latest:RUN` is the run's newest policy when the sweep starts.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -30,9 +30,9 @@ export interface ScheduleSettings {
   readonly every?: string;
   readonly timezone?: string;
   readonly jitter?: string;
-  /** How late a firing may be made up for, after the server was down. */
+  /** Largest delay of a firing that was missed while the server was down; later ones are dropped. */
   readonly catchUp: string;
-  /** Whether a sweep that fails pauses the schedule. */
+  /** True if a sweep that fails pauses the schedule. */
   readonly pauseOnFailure: boolean;
   readonly paused?: boolean;
   readonly note?: string;
@@ -41,7 +41,7 @@ export interface ScheduleSettings {
 export interface ScheduledSweep {
   readonly workflowId: string;
   readonly scheduledAt: string;
-  /** Temporal's word in lower case: `running`, `completed`, `failed`, `cancelled`, … or `gone` past its retention. */
+  /** Temporal's status in lower case: `running`, `completed`, `failed`, `cancelled`, …, or `gone` after retention. */
   readonly status: string;
   readonly message?: string;
   readonly result?: SweepResult;
@@ -55,7 +55,7 @@ export interface ScheduleView {
   readonly next: readonly string[];
 }
 
-/** As commands show it: when it fires, what it did, and what came of it. */
+/** A schedule as commands show it: its times, its counts and its last sweeps. */
 export interface ScheduleDetails extends ScheduleView {
   readonly overlap: string;
   readonly catchUpSeconds: number;
@@ -69,10 +69,10 @@ export interface ScheduleDetails extends ScheduleView {
   readonly config: unknown;
 }
 
-/** What came of a trigger; `fired` is absent where the server has not said so yet. */
+/** The result of a trigger; `fired` is absent if the server has not reported it yet. */
 export interface Triggered {
   readonly fired?: boolean;
-  /** The sweep that began, or the one that goes on. */
+  /** The sweep that started, or the one that is still running. */
   readonly sweep?: string;
 }
 
@@ -90,7 +90,7 @@ function checkDuration(option: string, value: string | undefined): void {
     throw new UserInputError(option, value, `give at most ${LONGEST_SECONDS / 86_400}d`);
 }
 
-/** Errors: `UserInputError`, before anything is asked of Temporal. */
+/** Errors: `UserInputError`, before any call to Temporal. */
 export function checkSettings({ name, cron, every, timezone, jitter, catchUp }: ScheduleSettings): void {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name))
     throw new UserInputError('--name', name, 'give letters, digits, dot, dash and underscore, at most 100');
@@ -105,15 +105,15 @@ export function checkSettings({ name, cron, every, timezone, jitter, catchUp }: 
     throw new UserInputError('--timezone', timezone, 'it has no meaning for an interval; leave it out');
 }
 
-/** Temporal's word on a time that it cannot read, and on a name that is taken, as ours. */
+/** Translates Temporal's errors for a time that it cannot read, and for a name in use. */
 function refused(error: unknown, { name, cron, every, timezone }: ScheduleSettings): unknown {
   if (error instanceof ScheduleAlreadyRunning)
     return new UserInputError(
       '--name',
       name,
-      'there is a schedule of that name; delete it first, or give another name',
+      'a schedule with this name exists; delete it first, or give another name',
     );
-  // What the client makes of a time that the server cannot read.
+  // The client throws this for a time that the server cannot read.
   if (!(error instanceof TypeError)) return error;
   const [field, value] =
     cron === undefined
@@ -134,7 +134,7 @@ export class EvalSchedules {
     this.#client = client;
   }
 
-  /** Errors: `UserInputError` for settings that cannot be used, or a name that is taken. */
+  /** Errors: `UserInputError` for settings that cannot be used, or a name in use. */
   async create(settings: ScheduleSettings): Promise<void> {
     checkSettings(settings);
     const { name, config, cron, every, timezone, jitter, catchUp, pauseOnFailure, paused = false, note } = settings;
@@ -157,7 +157,7 @@ export class EvalSchedules {
           args: [nameless],
           staticSummary: summaryOf(config),
         },
-        // Without a window Temporal makes up for a year of missed firings.
+        // Without a window Temporal catches up on a year of missed firings.
         policies: { overlap: 'SKIP', catchupWindow: catchUp as '1h', pauseOnFailure },
         state: { paused, ...(note === undefined ? {} : { note }) },
         memo: { when: whenOf(settings) },
@@ -210,7 +210,7 @@ export class EvalSchedules {
     });
   }
 
-  /** Fires now, unless the sweep before goes on: says which of the two. The server decides after it has answered. */
+  /** Fires now, unless the previous sweep is running; returns which of the two. The server decides after its answer. */
   trigger(name: string): Promise<Triggered> {
     return this.#with(name, async (handle) => {
       const { info: before } = await handle.describe();
@@ -234,12 +234,12 @@ export class EvalSchedules {
     return this.#with(name, (handle) => handle.backfill({ start, end, overlap: 'BUFFER_ALL' }));
   }
 
-  /** What it has fired goes on, and its results stay. */
+  /** Running sweeps continue, and results stay. */
   delete(name: string): Promise<void> {
     return this.#with(name, (handle) => handle.delete());
   }
 
-  /** Errors: `UserInputError` where there is no such schedule. */
+  /** Errors: `UserInputError` if there is no such schedule. */
   async #with<T>(name: string, act: (handle: ScheduleHandle) => Promise<T>): Promise<T> {
     try {
       return await act(this.#client.schedule.getHandle(`${PREFIX}${name}`));
@@ -273,12 +273,12 @@ export class EvalSchedules {
   }
 }
 
-/** The server takes a patch before it has effect. Errors: `Unreachable` where it has none within 10 s. */
+/** The server accepts a change before it applies it. Errors: `Unreachable` if it is not applied within 10 s. */
 async function untilPaused(handle: ScheduleHandle, name: string, paused: boolean): Promise<void> {
   const deadline = Date.now() + TOLD_WITHIN_MS;
   while ((await handle.describe()).state.paused !== paused) {
     if (Date.now() > deadline) {
-      const how = `was asked to ${paused ? 'pause' : 'resume'} schedule ${name}, and has not done so within ${TOLD_WITHIN_MS / 1000} s`;
+      const how = `was asked to ${paused ? 'pause' : 'resume'} schedule ${name}, but has not done so within ${TOLD_WITHIN_MS / 1000} s`;
       throw new Unreachable('Temporal', `See: npx longhaul schedule show ${name}`, { how });
     }
     await sleep(TOLD_POLL_MS);

@@ -1,4 +1,4 @@
-/** Follows an eval on the terminal until it ends: a line per cell, a bar for the batch under way. It only reads. */
+/** Follows an eval on the terminal until it ends: a line per cell, a bar for the current batch. It only reads. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tripLine } from '../../protocol/breaker.ts';
@@ -25,7 +25,7 @@ async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client 
   );
 }
 
-/** Returns when the eval has ended, however it ended. Errors: `AbortError` when `signal` fires first. */
+/** Returns when the eval has ended, also if it failed. Errors: `AbortError` if `signal` fires first. */
 export async function followEval(longhaul: Longhaul, id: string, screen: Screen, signal: AbortSignal): Promise<void> {
   const handle = longhaul.evaluation(id);
   const stalls = new StallReporter(longhaul.client, `eval/${id}`, (line) => screen.line(line));
@@ -38,7 +38,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
         signal,
         onAway: (line) => screen.line(awayLine(line)),
       });
-      // A query needs a worker: while one is being restarted there is nothing to tell.
+      // A query needs a worker; while it restarts, there is no status.
       const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
       told = Math.max(told, status?.done.length ?? 0);

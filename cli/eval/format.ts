@@ -1,4 +1,4 @@
-/** An eval as lines of text. Pure; the terminal is somebody else's. */
+/** Formats an eval as lines of text. Pure: it prints nothing. */
 
 import { join } from 'node:path';
 import { dispatching } from '../train/plan.ts';
@@ -26,7 +26,7 @@ function policyLine(policy: SweepPolicy): string {
   return `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ${apiKeyEnv === undefined ? 'no key' : `key from ${apiKeyEnv} (start the stack with LONGHAUL_KEYS=${apiKeyEnv}@${new URL(baseUrl).origin} and ${apiKeyEnv} in its environment)`}`;
 }
 
-/** What an eval will do, before it does it. */
+/** The plan of an eval, as lines that are printed before it starts. */
 export function evalPlanLines({
   eval: id,
   dir,
@@ -48,14 +48,14 @@ export function evalPlanLines({
     ...policies.map(policyLine),
     ...sampling.map(
       ({ name, temperature, topP, topK, maxTokens, samples }) =>
-        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} of each task`,
+        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} samples of each task`,
     ),
     `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
   ];
 }
 
-/** One cell in a line, as it is done. */
+/** One finished cell as a line. */
 export function cellLine({ cell, rollouts, graded, meanReward, passAt, failed }: CellHeadline): string {
   const rates = Object.entries(passAt).map(([k, estimate]) => `pass@${k} ${estimateText(estimate)}`);
   const missing = graded === rollouts ? '' : ` · not graded: ${failures(failed)}`;
@@ -77,14 +77,12 @@ function gradedLines({ cell, rollouts, graded, failed, ofGraded }: CellResult): 
   ];
 }
 
-/** Those of a sweep that goes on, so that the sum is one. */
+/** The open rollouts of a running sweep, so that the sum is complete. */
 function underWay({ status, accounting: { dispatched, evaluated, masked } }: EvalResults): string {
-  return status === 'running' && dispatched > evaluated + masked
-    ? ` + ${dispatched - evaluated - masked} under way`
-    : '';
+  return status === 'running' && dispatched > evaluated + masked ? ` + ${dispatched - evaluated - masked} running` : '';
 }
 
-/** What a user sees of an eval: when it has ended, and as far as it has come. `why` is empty where the error that follows says it. */
+/** The report of an eval, ended or still running. `why` is empty if the error that follows has the reason. */
 export function evalReportLines(results: EvalResults, why = results.message): string[] {
   const { cells, evalDir, confidence, accounting } = results;
   const ks = [...new Set(cells.flatMap(({ passAt }) => Object.keys(passAt)))];
@@ -102,7 +100,7 @@ export function evalReportLines(results: EvalResults, why = results.message): st
     ...table([['POLICY', 'SAMPLING', 'TASKS', 'GRADED', 'REWARD', ...ks.map((k) => `PASS@${k}`)], ...rows]),
     ...cells.flatMap(familyLines),
     ...cells.flatMap(gradedLines),
-    `in brackets: ${100 * confidence}% bootstrap intervals over tasks; what failed counts as not passed`,
+    `in brackets: ${100 * confidence}% bootstrap intervals over tasks; failures count as not passed`,
     `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
     `results: ${join(evalDir, 'results.json')} · each rollout: ${join(evalDir, 'rollouts.jsonl')}`,
     `picture: ${join(evalDir, 'pass-at-k.svg')}`,

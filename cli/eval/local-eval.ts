@@ -1,4 +1,4 @@
-/** Evals as verbs of runs name them, `eval/ID`, and what this working directory's store has of one. */
+/** Evals as verbs name them (`eval/ID`), and their results in this working directory's store. */
 
 import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-results.ts';
 import type { EvalRecord } from '../../reports/evaluation/eval-records.ts';
@@ -7,12 +7,12 @@ import { UserInputError } from '../../client/errors.ts';
 
 const PREFIX = 'eval/';
 
-/** The id of the eval that `name` says; `undefined` for a run. */
+/** The id of the eval in `name`; `undefined` for a run. */
 export function evalOf(name: string): string | undefined {
   return name.startsWith(PREFIX) ? name.slice(PREFIX.length) : undefined;
 }
 
-/** Errors: `UserInputError` for an eval that is not there. */
+/** Errors: `UserInputError` for an eval that does not exist. */
 export async function localEval(id: string, store: Store): Promise<EvalResults> {
   const results = await evalResultsOf(id, store);
   if (results) return results;

@@ -1,4 +1,4 @@
-/** An eval's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
+/** Reads an eval's configuration from a YAML file and the command line's settings, and checks it before any work. */
 
 import { dirname } from 'node:path';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
@@ -14,7 +14,7 @@ export interface EvalConfigOptions {
   readonly set?: readonly string[];
 }
 
-/** Directories are taken from the folder of the file that names them. */
+/** Resolves directories from the folder of the file that names them. */
 function fromFolder(policy: unknown, folder: string): unknown {
   if (typeof policy === 'string')
     return parsePolicyReference(policy).kind === 'directory' ? absoluteModel(policy, folder) : policy;
@@ -25,8 +25,8 @@ function fromFolder(policy: unknown, folder: string): unknown {
 }
 
 /**
- * The resolved configuration. Relative policies are taken from the file's folder, `dir` from `cwd`; without an id in
- * either place the file's name is the eval.
+ * The resolved configuration. Relative policies are resolved from the file's folder, `dir` from `cwd`. If neither file
+ * nor options have an id, the file's name is the eval's id.
  * Errors: `UserInputError` naming the field, its value and the remedy.
  */
 export async function readSweepConfig(path: string, options: EvalConfigOptions, cwd: string): Promise<SweepConfig> {

@@ -1,6 +1,6 @@
 /**
- * `longhaul eval`: brings the stack up, starts the eval or attaches to it, follows it to its end, and reports. The eval
- * does not need this process: interrupting it stops nothing.
+ * `longhaul eval`: starts the stack if it is not up, starts the eval or attaches to it, follows it to its end, and
+ * reports. The eval does not need this process: interrupting it stops nothing.
  */
 
 import { existsSync } from 'node:fs';
@@ -29,16 +29,16 @@ export interface EvalStart {
 
 export interface EvalOptions {
   readonly detach: boolean;
-  /** Fires when the user interrupts: following ends, the eval goes on. */
+  /** Fires when the user interrupts: following ends, the eval continues. */
   readonly signal: AbortSignal;
   readonly screen: Screen;
-  /** What attaches to this eval again. */
+  /** The command that attaches to this eval again. */
   readonly again: string;
-  /** Allows the workers what the configuration names, once it is known to be usable. */
+  /** Allows the workers to use what the configuration names. Called after the configuration is checked. */
   readonly allow: () => Promise<void>;
 }
 
-/** Results of an eval of which nothing is missing, from the store alone; also checks the inputs of any other. */
+/** Returns the results of a complete eval, from the store alone; for any other, checks its inputs. */
 async function alreadyWhole(config: SweepConfig): Promise<EvalResults | undefined> {
   const dir = join(stackHome(), 'store');
   if (!existsSync(dir)) {
@@ -82,13 +82,13 @@ async function onStack(
     (error: unknown) => error,
   );
   const results = await evalResultsOf(id, store);
-  // Refused again: what is on record is of what was asked for before.
+  // A refused configuration: the recorded results belong to an earlier one.
   if (failure !== undefined && (!results || exitCodeOf(failure) === 2)) throw failureOf(id, failure, 'eval');
-  if (!results) throw new JobFailed(`eval ${id} ended, and this folder's store has nothing of it`);
+  if (!results) throw new JobFailed(`eval ${id} ended, but this folder's store has no results of it`);
   for (const line of evalReportLines(results, failure === undefined ? results.message : '')) screen.line(line);
   if (failure === undefined) return results;
   throw new JobFailed(
-    `eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; the same command makes what is missing: ${options.again}`,
+    `eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; make what is missing with the same command: ${options.again}`,
     results,
     { cause: failure },
   );
@@ -96,8 +96,8 @@ async function onStack(
 
 /**
  * Errors: `UserInputError` for inputs that cannot be used, or an eval of this name with another configuration;
- * `DiskUnusable`; `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed`, the latter with the results; `Interrupted`,
- * which says how to attach.
+ * `DiskUnusable`; `Unreachable` if the stack does not start; `RunRefused` or `JobFailed`, the latter with the results;
+ * `Interrupted`, whose message says how to attach.
  */
 export async function runEval(config: SweepConfig, options: EvalOptions): Promise<EvalResults | EvalStart> {
   const { screen, signal, again } = options;
@@ -107,7 +107,7 @@ export async function runEval(config: SweepConfig, options: EvalOptions): Promis
   ]);
   const whole = await alreadyWhole(config);
   if (whole) {
-    screen.line(`eval ${config.eval} has been made: showing it (make another with --eval-id NEW)`);
+    screen.line(`eval ${config.eval} is complete: showing it (start another with --eval-id NEW)`);
     for (const line of evalReportLines(whole)) screen.line(line);
     return whole;
   }
@@ -123,8 +123,8 @@ export async function runEval(config: SweepConfig, options: EvalOptions): Promis
   } catch (error) {
     if (!signal.aborted || exitCodeOf(error) === 2) throw error;
     const message = started
-      ? `eval ${config.eval} goes on; attach with: ${again}`
-      : `interrupted before eval ${config.eval} was started; what came up of the stack stays: npx longhaul down stops it`;
+      ? `eval ${config.eval} continues; attach with: ${again}`
+      : `interrupted before eval ${config.eval} was started. The stack may be running; stop it with: npx longhaul down`;
     throw new Interrupted(message, { cause: error });
   }
 }

@@ -1,4 +1,4 @@
-/** The policy that a rollout on its own uses: by a reference as evals know it, or an endpoint. */
+/** The policy of a single rollout: a policy reference, as in evals, or an endpoint. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,8 +24,9 @@ export interface PolicyOptions {
 
 export interface ChosenPolicy {
   readonly policy: RolloutInput['policy'];
-  /** Tokens that it can attend to, as far as it says so, and of these what one turn may sample. */
+  /** The policy's context length; the default if its config has none. */
   readonly maxContextTokens: number;
+  /** Tokens that one turn may sample. */
   readonly maxTokens: number;
 }
 
@@ -47,7 +48,7 @@ export interface ChosenReference extends ChosenPolicy {
   readonly policy: PolicyRef;
 }
 
-/** Errors: `UserInputError` for `option` where the name leads to no policy. */
+/** Errors: `UserInputError` for `option` if the name refers to no policy. */
 export async function chooseReference(
   name: string,
   context: VerbContext,
@@ -82,7 +83,7 @@ function chooseEndpoint({ endpoint: baseUrl, model, apiKeyEnv }: PolicyOptions):
   };
 }
 
-/** Errors: `UserInputError` for what holds no policy, and for options that do not belong together. */
+/** Errors: `UserInputError` for a name without a policy, and for options that exclude each other. */
 export async function choosePolicy(options: PolicyOptions, context: VerbContext): Promise<ChosenPolicy> {
   const { policy, endpoint } = options;
   if (endpoint === undefined) {

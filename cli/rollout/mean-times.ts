@@ -1,4 +1,4 @@
-/** The times of many rollouts as the mean of one, and as the lines of a table: where a user's time goes. */
+/** Mean times per rollout over many rollouts, and their table. */
 
 import { table } from '../terminal-text.ts';
 import type { ActivityTimes, RolloutTimes } from './rollout-times.ts';
@@ -17,7 +17,7 @@ export interface MeanTimes {
   readonly stoodSeconds: number;
 }
 
-/** Activities by the time in them, the longest first. Errors: a `RangeError` for no rollout. */
+/** Activities are sorted by their time, the longest first. Errors: `RangeError` if `all` is empty. */
 export function meanOf(all: readonly RolloutTimes[]): MeanTimes {
   if (all.length === 0) throw new RangeError('There is no rollout to take the mean of');
   const mean = (of: (one: RolloutTimes) => number) => all.reduce((sum, one) => sum + of(one), 0) / all.length;

@@ -1,6 +1,6 @@
 /**
- * Where a rollout's time went, by its history: every moment of its life belongs to one thing, so that the parts add up
- * to the whole. What works comes before what waits for a worker, and both before the workflow's own tasks.
+ * Divides a rollout's time by its history. Every moment belongs to exactly one part, so that the parts add up to the
+ * whole: to a running activity, else to one that waits for a worker, else to a workflow task.
  */
 
 import type { WorkflowHandle } from '@temporalio/client';
@@ -11,9 +11,9 @@ export type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchH
 export interface ActivityTimes {
   readonly name: string;
   count: number;
-  /** In the execution that ended it. */
+  /** Time of the execution that ended it. */
   workedMs: number;
-  /** From its scheduling until that execution began: for a worker's slot, and for earlier tries. */
+  /** Time from its scheduling to the start of that execution: the wait for a worker's slot, and earlier tries. */
   waitedMs: number;
 }
 
@@ -21,9 +21,9 @@ export interface RolloutTimes {
   readonly wallMs: number;
   readonly activities: readonly ActivityTimes[];
   readonly workflowTasks: number;
-  /** From a workflow task's scheduling to its end, while no activity is under way. */
+  /** Time from a workflow task's scheduling to its end, while no activity is scheduled or running. */
   readonly workflowMs: number;
-  /** At gates, paused, or between tries: nothing is under way. */
+  /** Time in which nothing is scheduled or running: at gates, paused, or between tries. */
   readonly stoodMs: number;
 }
 
@@ -89,7 +89,7 @@ class Ledger {
     this.#taskSince = undefined;
   }
 
-  /** Gives each moment between `from` and `to` to the interval of the highest rank that holds it. */
+  /** Adds each moment between `from` and `to` to the interval of the highest rank that contains it. */
   divide(from: number, to: number): void {
     const edges = [...new Set([from, to, ...this.intervals.flatMap((one) => [one.from, one.to])])].sort(
       (a, b) => a - b,
@@ -106,7 +106,7 @@ class Ledger {
   }
 }
 
-/** Of one history that has ended; of a rollout with several, each by itself. */
+/** The times of one ended history. A rollout with several histories needs a call for each. */
 export function timesOf(events: readonly HistoryEvent[]): RolloutTimes {
   const ledger = new Ledger();
   for (const event of events) ledger.hear(event);

@@ -1,6 +1,6 @@
 /**
- * One rollout on its own: brings the stack up, starts it or attaches to it, and shows its turns until it ends. The
- * rollout does not need this process: interrupting it stops nothing.
+ * Runs a single rollout: starts the stack if it is not up, starts the rollout or attaches to it, and shows its turns
+ * until it ends. The rollout does not need this process: interrupting it stops nothing.
  */
 
 import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
@@ -28,7 +28,7 @@ export interface RolloutEnd {
   readonly rollout: string;
   readonly ui: string;
   readonly result: RolloutResult;
-  /** The whole conversation; absent where it was not graded. */
+  /** The whole conversation; absent if the store has none. */
   readonly trajectory?: Trajectory;
 }
 
@@ -41,12 +41,12 @@ async function stateOf(handle: WorkflowHandle): Promise<RolloutState | undefined
         cause: error,
       });
     }
-    // No worker answers for the moment, or it was refused before it could: its result says so.
+    // No worker answers at the moment, or the rollout was refused before it could answer: its result has the reason.
     return undefined;
   }
 }
 
-/** Tells what is known of the rollout at this moment, its prompt first. */
+/** Prints what is known of the rollout so far, its prompt first. */
 class Follower {
   readonly #rollout: string;
   readonly #teller: TurnTeller;
@@ -70,7 +70,7 @@ class Follower {
     if (!this.#begun) this.#teller.prompt(environmentOf(task).load(task).messages);
     this.#begun = true;
     await this.#teller.tell(attempt);
-    if (paused !== this.#paused) this.#say(paused ? '── paused' : '── goes on');
+    if (paused !== this.#paused) this.#say(paused ? '── paused' : '── continues');
     this.#paused = paused;
     const why = held ? tripLine(held) : '';
     if (why !== this.#held) this.#say(why === '' ? '── resumed' : `── ${why} (npx longhaul resume ${this.#rollout})`);
@@ -78,11 +78,11 @@ class Follower {
   }
 }
 
-/** Shows turns until the rollout has ended. Errors: `AbortError` where `signal` fires first; `WorkflowFailedError`. */
+/** Shows turns until the rollout has ended. Errors: `AbortError` if `signal` fires first; `WorkflowFailedError`. */
 async function followed(handle: WorkflowHandle, store: Store, { say, signal }: VerbContext): Promise<RolloutResult> {
   const follower = new Follower(handle.workflowId, store, say);
   let over = false;
-  // Its handle gives up with a server that is away; the rollout does not.
+  // The handle fails while the server is not reachable; the rollout does not fail.
   const ended = whileAway(() => handle.result(), { signal, onAway: (line) => say(line) }).finally(() => {
     over = true;
   }) as Promise<RolloutResult>;
@@ -124,8 +124,8 @@ async function onStack(
 }
 
 /**
- * Starts `input` under the id `rollout`, or attaches to it without one.
- * Errors: `UserInputError`; `Unreachable`; `Interrupted`, which says whether the rollout goes on.
+ * Starts `input` under the id `rollout`; without `input`, attaches to the rollout with that id.
+ * Errors: `UserInputError`; `Unreachable`; `Interrupted`, whose message says whether the rollout continues.
  */
 export async function runRollout(
   rollout: string,
@@ -144,8 +144,8 @@ export async function runRollout(
   } catch (error) {
     if (!context.signal.aborted || exitCodeOf(error) === 2) throw error;
     const message = started
-      ? `rollout ${rollout} goes on; attach with: npx longhaul rollout --attach ${rollout}`
-      : `interrupted before rollout ${rollout} was started; what came up of the stack stays: npx longhaul down stops it`;
+      ? `rollout ${rollout} continues; attach with: npx longhaul rollout --attach ${rollout}`
+      : `interrupted before rollout ${rollout} was started. The stack may be running; stop it with: npx longhaul down`;
     throw new Interrupted(message, { cause: error });
   }
 }

@@ -1,4 +1,4 @@
-/** One rollout's conversation as it happens, read from the store: every message is told once, in order. */
+/** Prints one rollout's conversation as it happens, from the store: every message once, in order. */
 
 import { answerTo, type GenerateRecord, sampledTokensOf, spoken } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
@@ -6,7 +6,7 @@ import type { Message } from '../../protocol/message.ts';
 import type { Store } from '../../store/store.ts';
 import { messageText } from '../train/format.ts';
 
-/** A server need not say how many tokens it sampled. */
+/** A server may not report how many tokens it sampled. */
 function headOf(turn: number, record: GenerateRecord): string {
   const isCounted = record.chat === undefined || record.chat.usage !== null;
   return [
@@ -21,7 +21,7 @@ export class TurnTeller {
   readonly #store: Store;
   readonly #say: (line: string) => void;
   #attempt = 1;
-  /** Turns of this attempt whose model call, and whose answer, were told. */
+  /** Turns of this attempt whose model call, and whose answer, were printed. */
   #spoken = 0;
   #answered = 0;
 
@@ -35,10 +35,10 @@ export class TurnTeller {
     for (const message of messages) this.#tell(message.role, message);
   }
 
-  /** Tells what is on record and was not told; an attempt that was given up is left as it is. */
+  /** Prints recorded messages that were not printed yet. An abandoned attempt is not completed. */
   async tell(attempt: number): Promise<void> {
     if (attempt !== this.#attempt) {
-      this.#say(`── attempt ${attempt}: the sandbox was lost, and the rollout begins again`);
+      this.#say(`── attempt ${attempt}: the sandbox was lost, and the rollout starts again`);
       [this.#attempt, this.#spoken, this.#answered] = [attempt, 0, 0];
     }
     const at = { rollout: this.#rollout, attempt };

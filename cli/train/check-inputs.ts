@@ -1,4 +1,4 @@
-/** What a run needs on this machine, looked at before anything is started for it. */
+/** Checks what a run needs on this machine before anything is started for it. */
 
 import { basename, join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
@@ -7,7 +7,7 @@ import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
 
-/** `starter` is a name in evals and rollouts, and a path here: as in examples/, where a configuration is likely to come from. */
+/** Evals and rollouts accept the name `starter`; here it is a path, as in the configurations of examples/. */
 async function checkBase(base: string): Promise<void> {
   try {
     await checkPolicy(base);
@@ -22,7 +22,10 @@ async function checkBase(base: string): Promise<void> {
   }
 }
 
-/** Errors: `UserInputError` for an unknown task, for more tasks than there are, or a policy that is not in Hugging Face layout; `ModelUnavailable`. */
+/**
+ * Errors: `UserInputError` for an unknown task, for more tasks than exist, or a policy that is not in Hugging Face
+ * layout; `ModelUnavailable`.
+ */
 export async function checkInputs(config: RunConfig): Promise<void> {
   checkTasksOfRun(config);
   await checkBase(config.policy.base);

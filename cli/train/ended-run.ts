@@ -1,4 +1,4 @@
-/** What a run comes to: where it is found, and, for one whose end is in the store, its summary without asking Temporal. */
+/** The end of a run: where its results are and, if its end is in the store, its summary, without a call to Temporal. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ export function endOf(config: RunConfig, { ui, namespace }: TemporalPlace): Trai
   return { run: config.run, runDir: join(config.dir, config.run), workflowId, ui: url };
 }
 
-/** Errors: `UserInputError` where it has made all its steps. */
+/** Errors: `UserInputError` if the run has completed. */
 function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
   if (status === 'completed')
     throw new UserInputError(
@@ -39,8 +39,8 @@ function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
 }
 
 /**
- * A run that has ended already, from the store alone; nothing where it is to be resumed (`again`). Errors: `UserInputError`
- * for another configuration or bad inputs, and for a completed run that is to be resumed.
+ * Returns a run that has ended already, from the store alone; `undefined` if it has not ended or is to be resumed
+ * (`again`). Errors: `UserInputError` for another configuration or bad inputs, and for a completed run with `again`.
  */
 export async function alreadyEnded(config: RunConfig, screen: Screen, again = false): Promise<TrainEnd | undefined> {
   const home = stackHome();

@@ -1,4 +1,4 @@
-/** A run of the same name in the store: it is shown or attached to only for the configuration that it was started with. */
+/** A run of the same name in the store. It is shown or attached to only if its configuration is the same. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ function isTree(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** The first field of `stored` that `asked` has otherwise. */
+/** The first field in which `stored` and `asked` differ. */
 export function firstDifference(stored: unknown, asked: unknown, field = ''): Difference | undefined {
   if (!isTree(stored) || !isTree(asked)) return Object.is(stored, asked) ? undefined : { field, stored, asked };
   for (const key of new Set([...Object.keys(stored), ...Object.keys(asked)])) {
@@ -30,7 +30,7 @@ export function firstDifference(stored: unknown, asked: unknown, field = ''): Di
   return undefined;
 }
 
-/** From the run's folder, with today's defaults; nothing where the file is gone or of another time. */
+/** Reads the run's folder, with the current defaults; `undefined` if the file is missing or no longer valid. */
 async function storedConfig({ runDir }: RunRecord): Promise<RunConfig | undefined> {
   try {
     return resolveRunConfig(parse(await readFile(join(runDir, 'config.yaml'), 'utf8')), runDir);
@@ -39,7 +39,7 @@ async function storedConfig({ runDir }: RunRecord): Promise<RunConfig | undefine
   }
 }
 
-/** What the store itself knows of the configuration, beside the same of the one that is asked for. */
+/** Compares the settings in the run's record with those of `asked`. */
 function byRecord({ seed, policy, task }: RunRecord, asked: RunConfig): Difference | undefined {
   const of = (given: number, base: string, name: string, train: number, heldOut: number) => ({
     seed: given,
@@ -54,7 +54,7 @@ function byRecord({ seed, policy, task }: RunRecord, asked: RunConfig): Differen
 }
 
 /**
- * The record of the run that `asked` names, where there is one.
+ * Returns the record of the run that `asked` names, if there is one.
  * Errors: `UserInputError` for the first field that differs from the run's own configuration.
  */
 export async function existingRun(asked: RunConfig, store: Store): Promise<RunRecord | undefined> {

@@ -1,6 +1,6 @@
 /**
- * Follows a run on the terminal until it ends: a line per step and evaluation, a bar for what is under way. It only
- * reads; interrupting it leaves the run as it is.
+ * Follows a run on the terminal until it ends: a line per step and evaluation, a bar for the current batch. It only
+ * reads; interrupting it does not change the run.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +22,7 @@ const ANSWERS_WITHIN_MS = 10_000;
 export interface Screen {
   /** A line that stays. */
   line(text: string): void;
-  /** The line that is overwritten; nothing where there is no terminal. */
+  /** The line that is overwritten. Prints nothing if there is no terminal. */
   bar(text: string): void;
 }
 
@@ -38,7 +38,7 @@ export function screenOn(stream: NodeJS.WriteStream): Screen {
   };
 }
 
-/** Rollouts of the batch under way: more may be drawn than were wanted at first. */
+/** Rollouts of the current batch. Their total may grow, since the step may draw more. */
 export async function progressOf(client: Client, run: string, { batch }: TrainStatus): Promise<BatchProgress> {
   const none = { started: 0, ended: 0, passed: 0, failed: 0 };
   if (!batch) return { ...none, total: 0 };
@@ -49,7 +49,7 @@ export async function progressOf(client: Client, run: string, { batch }: TrainSt
   }
 }
 
-/** What has been told so far, so that nothing is told twice. */
+/** Remembers what was printed, so that nothing is printed twice. */
 class Teller {
   #steps = 0;
   #evaluations = 0;
@@ -60,7 +60,7 @@ class Teller {
     this.#screen = screen;
   }
 
-  /** Once for each time that the circuit breaker opens. */
+  /** Prints one line each time the circuit breaker opens. */
   warn({ tripped }: Partial<Pick<TrainStatus, 'tripped'>>): void {
     const line = tripped ? tripLine(tripped) : '';
     if (line !== '' && line !== this.#tripped) this.#screen.line(line);
@@ -85,7 +85,7 @@ class Teller {
 }
 
 /**
- * Returns when the run has ended, however it ended. Errors: `AbortError` when `signal` fires first.
+ * Returns when the run has ended, also if it failed. Errors: `AbortError` if `signal` fires first.
  * `summary` reads the run's summary from the store.
  */
 export async function followRun(
@@ -116,7 +116,7 @@ export async function followRun(
       await sleep(POLL_MS, undefined, { signal });
     }
   } finally {
-    // Also where it is interrupted: what is said next stands in a line of its own.
+    // Also after an interrupt, so that the next message starts on a line of its own.
     screen.bar('');
   }
 }

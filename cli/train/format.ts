@@ -1,4 +1,4 @@
-/** A run as lines of text: one per step, one bar for what is under way. Pure; the terminal is somebody else's. */
+/** Formats a run as lines of text: one per step, and a bar for the current batch. Pure: it prints nothing. */
 
 import type { Message } from '../../protocol/message.ts';
 import { visible } from '../../reports/visible.ts';
@@ -9,7 +9,10 @@ import type { TrainStatus } from '../../protocol/train-status.ts';
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 
-/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. `steps`: how many are planned, where that is known. */
+/**
+ * `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`.
+ * `steps`: the number of planned steps, if it is known.
+ */
 export function stepLine(record: StepRecord, steps?: number): string {
   const { seconds, staleness } = record;
   // Rollouts that overlap with updates are sampled all the time, not only while the step waits for them.
@@ -46,7 +49,7 @@ export function evaluationLines(name: string, evaluation: EvaluationRecord): str
   ];
 }
 
-/** What the evaluation at `step` is called. */
+/** The name of the evaluation at `step`. */
 export const evaluationName = (step: number): string => (step === 0 ? 'before training' : `after step ${step}`);
 
 const BAR = 24;
@@ -59,20 +62,20 @@ export interface BatchProgress {
   readonly failed: number;
 }
 
-/** Where it stands: `paused at a turn`, `training, pauses before the next step`. */
+/** The run's phase: `paused at a turn`, `training, pauses before the next step`. */
 export function phaseText({ phase, pauseAt, tripped }: TrainStatus): string {
   if (tripped) return `paused: ${tripped.failure}`;
   if (phase === 'paused') return pauseAt === 'step' ? 'paused before the next step' : 'paused at a turn';
   return pauseAt === 'step' ? `${phase}, pauses before the next step` : phase;
 }
 
-/** A bar and what it is of. */
+/** A bar, followed by `text`. */
 export function barText(ended: number, total: number, text: string): string {
   const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
   return `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${text}`;
 }
 
-/** What is under way, as one line: what matters most comes first, since a narrow terminal cuts it. */
+/** The current batch as one line. The most important field comes first, since a narrow terminal cuts the line. */
 export function progressBar(status: TrainStatus, { started, ended, total, passed, failed }: BatchProgress): string {
   const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);
   const counts = `${started - ended} running, ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}`;
@@ -83,14 +86,14 @@ export function progressBar(status: TrainStatus, { started, ended, total, passed
   );
 }
 
-/** A run that is going on, in lines. */
+/** The state of a running run, as lines. */
 export function liveLines(status: TrainStatus, progress: BatchProgress): string[] {
   const { step, steps, policyVersion, batch, overlap } = status;
   const { started, ended, total, passed, failed } = progress;
   const rollouts = `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ${started - ended} running`;
   const why = status.tripped ? [tripLine(status.tripped)] : [];
   const ahead = overlap
-    ? [`${overlap.running} batches run, ${overlap.waiting} have ended and wait for their step`]
+    ? [`${overlap.running} batches are running, ${overlap.waiting} have ended and wait for their step`]
     : [];
   return [
     ...why,
@@ -100,7 +103,7 @@ export function liveLines(status: TrainStatus, progress: BatchProgress): string[
   ];
 }
 
-/** What was said, and the calls with their arguments; control characters are written out. */
+/** The text of a message, and its calls with their arguments; control characters are written out. */
 export function messageText(message: Message): string {
   return visible(spokenText(message));
 }

@@ -1,4 +1,4 @@
-/** What can be told of a run that goes on: by itself, and by what is stuck in it. */
+/** The live state of a run: its own status, and what is stuck in it. */
 
 import { type Client, ServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
@@ -8,7 +8,7 @@ import { RunHandle } from '../../client/run-handle.ts';
 import { progressOf } from './follow.ts';
 import { type BatchProgress, liveLines } from './format.ts';
 
-/** `status` and `rollouts` are what the run itself says; absent where its own code fails and it cannot. */
+/** `status` and `rollouts` are the run's own answers; absent if its workflow code fails. */
 export interface Live {
   readonly status?: TrainStatus;
   readonly rollouts?: BatchProgress;
@@ -17,7 +17,7 @@ export interface Live {
 
 export const ANSWERS_WITHIN_MS = 10_000;
 
-/** Errors: the first of Temporal's client, within 10 s, where neither the run nor anything stuck in it can be seen. */
+/** Errors: that of Temporal's client, within 10 s, if the run does not answer and nothing stuck is found. */
 export function askLive(client: Client, run: string): Promise<Live> {
   return client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, async () => {
     const [stalls, status] = await Promise.allSettled([
@@ -32,22 +32,22 @@ export function askLive(client: Client, run: string): Promise<Live> {
   });
 }
 
-/** Of gRPC. */
+/** Status codes of gRPC. */
 const [DEADLINE_EXCEEDED, UNAVAILABLE] = [4, 14];
 
-/** Why nothing answered, with what helps: only a server that cannot be reached is one that has to be started. */
+/** Why nothing answered, with the remedy: only a server that cannot be reached needs to be started. */
 export function whyUnanswered(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const { code } = ((error instanceof ServiceError ? error.cause : undefined) as { readonly code?: unknown }) ?? {};
   if (code === DEADLINE_EXCEEDED)
-    return `nothing answered within ${ANSWERS_WITHIN_MS / 1000} s; see which processes work: npx longhaul ps`;
+    return `no answer within ${ANSWERS_WITHIN_MS / 1000} s; check the processes with: npx longhaul ps`;
   return code === UNAVAILABLE ? `${error.message}; start the stack: npx longhaul up --detach` : error.message;
 }
 
 /** Why `askLive` failed. */
 export function whyUnknown(run: string, error: unknown): string {
   if (error instanceof WorkflowNotFoundError)
-    return `Temporal has no workflow train/${run}: it was started on another server, or its history is gone; longhaul train with its configuration begins it again from its records`;
+    return `Temporal has no workflow train/${run}: it was started on another server, or its history is gone. Resume it from its records with: npx longhaul train CONFIG`;
   return whyUnanswered(error);
 }
 

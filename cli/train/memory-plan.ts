@@ -1,4 +1,4 @@
-/** What a run will hold in memory and on disk, before it does: bounds where there are bounds, and what they are made of. */
+/** Plans a run's memory and disk space before it starts: the bounds, their parts, and the settings that change them. */
 
 import { availableParallelism } from 'node:os';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
@@ -15,19 +15,19 @@ import { readRetention, RETENTION_VARIABLE } from '../../stack/temporal-server/r
 import type { RunConfig } from '../../protocol/run-config.ts';
 
 const FLOAT = 4;
-/** Node, TensorFlow's library and its threads, before a policy is there. */
+/** Node, TensorFlow's library and its threads, before a policy is loaded. */
 const ENGINE_BYTES = 500 * 2 ** 20;
-/** Versions that are sampled from, and of what is trained: weights, gradient and two moments. */
+/** Copies of the weights: two versions to sample from; for training the weights, gradient and two moments. */
 const SAMPLED = 2;
 const TRAINED = 4;
-/** Of a rollout of a few turns, as measured with the quickstart's (docs/results.md). */
+/** KiB for a rollout of a few turns, measured with the quickstart (docs/results.md). */
 const HISTORY_KIB = 40;
 const STORE_KIB = 13;
 
 const gibibytes = (bytes: number): string =>
   bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.max(1, Math.round(bytes / 2 ** 20))} MiB`;
 
-/** What a pass remembers of each token for its backward part. */
+/** Bytes that a pass keeps of each token for its backward part. */
 function bytesPerToken(
   { layers, hiddenSize, intermediateSize, vocabSize }: ModelConfig,
   checkpointing: boolean,
@@ -42,7 +42,7 @@ interface EngineMemory {
   readonly pass: number;
 }
 
-/** Bytes of a worker that samples and trains. An adapter's own part is small beside its base. */
+/** Bytes of a worker that samples and trains. An adapter's own part is ignored: it is small compared with its base. */
 export function engineMemory(
   model: ModelConfig,
   { algorithm, policy }: Pick<RunConfig, 'algorithm' | 'policy'>,
@@ -58,7 +58,7 @@ export function engineMemory(
   };
 }
 
-/** What the workers have, or will have: a stack that is up keeps what it was started with, whatever this shell says. */
+/** The workers' environment. A running stack keeps the settings that it was started with, whatever this shell has. */
 function surroundings(
   shell: NodeJS.ProcessEnv,
   home: string,
@@ -80,7 +80,7 @@ function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: ReturnType<t
   return `disk: a step adds up to ${bytes(HISTORY_KIB)} to Temporal's database, kept until ${kept}, and ${bytes(STORE_KIB)} to the store, ${gibibytes(STORE_KIB * 1024 * rollouts * steps)} in ${steps} steps (npx longhaul prune)`;
 }
 
-/** Without what is not here yet: a hub's model, or one that cannot be read, which is refused elsewhere. `home`: of the stack. */
+/** Without memory if the model is not here (on a hub) or unreadable (refused elsewhere). `home`: the stack's. */
 export async function memoryLines(config: RunConfig, shell: NodeJS.ProcessEnv, home: string): Promise<string[]> {
   const around = surroundings(shell, home);
   const { env } = around;

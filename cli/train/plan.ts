@@ -1,4 +1,4 @@
-/** What a run will do, before it does it. */
+/** The plan of a run, as lines that are printed before it starts. */
 
 import type { DispatcherSettings } from '../../protocol/batch.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
@@ -9,16 +9,16 @@ export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: 
   return `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in reward at once`;
 }
 
-/** A synchronous run needs no words. */
+/** Empty for a synchronous run. */
 function overlapping({ training, algorithm }: RunConfig): string[] {
   if (!training || training.mode === 'sync') return [];
   const versions =
     training.rolloutVersion === 'newest'
       ? 'each turn by the newest policy'
-      : 'each rollout by the policy that it began with';
+      : 'each rollout by the policy that it started with';
   const late = training.mode === 'async' ? training.maxStalenessSteps : 1;
   const masked =
-    training.maskStalenessSteps === undefined ? '' : `, masked when more than ${training.maskStalenessSteps} are`;
+    training.maskStalenessSteps === undefined ? '' : `, masked if more than ${training.maskStalenessSteps} late`;
   const correction = algorithm.offPolicyCorrection?.tisRatioType ?? 'none';
   return [
     `${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`,
@@ -48,8 +48,8 @@ export function planLines(config: RunConfig): string[] {
   const { type, maxSampleBatches, minReplaceRatio } = batch.dynamicSampling;
   const until = {
     none: undefined,
-    filter: 'as many are in groups that vary',
-    replace: `more than ${minReplaceRatio} of a step's groups vary, which stand in for the others`,
+    filter: 'enough groups vary',
+    replace: `more than ${minReplaceRatio} of a step's groups vary; copies of these replace the others`,
   }[type];
   const drawn = until === undefined ? '' : `, up to ${rollouts * maxSampleBatches} until ${until}`;
   return [

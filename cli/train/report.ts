@@ -1,4 +1,4 @@
-/** What a user sees when a run has ended: before and after, where the files are, one trajectory, what to do next. */
+/** The report of an ended run: evaluations before and after, files, one trajectory, next commands. */
 
 import { join } from 'node:path';
 import type { RunSummary } from '../../reports/run-summary.ts';
@@ -11,8 +11,8 @@ import { table } from '../terminal-text.ts';
 import { evaluationLines, trajectoryText } from './format.ts';
 
 /**
- * Whether the run's held-out pass rate grew, over all rollouts and over the graded ones: what `quickstart` exits by.
- * Fewer failures of the infrastructure alone raise the first and are no merit of the policy.
+ * True if the held-out pass rate grew, both over all rollouts and over the graded ones; `quickstart` fails otherwise.
+ * Fewer failures of the infrastructure raise the first rate without a better policy.
  */
 export function improved(summary: RunSummary): boolean {
   const { before, after } = summary.evaluation;
@@ -22,7 +22,7 @@ export function improved(summary: RunSummary): boolean {
   return before.gradedPassRate !== null && graded(after) > graded(before);
 }
 
-/** Of a task of one's own that was not loaded here, the prompt cannot be shown. */
+/** The prompt of a task whose module is not loaded here cannot be shown. */
 function unlessUnknown(error: unknown): undefined {
   if (!(error instanceof UnknownName)) throw error;
 }

@@ -1,6 +1,6 @@
 /**
- * `longhaul train`: brings the stack up, starts the run or attaches to it, follows it to its end, and reports. The run
- * does not need this process: interrupting it stops nothing.
+ * `longhaul train`: starts the stack if it is not up, starts the run or attaches to it, follows it to its end, and
+ * reports. The run does not need this process: interrupting it stops nothing.
  */
 
 import { summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
@@ -21,17 +21,17 @@ import { failureOf } from './run-failure.ts';
 
 export interface TrainOptions {
   readonly detach: boolean;
-  /** One that failed or was cancelled is resumed from its records. */
+  /** True if a run that failed or was cancelled is to be resumed from its records. */
   readonly again?: boolean;
-  /** Allows the workers what the configuration names, once it is known to be usable. */
+  /** Allows the workers to use what the configuration names. Called after the configuration is checked. */
   readonly allow: () => Promise<void>;
-  /** Fires when the user interrupts: following ends, the run goes on. */
+  /** Fires when the user interrupts: following ends, the run continues. */
   readonly signal: AbortSignal;
   /** Lines for people. */
   readonly out: NodeJS.WriteStream;
 }
 
-/** Follows a run that is going on, then reports. Errors: the workflow's failure where the run never had a summary. */
+/** Follows a running run, then reports. Errors: the workflow's failure if the run never had a summary. */
 export async function followed(
   config: RunConfig,
   longhaul: Longhaul,
@@ -63,7 +63,7 @@ async function onStack(
   screen: Screen,
   onStart: () => void,
 ): Promise<TrainEnd> {
-  // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
+  // The run has no recorded end. If its workflow failed or was stopped all the same, it resumes from its records.
   await longhaul.train(config, { again: true });
   onStart();
   for (const line of [...planLines(config), ...(await memoryLines(config, process.env, stackHome()))])
@@ -75,8 +75,8 @@ async function onStack(
 
 /**
  * Errors: `UserInputError` for inputs that cannot be used, or a run of this name with another configuration;
- * `DiskUnusable`; `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed` when the run failed before it began;
- * `Interrupted`, which says whether the run was started.
+ * `DiskUnusable`; `Unreachable` if the stack does not start; `RunRefused` or `JobFailed` if the run failed before it
+ * started; `Interrupted`, whose message says whether the run was started.
  */
 export async function runTrain(config: RunConfig, options: TrainOptions): Promise<TrainEnd> {
   const screen = screenOn(options.out);
@@ -96,8 +96,8 @@ export async function runTrain(config: RunConfig, options: TrainOptions): Promis
   } catch (error) {
     if (!options.signal.aborted || exitCodeOf(error) === 2) throw error;
     const message = started
-      ? `run ${config.run} goes on; attach with: npx longhaul watch ${config.run}`
-      : `interrupted before run ${config.run} was started; what came up of the stack stays: npx longhaul down stops it`;
+      ? `run ${config.run} continues; attach with: npx longhaul watch ${config.run}`
+      : `interrupted before run ${config.run} was started. The stack may be running; stop it with: npx longhaul down`;
     throw new Interrupted(message, { cause: error });
   }
 }

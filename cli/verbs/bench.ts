@@ -25,7 +25,7 @@ const BENCHES: readonly Verb[] = [
   trainBench,
 ];
 
-/** A bench has nothing that goes on without it: Ctrl-C ends it where it stands. Errors: `Interrupted`. */
+/** Nothing of a bench continues without it, so Ctrl-C ends it at once. Errors: `Interrupted`. */
 function untilInterrupted(work: Work): Work {
   return (context) => {
     const { promise, reject } = Promise.withResolvers<never>();
@@ -39,7 +39,7 @@ function untilInterrupted(work: Work): Work {
 export const benchVerb: Verb = {
   define(command, run) {
     for (const bench of BENCHES) bench.define(command, (work) => run(untilInterrupted(work)));
-    // It has a stack to stop.
+    // It must stop its stack after Ctrl-C.
     soakBench.define(command, run);
   },
 };

@@ -30,11 +30,11 @@ function tell(
   );
   const under = kills.reduce((sum, { underWay }) => sum + underWay.modelCalls + underWay.toolCalls, 0);
   say(
-    `begun again: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ${repeated.updates} updates (${under} calls were under way at kills)`,
+    `repeated: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ${repeated.updates} updates (${under} calls were in flight at kills)`,
   );
   say(`disturbed  ${checkpoint}  ${runs.disturbed}`);
   say(`reference  ${reference}  ${runs.reference}`);
-  for (const problem of problems) say(`does not hold: ${problem}`);
+  for (const problem of problems) say(`failed: ${problem}`);
   if (problems.length === 0) say('identical');
 }
 
@@ -58,12 +58,12 @@ export const chaosVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Starts a stack of its own, kills its processes by SIGKILL while it trains, and compares weights and records with the same run ' +
-          'undisturbed. Fails where they differ, or where anything was lost or done twice.',
+        'Starts a stack of its own, kills its processes with SIGKILL while it trains, and compares weights and records with those of an ' +
+          'undisturbed run. Fails if they differ, or if anything was lost or done twice.',
       )
-      .option('--kills <n>', 'how many', '12')
-      .option('--seed <n>', 'of the plan of kills and of the run', '1')
-      .option('--dir <folder>', 'where stack and runs are kept; default: a new temporary folder')
+      .option('--kills <n>', 'number of kills', '12')
+      .option('--seed <n>', 'seed of the plan of kills and of the run', '1')
+      .option('--dir <folder>', 'folder of the stack and its runs; default: a new temporary folder')
       .action((options: Options) => run((context) => chaos(options, context)));
   },
 };

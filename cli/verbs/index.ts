@@ -9,17 +9,17 @@ export interface VerbEntry {
 
 export const VERBS: Readonly<Record<string, VerbEntry>> = {
   setup: {
-    summary: 'make what running Longhaul on this machine needs, once',
+    summary: 'set this machine up for Longhaul, once',
     load: async () => (await import('./stack/setup.ts')).setupVerb,
   },
   doctor: {
-    summary: 'what was found on this machine, and the remedy for what was not',
+    summary: 'check this machine, with a remedy for each missing part',
     load: async () => (await import('./stack/doctor.ts')).doctor,
   },
   up: { summary: 'start the stack: Temporal server and workers', load: async () => (await import('./stack/up.ts')).up },
   down: { summary: 'drain and stop the stack', load: async () => (await import('./stack/down.ts')).down },
   ps: { summary: 'the processes of the stack', load: async () => (await import('./stack/ps.ts')).ps },
-  logs: { summary: 'what the processes of the stack wrote', load: async () => (await import('./stack/logs.ts')).logs },
+  logs: { summary: 'the logs of the stack', load: async () => (await import('./stack/logs.ts')).logs },
   worker: { summary: 'one worker process', load: async () => (await import('./stack/worker.ts')).worker },
   train: {
     summary: 'start a training run, or attach to it',
@@ -34,12 +34,12 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     load: async () => (await import('./jobs/eval.ts')).evalVerb,
   },
   schedule: {
-    summary: 'evals by the clock, as Temporal schedules',
+    summary: 'evals at set times, as Temporal schedules',
     load: async () => (await import('./jobs/schedule.ts')).scheduleVerb,
   },
   runs: { summary: 'the runs of this folder', load: async () => (await import('./runs/runs.ts')).runsVerb },
   show: { summary: 'the state of a run', load: async () => (await import('./runs/runs.ts')).showVerb },
-  watch: { summary: 'a run, live', load: async () => (await import('./runs/runs.ts')).watchVerb },
+  watch: { summary: 'follow a run', load: async () => (await import('./runs/runs.ts')).watchVerb },
   rollouts: {
     summary: 'the rollouts of a run, and how each ended',
     load: async () => (await import('./runs/rollouts.ts')).rolloutsVerb,
@@ -56,14 +56,14 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'pause a run at a turn, or at a step',
     load: async () => (await import('./runs/steer.ts')).pauseVerb,
   },
-  resume: { summary: 'go on with a paused run', load: async () => (await import('./runs/steer.ts')).resumeVerb },
+  resume: { summary: 'resume a paused run', load: async () => (await import('./runs/steer.ts')).resumeVerb },
   cancel: {
     summary: 'end a run and release its sandboxes',
     load: async () => (await import('./runs/steer.ts')).cancelVerb,
   },
   set: { summary: 'change settings of a live run', load: async () => (await import('./runs/steer.ts')).setVerb },
   prune: {
-    summary: 'remove what ended runs need no more from the store',
+    summary: 'remove what ended runs no longer need from the store',
     load: async () => (await import('./runs/prune.ts')).pruneVerb,
   },
   sft: {
@@ -76,7 +76,7 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     load: async () => (await import('./bench.ts')).benchVerb,
   },
   chaos: {
-    summary: 'kill processes of a running job at random, and account for everything',
+    summary: 'kill processes of a running job at random, and check that nothing is lost',
     load: async () => (await import('./chaos.ts')).chaosVerb,
   },
 };

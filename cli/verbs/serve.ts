@@ -47,17 +47,17 @@ export const serveVerb: Verb = {
   define(command, run) {
     command
       .description(
-        "Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until SIGTERM or Ctrl-C; what is under way then finishes.",
+        "Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until SIGTERM or Ctrl-C; open requests then finish.",
       )
       .option('--model <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
-      .option('--served-name <name>', 'what clients call the model; default: the last part of its name')
-      .option('--host <address>', 'address to listen on; another one than loopback needs --api-key-env', '127.0.0.1')
-      .option('--port <port>', '0: any that is free', '8000')
-      .option('--api-key-env <variable>', 'environment variable with the key that callers must give')
-      .option('--max-context-tokens <n>', 'prompt and answer together; at most what the policy can attend to', '2048')
-      .option('--max-requests <n>', 'at once; further ones are answered with 429', '256')
-      .option('--timeout-seconds <n>', 'for one answer', '600')
-      .option('--grace-seconds <n>', 'for what is under way when it ends', '60')
+      .option('--served-name <name>', "the model's name for clients; default: the last part of the policy's name")
+      .option('--host <address>', 'address to listen on; any other than loopback requires --api-key-env', '127.0.0.1')
+      .option('--port <port>', 'port to listen on; 0: any free port', '8000')
+      .option('--api-key-env <variable>', 'name of the environment variable with the key that callers must send')
+      .option('--max-context-tokens <n>', "prompt and answer together; at most the policy's context length", '2048')
+      .option('--max-requests <n>', 'requests at once; further ones get status 429', '256')
+      .option('--timeout-seconds <n>', 'time limit of one answer', '600')
+      .option('--grace-seconds <n>', 'time that open requests have to finish when the server stops', '60')
       .option('--tinker', 'not built yet: refused')
       .action((options: Options) => run((context) => serve(options, context)));
   },

@@ -140,5 +140,5 @@ test('whatever breaks after Ctrl-C is the interruption, and not a failed job', a
     interrupt.signal,
   );
   expect(broken.exitCode).toBe(130);
-  expect(broken.err).toContain('durable work goes on');
+  expect(broken.err).toContain('durable work continues');
 });

@@ -45,7 +45,7 @@ async function serving(
 
 async function leavesNothing({ dir, said }: Awaited<ReturnType<typeof serving>>): Promise<void> {
   await vi.waitFor(() => expect(listProcessesIn(dir)).toEqual([]), soon);
-  await vi.waitFor(() => expect(said()).toContain('ending: what is under way finishes'), soon);
+  await vi.waitFor(() => expect(said()).toContain('stopping: open requests finish'), soon);
 }
 
 it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npx that receives %s leaves nothing', async (signal) => {

@@ -95,7 +95,7 @@ it('an old Node without the pinned one is told what to do, by the launcher and b
   );
   expect(launched).toMatchObject({ code: 3, stdout: '' });
   expect(launched.stderr).toMatch(
-    /^longhaul: this is Node\.js 18\.0\.0, and 22\.18 or later is needed\. .*install longhaul again with optional dependencies, or run a newer Node\.js\n$/,
+    /^longhaul: this is Node\.js 18\.0\.0, and 22\.18 or later is required\. .*install longhaul again with optional dependencies, or use a newer Node\.js\n$/,
   );
   const imported = await printedBy(
     process.execPath,

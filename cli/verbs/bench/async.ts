@@ -21,7 +21,7 @@ async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<
     throw new UserInputError(
       '--scale',
       options.scale,
-      'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock alone',
+      'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock only',
     );
   const document = await benchAsync({
     mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({
@@ -49,12 +49,12 @@ export const asyncBench: Verb = {
     command
       .command('async')
       .description(
-        'how long a run takes in each mode of training, with rollouts of long tails: on a virtual clock, and through real workflows',
+        'how long a run takes in each mode of training, with long-tailed rollouts: on a virtual clock, and in real workflows',
       )
-      .option('--mix <name...>', 'of the mixes, these only')
+      .option('--mix <name...>', 'only these mixes')
       .option('--max-staleness-steps <n>', 'bound of the asynchronous mode', '4')
       .option('--steps <n>', 'steps of a run', '20')
-      .option('--scale <seconds>', 'seconds for one unit of a mix through Temporal; 0: the virtual clock alone', '0')
+      .option('--scale <seconds>', 'seconds for one unit of a mix on Temporal; 0: the virtual clock only', '0')
       .action((options: AsyncFlags) => run((context) => asynchronous(options, context)));
   },
 };

@@ -60,8 +60,8 @@ export const dispatchBench: Verb = {
       .description(
         "makespans of the dispatchers and of SkyRL-Agent's order: real workflows on Temporal, stages that sleep",
       )
-      .option('--cases <file>', "cases of one's own: names, widths and stage times")
-      .option('--case <name...>', 'of the cases, these only')
+      .option('--cases <file>', 'file with your cases: names, widths and stage times')
+      .option('--case <name...>', 'only these cases')
       .option('--scale <seconds>', 'seconds for one unit of a case', '0.25')
       .action((options: DispatchFlags) => run((context) => dispatch(options, context)));
   },

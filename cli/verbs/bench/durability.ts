@@ -18,7 +18,7 @@ async function durability(options: DurabilityFlags, context: VerbContext): Promi
     layers: wholeNumber('--layers', options.layers, 4),
   };
   await goOnAsShipped(context.signal);
-  // Only where it is used: the engine takes as long to load as other benches to begin.
+  // Loaded here, since the engine is slow to load and other benches do not need it.
   const { benchDurability } = await import('../../../benchmarks/durability/durability.ts');
   const document = await benchDurability(asked, context.note);
   const { durable, inMemory } = document.stepsPerSecond;
@@ -41,7 +41,7 @@ export const durabilityBench: Verb = {
       .option('--tasks <n>', 'groups of four rollouts in a step', '7')
       .option(
         '--layers <n>',
-        'layers of the policy: the four of the starter, the others say nothing new but cost as much',
+        'layers of the policy: the four of the starter, then layers that cost as much and add nothing at first',
         '4',
       )
       .action((options: DurabilityFlags) => run((context) => durability(options, context)));

@@ -17,7 +17,7 @@ export function benchModels(name: string): BenchModel[] {
   return named;
 }
 
-/** One model's numbers at the top, and those of all in `models`. */
+/** The first model's numbers at the top level, and those of all models in `models`. */
 export async function perModel<T extends { readonly model: string }>(
   name: string,
   measure: (model: BenchModel) => Promise<T>,

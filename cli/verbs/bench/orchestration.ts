@@ -18,7 +18,7 @@ async function orchestration(options: Options, context: VerbContext): Promise<Ou
     blocks: wholeNumber('--blocks', options.blocks, 1),
   };
   await goOnAsShipped(context.signal);
-  // Not loaded twice.
+  // Loaded after the line above, which may start this process anew.
   const { benchOrchestration } = await import('../../../benchmarks/orchestration.ts');
   const document = await benchOrchestration(asked);
   context.say(`${document.rollouts} rollouts of ${document.turns} turns`);

@@ -42,7 +42,7 @@ async function pool(options: PoolFlags, context: VerbContext): Promise<Outcome> 
   );
   context.say(`  processor seconds: ${spent.one.toFixed(2)}, and ${spent.pool.toFixed(2)} by all ${workers}`);
   context.say(
-    `  one worker in ${workers} shards: ${seconds.oneInShards.toFixed(2)} s; bits of one worker: ${identical ? 'the same' : 'OTHERS'} with as many threads as each of them has, ${identicalWithAllThreads ? 'the same' : 'others'} with all`,
+    `  one worker in ${workers} shards: ${seconds.oneInShards.toFixed(2)} s; bits of one worker: ${identical ? 'the same' : 'DIFFERENT'} with as many threads as each of them has, ${identicalWithAllThreads ? 'the same' : 'different'} with all`,
   );
   return { document, exitCode: identical ? 0 : 1 };
 }

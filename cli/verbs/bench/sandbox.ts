@@ -1,4 +1,4 @@
-/** `longhaul bench sandbox`: what sandboxes cost. */
+/** `longhaul bench sandbox`: the times of sandboxes. */
 
 import { benchSandbox, type SandboxBench } from '../../../benchmarks/sandbox.ts';
 import { UserInputError } from '../../../client/errors.ts';

@@ -1,4 +1,4 @@
-/** `longhaul bench soak`: what many steps, or many rollouts, leave in memory and in the databases. */
+/** `longhaul bench soak`: memory and sizes of the databases over many steps, or many rollouts. */
 
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ function show({ unit, done, file, memory, bytesEach }: SoakReport, { say }: Verb
     say(`database ${name}: ${bytes} bytes for each of the ${unit}`);
 }
 
-/** Errors: `JobFailed` where a process's memory grows; `Interrupted`. */
+/** Errors: `JobFailed` if a process's memory grows; `Interrupted`. */
 async function soak(flags: SoakFlags, context: VerbContext): Promise<Outcome> {
   const [steps, rollouts] = [wholeNumber('--steps', flags.steps, 0), wholeNumber('--rollouts', flags.rollouts, 0)];
   const dir = flags.out === undefined ? mkdtempSync(join(tmpdir(), 'longhaul-soak-')) : resolve(context.cwd, flags.out);

@@ -35,9 +35,9 @@ async function train(options: TrainFlags, context: VerbContext): Promise<Outcome
       `${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`,
     );
     context.say(
-      `  processor ${processorSecondsPerStep.toFixed(2)} s a step, ${peer.processorSecondsPerStep.toFixed(2)} there: ${processorRatio.toFixed(2)} ×`,
+      `  processor ${processorSecondsPerStep.toFixed(2)} s a step, the peer ${peer.processorSecondsPerStep.toFixed(2)} s: ${processorRatio.toFixed(2)} ×`,
     );
-    context.say(`  peak memory ${mebi(peakBytes)}, ${mebi(peer.peakBytes)} there`);
+    context.say(`  peak memory ${mebi(peakBytes)}, the peer ${mebi(peer.peakBytes)}`);
   }
   return { document };
 }
@@ -51,7 +51,7 @@ export const trainBench: Verb = {
       .option('--batch <n>', 'sequences of a step', '16')
       .option('--tokens <n>', 'tokens of each sequence', '256')
       .option('--rounds <n>', 'steps to measure, in turns with the peer', '8')
-      .option('--gradient-checkpointing', 'layers are computed again in the backward pass, on both sides')
+      .option('--gradient-checkpointing', 'recompute layers in the backward pass, on both sides')
       .action((options: TrainFlags) => run((context) => train(options, context)));
   },
 };

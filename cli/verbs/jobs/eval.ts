@@ -42,14 +42,14 @@ export const evalVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Runs the eval that CONFIG describes, or attaches to it where it is going on; Ctrl-C leaves it running. One that ' +
+        'Runs the eval that CONFIG describes, or attaches to it if it is running; Ctrl-C leaves it running. An eval that ' +
           'failed or was stopped runs only what is missing.',
       )
       .argument('<config>', 'eval configuration, YAML')
-      .option('--eval-id <id>', 'name of the eval; default: the configuration, then the file name')
+      .option('--eval-id <id>', "name of the eval; default: the configuration's, then the file's name")
       .option(
         '--set <a.b=c>',
-        'change one setting, the value in YAML; may be given often',
+        'change one setting, the value in YAML; may be repeated',
         (value: string, all: string[]) => [...all, value],
         [],
       )

@@ -58,7 +58,7 @@ async function inputOf(options: Options, context: VerbContext): Promise<RolloutI
   };
 }
 
-/** Why one failed says the error that follows. */
+/** The reason of a failed rollout is in the error that follows. */
 function endLines({ result, trajectory }: RolloutEnd): string[] {
   const { status, reward = 0, passed = false, failure, message, finish, turns, attempt } = result;
   const verdict =
@@ -72,7 +72,7 @@ function endLines({ result, trajectory }: RolloutEnd): string[] {
   ];
 }
 
-/** A rollout goes on as it was started. Errors: `UserInputError` for what was given beside `--attach`. */
+/** A rollout keeps its settings. Errors: `UserInputError` for options that were given with `--attach`. */
 function refuseBeside(command: Command): void {
   const given = command.options.find(
     (option) =>
@@ -85,11 +85,11 @@ function refuseBeside(command: Command): void {
   throw new UserInputError(
     given.long ?? given.flags,
     value,
-    'leave it out: --attach follows a rollout as it was started',
+    'leave it out: with --attach a rollout keeps the settings that it was started with',
   );
 }
 
-/** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
+/** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` if its input is wrong. */
 async function rolledOut(options: Options, context: VerbContext): Promise<Outcome> {
   const { attach } = options;
   await loadModules(context);
@@ -109,19 +109,19 @@ export const rolloutVerb: Verb = {
       .option('--task <id>', 'task id, such as swe-mini-held-out-0')
       .option('--policy <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
       .option('--endpoint <url>', "instead of --policy: a server with OpenAI's API, such as http://127.0.0.1:8000/v1")
-      .option('--model <name>', 'what the endpoint knows the model by')
+      .option('--model <name>', "the model's name at the endpoint")
       .option(
         '--api-key-env <variable>',
-        'environment variable with its key, where the gpu worker runs: one that $LONGHAUL_KEYS lists for the address',
+        'name of the variable with its key in the environment of the gpu worker; $LONGHAUL_KEYS must list it for the address',
       )
-      .option('--seed <n>', 'of the sampling noise', '0')
-      .option('--temperature <t>', '0: greedy', '1')
-      .option('--max-turns <n>', 'turns at most', '30')
+      .option('--seed <n>', 'seed of the sampling noise', '0')
+      .option('--temperature <t>', 'sampling temperature; 0: greedy', '1')
+      .option('--max-turns <n>', 'largest number of turns', '30')
       .option(
         '--max-context-tokens <n>',
-        'prompt, observations and sampled tokens together; default: what the policy can attend to',
+        'prompt, observations and sampled tokens together; default: the context length of the policy',
       )
-      .option('--max-tokens <n>', 'sampled in one turn; default: a quarter of the context')
+      .option('--max-tokens <n>', 'tokens sampled in one turn; default: a quarter of the context')
       .option('--attach <id>', 'follow a rollout that was started before, instead of starting one')
       .action((options: Options) =>
         run((context) => {

@@ -1,4 +1,4 @@
-/** `longhaul schedule`: evals by the clock. */
+/** `longhaul schedule`: evals at set times. */
 
 import type { Command } from 'commander';
 import { parsePolicyReference } from '../../../config/policy-reference.ts';
@@ -45,10 +45,7 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   return withSchedules(context, async (schedules) => {
     await schedules.create(settings);
     const details = await schedules.show(settings.name);
-    const warned = [
-      ...known,
-      ...(details.next.length > 0 ? [] : [`there is no time at which it fires (${details.when})`]),
-    ];
+    const warned = [...known, ...(details.next.length > 0 ? [] : [`the schedule never fires (${details.when})`])];
     for (const warning of warned) context.note(`warning: ${warning}`);
     for (const line of detailLines(details)) context.say(line);
     return { document: { ...details, warnings: warned } };
@@ -71,9 +68,9 @@ function detailLines(details: ScheduleDetails): string[] {
   return [
     `schedule ${name}: ${when}`,
     `  ${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
-    `  overlap ${overlap}, makes up for what is at most ${catchUpSeconds} s late${pauseOnFailure ? ', pauses when a sweep fails' : ''}`,
+    `  overlap ${overlap}, catches up on firings that are at most ${catchUpSeconds} s late${pauseOnFailure ? ', pauses when a sweep fails' : ''}`,
     `  next: ${paused ? 'none while it is paused' : next.join(', ') || 'none'}`,
-    `  fired ${fired}, skipped ${skipped} while one went on, missed ${missed}`,
+    `  fired ${fired}, skipped ${skipped} while a sweep was running, missed ${missed}`,
     ...table(recent.map(sweepLine)).map((line) => `  ${line}`),
   ];
 }
@@ -122,19 +119,19 @@ async function acted(
   return { document: { schedule: name, done } };
 }
 
-/** Of a firing that was left out because of another one, nobody hears otherwise. */
+/** Reports a skipped firing, since nothing else does. */
 async function trigger(name: string, context: VerbContext): Promise<Outcome> {
   const { fired, sweep } = await withSchedules(context, (schedules) => schedules.trigger(name));
   const done = {
     true: `fires now: ${sweep}`,
-    false: `does not fire, since ${sweep ?? 'the sweep before'} goes on (overlap SKIP)`,
-    undefined: `was asked to fire, and the server has not said what came of it; see: npx longhaul schedule show ${name}`,
+    false: `does not fire, since ${sweep ?? 'the previous sweep'} is running (overlap SKIP)`,
+    undefined: `was asked to fire, but the server has not reported whether it did; see: npx longhaul schedule show ${name}`,
   }[`${fired}`];
   context.say(`schedule ${name} ${done}`);
   return { document: { schedule: name, done, fired: fired ?? null, sweep: sweep ?? null } };
 }
 
-/** A run may begin after its schedule, so that a name which leads to none now is no error: but it may be mistyped. */
+/** A run may start after its schedule, so an unknown run is a warning and not an error: its name may be misspelled. */
 async function warnings({ policies }: SweepConfig, context: VerbContext): Promise<string[]> {
   const references = policies.flatMap((policy) =>
     'endpoint' in policy ? [] : [{ name: policy.policy, reference: parsePolicyReference(policy.policy) }],
@@ -143,9 +140,7 @@ async function warnings({ policies }: SweepConfig, context: VerbContext): Promis
   return references.flatMap(({ name, reference }) => {
     if (!('run' in reference) || known.includes(reference.run)) return [];
     const here = known.length > 0 ? `the runs here are ${known.join(', ')}` : 'there is no run here';
-    return [
-      `policy ${name}: there is no run ${reference.run} now (${here}); a sweep that fires before there is one fails`,
-    ];
+    return [`policy ${name}: there is no run ${reference.run} now (${here}); a sweep that starts before the run fails`];
   });
 }
 
@@ -155,21 +150,21 @@ function defineCreate(command: Command, run: Run): void {
   command
     .command('create')
     .description(
-      'Evaluates by the clock what CONFIG describes; a policy latest:RUN is what the run has published by then.',
+      "Runs the eval that CONFIG describes at set times; a policy latest:RUN is the run's newest one at that time.",
     )
     .argument('<config>', 'eval configuration, YAML')
-    .option('--name <name>', 'name of the schedule; default: that of the eval')
+    .option('--name <name>', 'name of the schedule; default: the name of the eval')
     .option('--cron <expression>', 'five fields: "0 6 * * *"')
-    .option('--every <duration>', 'an interval instead: 6h')
-    .option('--timezone <zone>', 'of the cron expression: Europe/Berlin; default: UTC')
-    .option('--jitter <duration>', 'fire up to so much later')
-    .option('--catch-up <duration>', 'how late a firing may be made up for', '10m')
+    .option('--every <duration>', 'an interval instead of --cron: 6h')
+    .option('--timezone <zone>', 'time zone of the cron expression, such as Europe/Berlin; default: UTC')
+    .option('--jitter <duration>', 'largest random delay of a firing')
+    .option('--catch-up <duration>', 'a missed firing starts late, up to this delay', '10m')
     .option('--keep-going', 'do not pause when a sweep fails')
-    .option('--paused', 'begin paused')
-    .option('--note <text>', 'why it is as it is')
+    .option('--paused', 'start paused')
+    .option('--note <text>', 'note about the schedule')
     .option(
       '--set <a.b=c>',
-      'change one setting, the value in YAML; may be given often',
+      'change one setting, the value in YAML; may be repeated',
       (value: string, all: string[]) => [...all, value],
       [],
     )
@@ -185,16 +180,16 @@ function defineSteering(command: Command, run: Run): void {
       .action((name: string, { note }: { note: string }) =>
         run((context) => acted(name, done, context, (schedules) => schedules[verb](name, note))),
       );
-  noted('pause', 'is paused').description('No sweep begins until it is resumed.');
-  noted('resume', 'goes on').description('Fires again by the clock.');
+  noted('pause', 'is paused').description('No sweep starts until it is resumed.');
+  noted('resume', 'is resumed').description('Fires at its times again.');
   command
     .command('trigger')
-    .description('Fires now, unless the sweep before goes on: says which of the two.')
+    .description('Fires now, unless the previous sweep is still running; reports which of the two.')
     .argument(...NAME)
     .action((name: string) => run((context) => trigger(name, context)));
   command
     .command('delete')
-    .description('Fires no more; what it has fired goes on, and its results stay.')
+    .description('Deletes the schedule. Running sweeps continue, and results stay.')
     .argument(...NAME)
     .action((name: string) =>
       run((context) => acted(name, 'is deleted', context, (schedules) => schedules.delete(name))),
@@ -210,7 +205,7 @@ export const scheduleVerb: Verb = {
       .action(() => run(list));
     command
       .command('show')
-      .description('When it fires, what it did last, and what came of it.')
+      .description('When it fires, and its last sweeps with their results.')
       .argument(...NAME)
       .action((name: string) => run((context) => show(name, context)));
     defineSteering(command, run);
@@ -218,8 +213,8 @@ export const scheduleVerb: Verb = {
       .command('backfill')
       .description('Fires for every time of the schedule in a range, one sweep after the other.')
       .argument(...NAME)
-      .requiredOption('--from <time>', 'the first, ISO 8601')
-      .requiredOption('--to <time>', 'the last')
+      .requiredOption('--from <time>', 'start of the range, ISO 8601')
+      .requiredOption('--to <time>', 'end of the range')
       .action((name: string, { from, to }: { from: string; to: string }) =>
         run((context) => backfill(name, from, to, context)),
       );

@@ -1,4 +1,4 @@
-/** `longhaul sft`: a supervised warm start from demonstrations, on the engine that reinforcement uses. */
+/** `longhaul sft`: a supervised warm start from demonstrations, on the engine of reinforcement learning. */
 
 import { Interrupted } from '../../../client/errors.ts';
 import { readSftConfig } from '../../../recipes/sft/sft-config.ts';
@@ -8,10 +8,10 @@ interface Options {
   readonly out?: string;
 }
 
-/** Errors: `Interrupted`: nothing of it is durable before its end. */
+/** Errors: `Interrupted`: nothing is stored before the end. */
 async function sft(file: string, { out }: Options, { note, say, signal }: VerbContext): Promise<Outcome> {
   const config = await readSftConfig(file, out);
-  // Only where it is used: the engine takes its time to load, and says so.
+  // Loaded here, since the engine is slow to load, and logs while it loads.
   const { runSftConfig } = await import('../../../recipes/sft/run-sft.ts');
   try {
     const document = await runSftConfig(config, note, signal);
@@ -19,7 +19,9 @@ async function sft(file: string, { out }: Options, { note, say, signal }: VerbCo
     return { document };
   } catch (error) {
     if (!signal.aborted) throw error;
-    throw new Interrupted('interrupted: nothing was written, and the same command begins anew', { cause: error });
+    throw new Interrupted('interrupted: nothing was written. The same command starts from the beginning', {
+      cause: error,
+    });
   }
 }
 

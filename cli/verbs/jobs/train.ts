@@ -46,7 +46,7 @@ async function train(file: string, options: Options, context: VerbContext): Prom
   if (!summary) return { document: end };
   requireCompleted(summary);
   if (options.requireImprovement === true && !improved(summary)) {
-    throw new JobFailed(`run ${end.run} completed, and its held-out pass rate did not grow`, summary);
+    throw new JobFailed(`run ${end.run} completed, but its held-out pass rate did not grow`, summary);
   }
   return { document: summary };
 }
@@ -54,12 +54,12 @@ async function train(file: string, options: Options, context: VerbContext): Prom
 export const trainVerb: Verb = {
   define(command, run) {
     command
-      .description('Starts the run that CONFIG describes, or attaches to it where it exists; Ctrl-C leaves it running.')
+      .description('Starts the run that CONFIG describes, or attaches to it if it exists; Ctrl-C leaves it running.')
       .argument('<config>', 'run configuration, YAML')
-      .option('--run-id <id>', 'name of the run; default: the configuration, then the file name')
+      .option('--run-id <id>', "name of the run; default: the configuration's, then the file's name")
       .option(
         '--set <a.b=c>',
-        'change one setting, the value in YAML; may be given often',
+        'change one setting, the value in YAML; may be repeated',
         (value: string, all: string[]) => [...all, value],
         [],
       )

@@ -1,4 +1,4 @@
-/** `longhaul prune`: what ended runs and evals need no more leaves the store. */
+/** `longhaul prune`: removes from the store what ended runs and evals no longer need. */
 
 import { join } from 'node:path';
 import { type Prunable, prunable, type Pruned, pruneRecords } from '../../../activities/orchestrator/prune-records.ts';
@@ -24,7 +24,7 @@ function ageOf(text: string): number {
 
 interface Known {
   readonly ended: readonly Prunable[];
-  /** Names of what is under way. */
+  /** Names of runs and evals that have not ended. */
   readonly live: readonly string[];
 }
 
@@ -35,13 +35,13 @@ async function allOf(local: LocalStore): Promise<Known> {
   return { ended: found.flatMap(({ one }) => one ?? []), live: found.flatMap(({ name, one }) => (one ? [] : [name])) };
 }
 
-/** Errors: `UserInputError` for a name that is none. */
+/** Errors: `UserInputError` for an unknown name. */
 async function checkKnown(name: string, local: LocalStore): Promise<void> {
   const id = evalOf(name);
   await (id === undefined ? local.summary(name) : localEval(id, local.store));
 }
 
-/** Errors: `UserInputError` for a name that is none, or of something under way. */
+/** Errors: `UserInputError` for an unknown name, or a run or eval that has not ended. */
 async function chosen(
   names: readonly string[],
   { olderThan }: Options,
@@ -57,7 +57,7 @@ async function chosen(
       throw new UserInputError(
         'RUN',
         name,
-        'it has not ended; prune takes only what has (npx longhaul cancel ends it)',
+        `it has not ended, and prune takes only ended ones; end it with: npx longhaul cancel ${name}`,
       );
   }
   return known.ended.filter(
@@ -85,7 +85,7 @@ function prune(names: readonly string[], options: Options, context: VerbContext)
       shrink: known.live.length === 0,
     }).catch((error: unknown) => {
       if (!signal.aborted) throw error;
-      throw new Interrupted('interrupted: what was pruned so far is gone, and the same command does the rest', {
+      throw new Interrupted('interrupted: some records are removed already. The same command removes the rest', {
         cause: error,
       });
     });
@@ -98,7 +98,7 @@ function prune(names: readonly string[], options: Options, context: VerbContext)
         : `the store has ${mebibytes(after)} (${mebibytes(before)} before)`,
     );
     if (!dryRun && !report.shrunk)
-      context.say(`its file keeps its size while ${known.live.join(', ')} is under way: what was freed is used again`);
+      context.say(`its file keeps its size while ${known.live.join(', ')} is running; the free space is reused`);
     return { document: { dryRun, ...report } };
   });
 }
@@ -107,12 +107,15 @@ export const pruneVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Removes what ended runs and evals need no more from the store: tokens and log-probabilities of each model call, answers of tools, ' +
-          'what was graded, the journal of executions. Trajectories, rewards, accounting, steps and results stay. A run that was pruned cannot be begun again.',
+        'Removes from the store what ended runs and evals no longer need: tokens and log-probabilities of each model call, answers of tools, ' +
+          'graded artifacts, the journal of executions. Trajectories, rewards, accounting, steps and results stay. A pruned run cannot be started again.',
       )
       .argument('[run...]', 'names of runs that have ended, or eval/ID')
-      .option('--older-than <time>', 'only what ended so long ago, in hours or days (12h, 7d); without names: all such')
-      .option('--dry-run', 'say what would be removed, and remove nothing')
+      .option(
+        '--older-than <time>',
+        'only what ended at least this long ago, in hours or days (12h, 7d); without names: all of it',
+      )
+      .option('--dry-run', 'list what would be removed, and remove nothing')
       .action((names: string[], options: Options) => run((context) => prune(names, options, context)));
   },
 };

@@ -1,4 +1,4 @@
-/** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
+/** `longhaul rollouts` and `trajectory`: a run's rollouts, and one rollout turn by turn. */
 
 import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
 import { eventsOfRun } from '../../../reports/rollout-ends.ts';
@@ -19,7 +19,7 @@ interface Options {
   readonly step?: string;
 }
 
-/** Its first line: of a failure the whole one, which says where it happened. */
+/** The first line of the reason, cut to 60 characters. A failure's line stays whole: it contains the place. */
 function reasonOf({ status, reason }: OutcomeRecord): string {
   const first = reason.split('\n')[0] ?? '';
   return status === 'failed' ? first : first.slice(0, 60);
@@ -56,14 +56,14 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
   });
 }
 
-/** Rollouts that have ended whose ids begin with `given`, and single ones whose last part does. */
+/** Ended rollouts whose ids start with `given`, and all ended single rollouts. */
 async function namesFor(given: string, store: Store): Promise<string[]> {
   const ofRuns =
     given === '' ? [] : (await store.list<OutcomeRecord>(keys.outcome(given))).map(({ value }) => value.rollout);
   return [...ofRuns, ...(await rolloutNames(store))];
 }
 
-/** The single rollout that `given` is, or is short for, unless it is the name of a run; `undefined` of anything else. */
+/** Returns the single rollout that `given` names, in full or by a unique prefix; `undefined` for anything else. */
 export async function singleRollout(given: string, context: VerbContext): Promise<string | undefined> {
   const name = fullName(given, await knownNames(context), 'RUN');
   return name !== undefined && isSingleRollout(name) ? name : undefined;
@@ -79,7 +79,7 @@ export async function trajectory(given: string, context: VerbContext): Promise<O
       throw new UserInputError(
         'ROLLOUT',
         given,
-        `${near}give the id of a rollout that has ended, as longhaul rollouts RUN and longhaul runs --all print it`,
+        `${near}give the id of an ended rollout; list them with: npx longhaul rollouts RUN, or npx longhaul runs --all`,
       );
     }
     context.say(trajectoryText(found));
@@ -99,7 +99,7 @@ export const rolloutsVerb: Verb = {
 export const trajectoryVerb: Verb = {
   define(command, run) {
     command
-      .argument('<rollout>', 'id of the rollout; a start that only one has is enough')
+      .argument('<rollout>', 'id of the rollout; a unique prefix is enough')
       .action((id: string) => run((context) => trajectory(id, context)));
   },
 };

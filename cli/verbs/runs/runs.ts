@@ -1,4 +1,4 @@
-/** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
+/** `longhaul runs`, `show`, `watch`: lists runs, shows one, follows one. */
 
 import { Interrupted, Unreachable, UserInputError } from '../../../client/errors.ts';
 import { evalReportLines } from '../../eval/format.ts';
@@ -56,29 +56,29 @@ function list(context: VerbContext): Promise<Outcome> {
   });
 }
 
-/** Nothing where it cannot be asked: the records say what they say, and a remark why there is no more. */
+/** Returns `undefined`, and notes why, if the run does not answer. */
 async function liveOf(run: string, context: VerbContext): Promise<Live | undefined> {
   try {
     return await withLonghaul(context, ({ client }) => askLive(client, run));
   } catch (error) {
-    context.note(`run ${run} has not ended, and what it does now is not known: ${whyUnknown(run, error)}`);
+    context.note(`run ${run} has not ended, but its current state is unknown: ${whyUnknown(run, error)}`);
     return undefined;
   }
 }
 
-/** Why it stands still, where it does and says so. */
+/** Returns why the circuit breaker paused the eval; `undefined` if it did not, or if the eval does not answer. */
 async function heldEval(id: string, context: VerbContext): Promise<Trip | undefined> {
   try {
     return (await withLonghaul(context, (longhaul) => longhaul.evaluation(id).status(ANSWERS_WITHIN_MS))).tripped;
   } catch (error) {
-    context.note(`eval ${id} has not ended, and what it does now is not known: ${whyUnanswered(error)}`);
+    context.note(`eval ${id} has not ended, but its current state is unknown: ${whyUnanswered(error)}`);
     return undefined;
   }
 }
 
 const LAST_STEPS = 20;
 
-/** The name of a run or an eval in full; what begins none comes back as it is. */
+/** Returns the full name of a run or an eval; `given` itself if no name starts with it. */
 async function named(given: string, local: LocalStore): Promise<string> {
   const names = [...(await local.runs()).map(({ run }) => run), ...(await evalNames(local.store))];
   return fullName(given, names, 'RUN') ?? given;
@@ -123,7 +123,7 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
     await withLonghaul(context, ({ client }) => followRun(client, run, summary, screen, context.signal));
   } catch (error) {
     if (!context.signal.aborted) throw error;
-    throw new Interrupted(`run ${run} goes on; attach again with: npx longhaul watch ${run}`, { cause: error });
+    throw new Interrupted(`run ${run} continues; attach again with: npx longhaul watch ${run}`, { cause: error });
   }
 }
 
@@ -132,7 +132,7 @@ function refuseEval(name: string): void {
   throw new UserInputError(
     'RUN',
     name,
-    `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${name}`,
+    `give a run. To follow an eval, run the command that started it (npx longhaul eval CONFIG); to show it: npx longhaul show ${name}`,
   );
 }
 
@@ -142,7 +142,7 @@ async function watch(given: string, context: VerbContext): Promise<Outcome> {
     throw new UserInputError(
       'RUN',
       given,
-      `give a run: a single rollout is followed by: npx longhaul rollout --attach ${given}`,
+      `give a run. To follow a single rollout: npx longhaul rollout --attach ${given}`,
     );
   refuseEval(given);
   const run = await withLocalStore(context, (local) => named(given, local));
@@ -152,7 +152,7 @@ async function watch(given: string, context: VerbContext): Promise<Outcome> {
     const { status } = await local.summary(run);
     const out = context.json ? process.stderr : process.stdout;
     await follow(run, local, screenOn(out), context).catch((error: unknown) => {
-      // What has ended is on record, and needs no server.
+      // A run that has ended is in the store; no server is required.
       if (status === 'running' || !(error instanceof Unreachable)) throw error;
     });
     const document = await local.summary(run);
@@ -174,7 +174,7 @@ export const runsVerb: Verb = {
 export const showVerb: Verb = {
   define(command, run) {
     command
-      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough')
+      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a unique prefix is enough')
       .action((id: string) => run((context) => show(id, context)));
   },
 };
@@ -182,7 +182,7 @@ export const showVerb: Verb = {
 export const watchVerb: Verb = {
   define(command, run) {
     command
-      .argument('<run>', 'name of the run; a start that only one has is enough')
+      .argument('<run>', 'name of the run; a unique prefix is enough')
       .action((id: string) => run((context) => watch(id, context)));
   },
 };

@@ -14,7 +14,7 @@ import type { Verb } from '../../verb.ts';
 function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {
   return {
     define(command, run) {
-      command.argument('<run>', 'name of the run, eval/ID, or the id of a rollout of its own').action((id: string) =>
+      command.argument('<run>', 'name of the run, eval/ID, or id of a single rollout').action((id: string) =>
         run((context) =>
           withSteered(context, id, async (handle) => {
             await act(handle);
@@ -28,11 +28,11 @@ function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>)
 }
 
 const PAUSES: Readonly<Record<string, string>> = {
-  turn: 'pauses: its rollouts stop before their next turn, and nothing new begins',
+  turn: 'pauses: its rollouts stop before their next turn, and nothing new starts',
   step: 'pauses before its next step or evaluation',
 };
 
-/** Evals and rollouts of their own have no steps. */
+/** Evals and single rollouts have no steps. */
 async function pause(handle: DurableHandle<unknown, unknown>, at: PausePoint): Promise<void> {
   if (handle instanceof RunHandle) return handle.pause(at);
   if (at !== 'turn') throw new UserInputError('--at', at, 'give turn: only runs have steps');
@@ -42,9 +42,9 @@ async function pause(handle: DurableHandle<unknown, unknown>, at: PausePoint): P
 export const pauseVerb: Verb = {
   define(command, run) {
     command
-      .description('Pauses a run, for as long as it takes; its sandboxes are kept. `resume` undoes it.')
-      .argument('<run>', 'name of the run, eval/ID, or the id of a rollout of its own')
-      .option('--at <point>', 'turn: rollouts stop before their next turn; step: what is under way ends first', 'turn')
+      .description('Pauses a run until `resume`. Its sandboxes are kept.')
+      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout')
+      .option('--at <point>', 'turn: rollouts stop before their next turn; step: open rollouts end first', 'turn')
       .action((id: string, { at }: { at: string }) =>
         run((context) => {
           const done = PAUSES[at];
@@ -58,15 +58,15 @@ export const pauseVerb: Verb = {
       );
   },
 };
-export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
+export const resumeVerb = signalVerb('continues', (handle) => handle.resume());
 export const cancelVerb: Verb = {
   define(command, run) {
     command
-      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough')
+      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a unique prefix is enough')
       .action((id: string) =>
         run((context) =>
           withNamed(context, id, async (handle, name) => {
-            // The server takes a cancellation of what has ended as well, and does nothing.
+            // The server accepts a cancellation of an ended workflow and does nothing.
             if (!(await handle.isRunning()))
               throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
             await handle.cancel();
@@ -93,13 +93,13 @@ function changes(assignments: readonly string[]): Record<string, number> {
   return Object.fromEntries(given);
 }
 
-/** It is answered when the run has begun and a worker is there: nobody is held until then. */
+/** The run answers once it has started and a worker is available; an interrupt ends the wait. */
 function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const end = () =>
     reject(
       new Interrupted(
-        `interrupted before run ${run} answered: if it takes the change all the same, npx longhaul show ${run} says so`,
+        `interrupted before run ${run} answered; it may still make the change. Check with: npx longhaul show ${run}`,
       ),
     );
   signal.addEventListener('abort', end, { once: true });
@@ -107,7 +107,7 @@ function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promis
   return Promise.race([promise, ...(signal.aborted ? [] : [ask()])]);
 }
 
-/** Errors: `UserInputError` with the run's own words for a change that it refuses; `Interrupted`. */
+/** Errors: `UserInputError` with the run's message for a change that it refuses; `Interrupted`. */
 async function configure(handle: RunHandle, assignments: readonly string[], signal: AbortSignal): Promise<RunConfig> {
   const change = changes(assignments);
   try {
@@ -123,8 +123,8 @@ export const setVerb: Verb = {
   define(command, run) {
     command
       .description(
-        `Changes a live run from its next step on, and writes that down in changes.jsonl of its folder: ${RECONFIGURABLE.join(', ')}; ` +
-          'or by the names of the configuration (algorithm.learningRate, the highest, before the schedule).',
+        `Changes settings of a live run from its next step on, and records them in changes.jsonl of its folder: ${RECONFIGURABLE.join(', ')}; ` +
+          "or by the configuration's names. algorithm.learningRate is the highest rate, before the schedule.",
       )
       .argument('<run>', 'name of the run')
       .argument('<k=v...>', 'settings')
@@ -132,11 +132,7 @@ export const setVerb: Verb = {
         run(async (context) => {
           changes(assignments);
           if (evalOf(id) !== undefined)
-            throw new UserInputError(
-              'RUN',
-              id,
-              'give a run: the settings of an eval cannot be changed while it goes on',
-            );
+            throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it runs');
           const config = await withRun(context, id, (handle) => configure(handle, assignments, context.signal));
           context.say(`run ${id} changed: ${assignments.join(' ')}`);
           return { document: config };

@@ -16,13 +16,13 @@ interface Options {
   readonly sample: string;
 }
 
-/** So many of `all`, spread evenly. */
+/** Takes `count` elements of `all`, evenly spaced. */
 function spread<T>(all: readonly T[], count: number): T[] {
   const taken = Math.min(count, all.length);
   return Array.from({ length: taken }, (_, i) => all[Math.floor((i * all.length) / taken)] as T);
 }
 
-/** The last one, where a rollout has several; `undefined` where Temporal keeps it no longer. */
+/** The rollout's last history; `undefined` if Temporal no longer keeps it. */
 async function historyOf(client: Client, rollout: string): Promise<readonly HistoryEvent[] | undefined> {
   try {
     return (await client.workflow.getHandle(rollout).fetchHistory()).events ?? [];
@@ -59,7 +59,7 @@ async function times(run: string, options: Options, context: VerbContext): Promi
       throw new UserInputError(
         'RUN',
         run,
-        'Temporal keeps no history of its rollouts any longer: its retention is over',
+        'Temporal no longer keeps the histories of its rollouts (LONGHAUL_RETENTION, or the retention of the namespace)',
       );
     const mean = meanOf(found);
     for (const line of timesLines(mean)) context.say(line);
@@ -72,7 +72,7 @@ export const timesVerb: Verb = {
     command
       .argument('<run>', 'name of the run, or eval/ID')
       .option('--step <n>', 'only the rollouts of this training step')
-      .option('--sample <n>', 'so many of its rollouts, spread evenly', '100')
+      .option('--sample <n>', 'number of rollouts to read, evenly spaced', '100')
       .action((id: string, options: Options) => run((context) => times(id, options, context)));
   },
 };

@@ -1,4 +1,4 @@
-/** `longhaul doctor`: looks at each thing that Longhaul uses on this machine, and changes nothing. */
+/** `longhaul doctor`: checks each part that Longhaul uses on this machine, and changes nothing. */
 
 import { packageRoot } from '#setup/paths.mjs';
 import { DISKS, examine } from '../../doctor/examine.ts';
@@ -12,7 +12,7 @@ export const doctor: Verb = {
     command
       .option(
         '--store',
-        "verify every record of this folder's store, and its checkpoints, instead; exit code 1 where one is damaged",
+        "instead, verify every record of this folder's store and its checkpoints; exit code 1 if one is damaged",
       )
       .action(({ store }: { readonly store?: boolean }) => run(store === true ? ofStore : ofMachine));
   },
@@ -21,7 +21,7 @@ export const doctor: Verb = {
 async function ofMachine({ env, say }: VerbContext): Promise<Outcome> {
   const findings = await examine(packageRoot, env);
   const lacking = findings.filter((one) => one.required && one.state === 'missing');
-  // What stands in the way of all else is said first.
+  // A full disk blocks everything else, so it is reported first.
   for (const { name, remedy = '' } of lacking) if (name === DISKS) say(remedy);
   for (const line of table(findings.map(row))) say(line);
   for (const one of findings)
@@ -37,7 +37,7 @@ async function ofMachine({ env, say }: VerbContext): Promise<Outcome> {
 async function ofStore(context: VerbContext): Promise<Outcome> {
   const verdict = await examineRecords(context);
   if (verdict === undefined) {
-    context.say('there is no store in this folder yet: the first run makes one');
+    context.say('there is no store in this folder yet: the first run creates one');
     return { document: { ok: true, store: null } };
   }
   for (const line of recordLines(verdict)) context.say(line);

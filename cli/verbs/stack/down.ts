@@ -1,4 +1,4 @@
-/** `longhaul down`: drains and stops the stack of this folder; what was under way goes on after the next `up`. */
+/** `longhaul down`: drains and stops the stack of this folder; running work continues after the next `up`. */
 
 import { UserInputError } from '../../../client/errors.ts';
 import { stackHome } from '../../../connection/stack-paths.ts';
@@ -8,7 +8,7 @@ import type { Verb } from '../../verb.ts';
 export const down: Verb = {
   define(command, run) {
     command
-      .option('--timeout <seconds>', 'kill what has not drained by then', '60')
+      .option('--timeout <seconds>', 'kill processes that have not drained by then', '60')
       .action((options: { timeout: string }) =>
         run(async ({ env, cwd, say }) => {
           const deadlineMs = secondsOf(options.timeout) * 1000;

@@ -1,4 +1,4 @@
-/** `longhaul logs`: what the processes of the stack wrote, for people; with `--json` each line as its process wrote it. */
+/** `longhaul logs`: the logs of the stack, readable for people; with `--json` each line as its process wrote it. */
 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { type LogRecord, readableLine, readLogLine } from '../../../workers/logs
 import { followFile } from '../../follow-file.ts';
 import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
-/** Of each log's end, and as much of what was moved off its front last. */
+/** Bytes read from the end of each log, and from the end of its newest rotated file. */
 const MOST_BYTES = 4 * 1024 * 1024;
 
 interface Options {
@@ -22,7 +22,7 @@ interface Options {
 interface Line {
   readonly process: string;
   readonly text: string;
-  /** Absent of what native libraries, Node itself or Temporal's server wrote. */
+  /** Absent for lines of native libraries, of Node itself and of Temporal's server. */
   readonly record?: LogRecord;
 }
 
@@ -31,14 +31,18 @@ function lineOf(process: string, text: string): Line {
   return { process, text, ...(record === undefined ? {} : { record }) };
 }
 
-/** The processes to read. All are those whose lines have times to be put in order by: not Temporal's server. */
+/** The processes to read. The default excludes Temporal's server, whose lines have no times to sort by. */
 function chosen(name: string | undefined, folder: string): string[] {
   const ending = '.log';
   const known = readdirIfThere(folder).flatMap((file) =>
     file.endsWith(ending) ? [file.slice(0, -ending.length)] : [],
   );
   if (known.length === 0)
-    throw new UserInputError('LONGHAUL_HOME', folder, 'no stack has written logs there: npx longhaul up --detach');
+    throw new UserInputError(
+      'LONGHAUL_HOME',
+      folder,
+      'no stack has written logs there; start one: npx longhaul up --detach',
+    );
   if (name === undefined) return known.filter((one) => one !== SERVER);
   if (!known.includes(name)) throw new UserInputError('process', name, `give one of ${known.join(', ')}`);
   return [name];
@@ -53,7 +57,7 @@ function readdirIfThere(folder: string): string[] {
   }
 }
 
-/** In the order of time; a line without one comes after the line before it. */
+/** Sorts lines by time; a line without a time stays behind the line before it. */
 function inOrder(logs: ReadonlyArray<readonly Line[]>): Line[] {
   const timed = logs.flatMap((lines) => {
     let time = '';
@@ -62,7 +66,7 @@ function inOrder(logs: ReadonlyArray<readonly Line[]>): Line[] {
   return timed.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0)).map(({ line }) => line);
 }
 
-/** Of several processes, whose the line is that does not say so itself. */
+/** With several processes, a line without a record gets the name of its process. */
 function shown({ process, text, record }: Line, ofSeveral: boolean): string {
   return record === undefined && ofSeveral ? `${process}: ${text}` : readableLine(text);
 }
@@ -70,7 +74,7 @@ function shown({ process, text, record }: Line, ofSeveral: boolean): string {
 async function readLogs(name: string | undefined, options: Options, context: VerbContext): Promise<Outcome> {
   const most = wholeNumber('--lines', options.lines, 0);
   if (options.follow === true && context.json)
-    throw new UserInputError('--follow', 'with --json', 'give one of them: --json prints one document, which ends');
+    throw new UserInputError('--follow', 'with --json', 'give only one of them: --json prints one document and ends');
   const { logs: folder } = stackPaths(stackHome(context.env, context.cwd));
   const processes = chosen(name, folder);
   const isWanted = ({ text, record }: Line): boolean =>
@@ -98,10 +102,10 @@ async function readLogs(name: string | undefined, options: Options, context: Ver
 export const logs: Verb = {
   define(command, run) {
     command
-      .argument('[process]', 'by its name in ps, or supervisor (default: all but the server, in the order of time)')
-      .option('-n, --lines <n>', 'how many of the last lines', '100')
-      .option('--run <run>', 'only lines about this run; of an eval: eval/ID')
-      .option('-f, --follow', 'and what is written from now on, until Ctrl-C')
+      .argument('[process]', 'a name that ps shows, or supervisor (default: all except the server, sorted by time)')
+      .option('-n, --lines <n>', 'number of last lines', '100')
+      .option('--run <run>', 'only lines about this run, or this eval (eval/ID)')
+      .option('-f, --follow', 'also print new lines, until Ctrl-C')
       .action((name: string | undefined, options: Options) => run((context) => readLogs(name, options, context)));
   },
 };

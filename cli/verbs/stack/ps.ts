@@ -1,4 +1,4 @@
-/** `longhaul ps`: the processes of the stack as they are at this moment. */
+/** `longhaul ps`: the current state of the stack's processes. */
 
 import { withServerAsked } from '../../../stack/processes/ask-server.ts';
 import { listProcesses } from '../../../stack/processes/list-processes.ts';
@@ -33,7 +33,7 @@ export const ps: Verb = {
           if (told.length > 0) say(`runs with ${told.join(' ')}`);
           if (stack.status === 'unsupervised')
             say(
-              'nothing restarts what dies now, and the UI is away; take these processes over: npx longhaul up --detach',
+              'no supervisor runs: nothing restarts a dead process, and the UI is not reachable. To start one: npx longhaul up --detach',
             );
         }
         const isDown = stack.processes.some(({ state }) => state !== 'ready');

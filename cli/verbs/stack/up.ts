@@ -1,4 +1,4 @@
-/** `longhaul up`: brings the stack up; attached, it shows what happens to it until Ctrl-C drains and stops it. */
+/** `longhaul up`: starts the stack. Attached, it shows the supervisor's log until Ctrl-C, then drains and stops all. */
 
 import { join } from 'node:path';
 import { Interrupted, UserInputError } from '../../../client/errors.ts';
@@ -23,7 +23,7 @@ interface Options {
   readonly retention?: string;
 }
 
-/** What an option says instead of a variable. */
+/** Variables of the environment, and the options that override them. */
 const VARIABLES: Readonly<Record<string, keyof Options>> = {
   [ROLES_VARIABLE]: 'roles',
   [POOL_VARIABLE]: 'gpuWorkers',
@@ -46,7 +46,7 @@ export const up: Verb = {
       )
       .option(
         '--modules <paths>',
-        `modules of one's own with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`,
+        `paths of your modules with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`,
       )
       .option(
         '--retention <time>',
@@ -70,7 +70,7 @@ async function bringUp(options: Options, context: VerbContext) {
   }).catch((error: unknown) => {
     if (!context.signal.aborted) throw error;
     throw new Interrupted(
-      'interrupted while the stack was starting, which it goes on to do: npx longhaul down stops it',
+      'interrupted while the stack was starting; it is still starting. See it with: npx longhaul ps; stop it with: npx longhaul down',
       { cause: error },
     );
   });
@@ -80,7 +80,7 @@ async function bringUp(options: Options, context: VerbContext) {
   return { document };
 }
 
-/** Who gave an option hears of the option, not of the variable that it stands for. */
+/** Errors name the option that the user gave, not the variable that it overrides. */
 async function asOptions<T>(options: Options, body: () => Promise<T>): Promise<T> {
   try {
     return await body();
@@ -99,11 +99,11 @@ function tell(stack: RunningStack, { say }: VerbContext): void {
   say(`  logs       ${join(stack.stateDir, 'logs')}`);
 }
 
-/** Until interrupted; a terminal that is closed stops nothing. Errors: `Interrupted`, in the end. */
+/** Shows the supervisor's log until interrupted, then stops the stack. Errors: `Interrupted`, always. */
 async function attach(home: string, context: VerbContext): Promise<never> {
-  context.say('Ctrl-C drains and stops it; what is under way goes on after the next up');
+  context.say('Ctrl-C drains and stops the stack; running work continues after the next up');
   await followFile(supervisorLog(stackPaths(home)), (line) => context.say(readableLine(line)), context.signal);
   context.note('draining');
   await stopStack({ home });
-  throw new Interrupted('the stack is down; what was under way goes on after: npx longhaul up');
+  throw new Interrupted('the stack is down; running work continues after: npx longhaul up');
 }

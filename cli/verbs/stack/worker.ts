@@ -12,7 +12,7 @@ export const worker: Verb = {
       .requiredOption('--role <role>', ROLES.join(', '))
       .option(
         '--modules <paths>',
-        `modules of one's own with tasks and tools, separated as in PATH; beside those of $${MODULES_VARIABLE}`,
+        `paths of your modules with tasks and tools, separated as in PATH; in addition to those of $${MODULES_VARIABLE}`,
       )
       .action(({ role, modules }: { role: string; modules?: string }) =>
         run(async ({ note, cwd }) => {

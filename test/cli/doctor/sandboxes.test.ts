@@ -79,10 +79,10 @@ it('a daemon that lacks the runtime, or that has and gets no image, does not mak
   });
   expect(lacking).toEqual(['Docker daemon', 'Docker base image']);
   expect(remedy('Docker daemon')).toMatch(
-    /^add the runtime no-such-runtime to it \(it has .*runc.*\), or unset LONGHAUL_DOCKER_RUNTIME$/u,
+    /^add the runtime no-such-runtime to the daemon \(it has .*runc.*\), or unset LONGHAUL_DOCKER_RUNTIME$/u,
   );
   expect(remedy('Docker base image')).toMatch(
-    new RegExp(`^image ${missing} cannot be pulled: .*; name an image .* in LONGHAUL_DOCKER_IMAGE$`, 'u'),
+    new RegExp(`^image ${missing} cannot be pulled: .*; name an available image .* in LONGHAUL_DOCKER_IMAGE$`, 'u'),
   );
 });
 

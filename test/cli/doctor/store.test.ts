@@ -75,7 +75,7 @@ it('calls a whole store whole, and counts what it read', async () => {
     },
   });
   expect((await doctor()).out).toBe(
-    `the store at ${storeDir} is whole: 3004 records, 1 objects, 1 events, 1 executions, 1 checkpoints\n`,
+    `the store at ${storeDir} is undamaged: 3004 records, 1 objects, 1 events, 1 executions, 1 checkpoints\n`,
   );
 });
 
@@ -105,7 +105,7 @@ it('names each damaged record, object, event and execution, and whose they are',
     'DAMAGED outcome:train/first/step-1/t-train-7/0 (first): the record outcome:train/first/step-1/t-train-7/0 is not what was written',
   );
   expect(out).toMatch(
-    /has 4 damaged of 3004 records.*\nruns that they belong to: eval\/nightly, first, fourth, third\nstop the stack \(npx longhaul down\) and bring/,
+    /has 4 damaged of 3004 records.*\naffected runs: eval\/nightly, first, fourth, third\nstop the stack \(npx longhaul down\) and restore/,
   );
 });
 

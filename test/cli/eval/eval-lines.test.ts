@@ -15,9 +15,7 @@ const results = {
 const account = (of: EvalResults) => evalReportLines(of).find((line) => line.startsWith('rollouts: '));
 
 it('what is under way is told while it goes on', () => {
-  expect(account(results)).toBe(
-    'rollouts: 24 dispatched = 16 evaluated + 1 masked + 7 under way; 0 lost, 0 duplicated',
-  );
+  expect(account(results)).toBe('rollouts: 24 dispatched = 16 evaluated + 1 masked + 7 running; 0 lost, 0 duplicated');
   expect(account({ ...results, status: 'completed', accounting: { ...accounting, evaluated: 23 } })).toBe(
     'rollouts: 24 dispatched = 23 evaluated + 1 masked; 0 lost, 0 duplicated',
   );

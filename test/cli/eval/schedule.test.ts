@@ -122,7 +122,7 @@ it('fires by hand, unless the sweep before goes on: and says which of the two', 
   expect(first).toEqual({ schedule: name, done: `fires now: ${String(first['sweep'])}`, fired: true, sweep });
   expect((await schedule('trigger', name)).document).toEqual({
     schedule: name,
-    done: `does not fire, since ${String(first['sweep'])} goes on (overlap SKIP)`,
+    done: `does not fire, since ${String(first['sweep'])} is running (overlap SKIP)`,
     fired: false,
     sweep: first['sweep'],
   });
@@ -142,7 +142,7 @@ it('warns of a run that is not there, which may only be mistyped', async () => {
   const { warnings } = (await create(...policies('latest:lvie'))) as unknown as { warnings: string[] };
   expect(warnings).toEqual([
     expect.stringMatching(
-      /^policy latest:lvie: there is no run lvie now \(there is no run here\); a sweep that fires before/,
+      /^policy latest:lvie: there is no run lvie now \(there is no run here\); a sweep that starts before/,
     ),
   ]);
   await schedule('delete', name);
@@ -151,7 +151,7 @@ it('warns of a run that is not there, which may only be mistyped', async () => {
 
 it('warns of a time that never comes', async () => {
   const { warnings } = (await create('--cron', '0 0 31 2 *')) as unknown as { warnings: string[] };
-  expect(warnings).toEqual(['there is no time at which it fires (cron 0 0 31 2 * UTC)']);
+  expect(warnings).toEqual(['the schedule never fires (cron 0 0 31 2 * UTC)']);
 });
 
 it('pauses when a sweep fails, says why, and goes on when it is resumed', async () => {
@@ -263,7 +263,7 @@ it('a schedule that is paused says so in words, and names no time at which it wo
       `\\n {2}paused: the policy moves \\(npx longhaul schedule resume ${name}\\)\\n[^]*\\n {2}next: none while it is paused\\n`,
     ),
   );
-  expect(await said('resume', name)).toBe(`schedule ${name} goes on\n`);
+  expect(await said('resume', name)).toBe(`schedule ${name} is resumed\n`);
   expect(await said('show', name)).toMatch(/\n {2}on: resumed from the command line\n/);
 });
 

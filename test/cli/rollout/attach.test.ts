@@ -37,7 +37,11 @@ it.each([
 ])('beside --attach %j has no effect, and is refused', async (args, field, value) => {
   expect(await attach(...args)).toMatchObject({
     exitCode: 2,
-    error: { field, value, remedy: 'leave it out: --attach follows a rollout as it was started' },
+    error: {
+      field,
+      value,
+      remedy: 'leave it out: with --attach a rollout keeps the settings that it was started with',
+    },
   });
 });
 

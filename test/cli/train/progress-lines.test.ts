@@ -28,7 +28,7 @@ it('says what is under way, how far it is, and what has come of it', () => {
 
 it('says what runs and what waits where rollouts overlap with updates', () => {
   expect(liveLines({ ...status, overlap: { running: 5, waiting: 2 } }, progress).at(-1)).toBe(
-    '5 batches run, 2 have ended and wait for their step',
+    '5 batches are running, 2 have ended and wait for their step',
   );
 });
 

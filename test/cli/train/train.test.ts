@@ -165,7 +165,7 @@ test.each([
   else
     expect(shown.error).toMatchObject({
       name: 'JobFailed',
-      message: `run first ${end}: why; npx longhaul train CONFIG --again resumes it from its records`,
+      message: `run first ${end}: why; resume it from its records with: npx longhaul train CONFIG --again`,
       details: { status: end },
     });
 });

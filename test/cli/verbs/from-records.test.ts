@@ -150,7 +150,7 @@ test('a step that there is not is refused by name, and one under way is not', as
       name: 'UserInputError',
       field: '--step',
       value: '7',
-      remedy: 'give one from 1 to 1: the run has no rollouts of another',
+      remedy: 'give one from 1 to 1: the run has no rollouts of other steps',
     };
     expect(await call(verb, 'r', '--step', '7')).toMatchObject({ exitCode: 2, document: { error } });
   }
@@ -177,7 +177,7 @@ test('a run whose stack is down is shown with as many steps as it is to make, an
   const { exitCode, out, err } = await shown();
   expect([exitCode, /^step 1\/4 /mu.test(out)]).toEqual([0, true]);
   expect(err).toMatch(
-    /^run r has not ended, and what it does now is not known: The stack in .*home is not up\. Start the stack: npx longhaul up --detach\. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect\(\{ address \}\)$/mu,
+    /^run r has not ended, but its current state is unknown: The stack in .*home is not up\. Start the stack: npx longhaul up --detach\. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect\(\{ address \}\)$/mu,
   );
   const store = openSqliteStore(join(directory, 'home', 'store'));
   await store.putOnce(keys.changes('r', '1'), [
@@ -196,7 +196,7 @@ test('only a server that cannot be reached is one to be started', () => {
   const of = (code: number) =>
     whyUnknown('r', new ServiceError('Failed to query', { cause: Object.assign(new Error(), { code }) }));
   expect(of(14)).toBe('Failed to query; start the stack: npx longhaul up --detach');
-  expect(of(4)).toBe('nothing answered within 10 s; see which processes work: npx longhaul ps');
+  expect(of(4)).toBe('no answer within 10 s; check the processes with: npx longhaul ps');
   expect(of(7)).toBe('Failed to query');
   expect(whyUnknown('r', new WorkflowNotFoundError('gone', 'train/r', undefined))).toMatch(
     /^Temporal has no workflow train\/r: it was started on another server/,

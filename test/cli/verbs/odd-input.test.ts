@@ -39,11 +39,11 @@ it.each([
   [['set', 'r', 'steps=1', 'steps=2'], 'k=v: "steps=2" cannot be used; give steps once'],
   [
     ['set', 'eval/e', 'steps=3'],
-    'RUN: "eval/e" cannot be used; give a run: the settings of an eval cannot be changed while it goes on',
+    'RUN: "eval/e" cannot be used; give a run: the settings of an eval cannot be changed while it runs',
   ],
   [
     ['watch', 'eval/e'],
-    'RUN: "eval/e" cannot be used; give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show eval/e',
+    'RUN: "eval/e" cannot be used; give a run. To follow an eval, run the command that started it (npx longhaul eval CONFIG); to show it: npx longhaul show eval/e',
   ],
   [
     ['schedule', 'create', join(dir, 'small.yaml'), '--every', '99999999d'],

@@ -132,7 +132,8 @@ test('watching a run that failed is exit code 1', async () => {
     exitCode: 1,
     error: {
       name: 'JobFailed',
-      message: 'run broke failed: the disk was full; npx longhaul train CONFIG --again resumes it from its records',
+      message:
+        'run broke failed: the disk was full; resume it from its records with: npx longhaul train CONFIG --again',
     },
   });
   for (const verb of ['pause', 'resume', 'cancel']) {
@@ -171,7 +172,7 @@ test('a live run says what it refuses, and how to attach to it again', async () 
   await record('live');
   expect(await callUntil(AbortSignal.abort(), 'watch', 'live')).toMatchObject({
     exitCode: 130,
-    error: { name: 'Interrupted', message: 'run live goes on; attach again with: npx longhaul watch live' },
+    error: { name: 'Interrupted', message: 'run live continues; attach again with: npx longhaul watch live' },
   });
   const shown: string[] = [];
   const interrupt = new AbortController();

@@ -91,7 +91,7 @@ test('Ctrl-C while it comes up says that it goes on, and what stops it', async (
   await vi.waitFor(() => expect(said).toContain('starting the stack'), { timeout: 120_000, interval: 10 });
   child.kill('SIGINT');
   expect(await ended).toBe(130);
-  expect(said).toMatch(/longhaul: interrupted while the stack was starting.*npx longhaul down stops it/);
+  expect(said).toMatch(/longhaul: interrupted while the stack was starting.*stop it with: npx longhaul down/);
   // The supervisor may not have come as far as its lock yet.
   await vi.waitFor(() => expect(ps().status).toBe('up'), { timeout: 120_000, interval: 500 });
 });
