@@ -1,7 +1,7 @@
 /**
- * A task of one's own, with a tool of its own: how many lines of a log are errors? A copy in a folder of yours runs by
- * `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and trains by
- * `task: { name: count-errors }` of a run's configuration.
+ * A custom task with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours. Try it with
+ * `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and train on it
+ * with `task: { name: count-errors }` in a run's configuration.
  */
 
 import { defineTask, defineTool } from 'longhaul';
@@ -10,7 +10,7 @@ const WORKDIR = '/logs';
 const ANSWER = `${WORKDIR}/answer.txt`;
 const LINES = 400;
 
-/** Everything follows from the task's id, so that every worker makes the same log of it. */
+/** The log depends on the task's id alone, so that every worker makes the same log. */
 function logOf(taskId: string): string[] {
   let state = Buffer.from(taskId).reduce((sum, byte) => (Math.imul(sum, 31) + byte) >>> 0, 7);
   const draw = (n: number): number => {
@@ -32,7 +32,7 @@ defineTool({
   required: ['count'],
   async run(args, sandbox, { callId }) {
     const count = args.integer('count') ?? 0;
-    // What the policy got wrong is told to the policy; its call was not carried out.
+    // The policy receives this error as the answer, and its call is not executed.
     if (count < 0) throw args.wrong('count', 'must be 0 or more.');
     const note = `The answer is ${count}.`;
     const { error } = await sandbox.write({ callId, path: ANSWER, content: Buffer.from(`${count}\n`), note });

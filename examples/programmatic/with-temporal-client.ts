@@ -1,7 +1,7 @@
 /**
- * The same with nothing but Temporal's own client, in any of its languages: `node with-temporal-client.ts RUN
+ * The same with Temporal's own client, which exists in several languages: `node with-temporal-client.ts RUN
  * POLICY_DIRECTORY`. The names of workflow, queue, query, signals and update are Longhaul's interface. `TEMPORAL_ADDRESS`
- * has to name the server, as `npx longhaul up --detach` prints it: another folder's stack may have the usual port.
+ * must name the server, as `npx longhaul up --detach` prints it: another folder's stack may have the usual port.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -49,7 +49,7 @@ const { algorithm } = await handle.executeUpdate<{ algorithm: { learningRate: nu
 );
 await handle.signal('resume');
 
-// A query shows the state of now, and a workflow answers when it has ended as well: the last word is asked for after the end.
+// A query returns the current state, and an ended workflow still answers: the last query comes after the end.
 const steps: number[] = [];
 for (let running = true; running;) {
   running = (await handle.describe()).status.name === 'RUNNING';
