@@ -1,6 +1,6 @@
 /**
- * The configurations in `examples/`. Why: they are the first thing that a user runs. Asserted: each is read by the verb
- * that it is for, and a dry run refuses a policy that is not there. Not asserted: what training by them gives.
+ * The configurations in `examples/`. Why: they are the first thing that a user runs. Asserted: its verb reads each of
+ * them, and a dry run refuses a policy that does not exist. Not asserted: results of training with them.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const recipes = readdirSync(examples).filter((name) => name.startsWith('starter-'));
 const quickstart = join(examples, 'quickstart.yaml');
 
-it('there are recipes', () =>
+it('recipes exist', () =>
   expect(recipes).toEqual(['starter-clean.yaml', 'starter-copying.yaml', 'starter-mixed.yaml']));
 
 it.each(recipes)('%s is read by longhaul sft', async (name) => {
@@ -21,7 +21,7 @@ it.each(recipes)('%s is read by longhaul sft', async (name) => {
   expect(stages.length).toBeGreaterThan(0);
 });
 
-it('each part of the starter’s recipe goes on where the one before it ends, with tasks that were not seen', async () => {
+it('each part of the starter’s recipe continues where the previous one ends, with unseen tasks', async () => {
   const parts = await Promise.all(
     ['clean', 'copying', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)),
   );
@@ -31,7 +31,7 @@ it('each part of the starter’s recipe goes on where the one before it ends, wi
   expect(copying?.stages[0]).toMatchObject({ data: 'clean', first: steps * batchSize });
 });
 
-it('quickstart.yaml is planned by a dry run, which refuses a policy that is not there', async () => {
+it('quickstart.yaml is planned by a dry run, which refuses a policy that does not exist', async () => {
   const planned = await longhaul(['train', quickstart, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(
@@ -42,7 +42,7 @@ it('quickstart.yaml is planned by a dry run, which refuses a policy that is not 
   expect(refused.stderr).toContain('policy.base');
 });
 
-it('eval.yaml is planned by a dry run, which refuses a policy and tasks that are not there', async () => {
+it('eval.yaml is planned by a dry run, which refuses a policy and tasks that do not exist', async () => {
   const config = join(examples, 'eval.yaml');
   const planned = await longhaul(['eval', config, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);
@@ -59,7 +59,7 @@ it('eval.yaml is planned by a dry run, which refuses a policy and tasks that are
   }
 });
 
-it('eval-endpoint.yaml is planned by a dry run, which takes a tokenizer from the folder of the file and refuses one that is not there', async () => {
+it('eval-endpoint.yaml is planned by a dry run, which reads a tokenizer from the folder of the file and refuses one that does not exist', async () => {
   const config = join(examples, 'eval-endpoint.yaml');
   const planned = await longhaul(['eval', config, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);

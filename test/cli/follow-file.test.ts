@@ -1,4 +1,4 @@
-/** Hunts lines of a followed log that are told twice, or never, because its front was moved away meanwhile. */
+/** Hunts lines of a followed log that are reported twice, or never, because its front was moved away meanwhile. */
 
 import { appendFileSync, mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-it('tells each line once, where the file loses its front or is emptied', async () => {
+it('reports each line once if the file loses its front or is emptied', async () => {
   const path = join(directory, 'log');
   const line = (n: number) => `${new Date(n * 1000).toISOString()} line ${n}\n`;
   const lines = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => line(from + i)).join('');
@@ -28,7 +28,7 @@ it('tells each line once, where the file loses its front or is emptied', async (
   await new Promise((resolve) => setTimeout(resolve, 300));
   appendFileSync(path, lines(1000, 1100));
   await says(lines(1000, 1100));
-  // What moved is a multiple of a block, and so begins within a line.
+  // What moved is a multiple of a block, and so starts within a line.
   const rest = readFileSync(path).subarray(20_000);
   writeFileSync(`${path}.new`, Buffer.concat([rest, Buffer.from(line(1100))]));
   renameSync(`${path}.new`, path);

@@ -1,4 +1,4 @@
-/** Hunts lines of the logs that `longhaul logs` leaves out, shows twice or in another order than they were written in. */
+/** Hunts lines of the logs that `longhaul logs` leaves out, shows twice, or shows in another order. */
 
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,7 @@ function writeLogs(): void {
   writeFileSync(join(folder, 'temporal.log'), 'level=info\n');
 }
 
-test('all processes are read in the order of time, and what is no record follows what came before it', async () => {
+test('lines of all processes are sorted by time, and a line without a record stays behind the line before it', async () => {
   writeLogs();
   const { code, out } = await longhaul(['logs']);
   const at = (second: number, role: string, about = '') =>
@@ -86,12 +86,12 @@ test('with --json each line is as it was written', async () => {
   });
 });
 
-test('what is written from now on is shown too, until it is interrupted', async () => {
+test('new lines are shown too, until an interrupt', async () => {
   writeLogs();
   const stop = new AbortController();
   const out: string[] = [];
   const following = longhaul(['logs', 'init', '--follow', '-n', '0', '--run', 'r'], stop.signal, out);
-  // It reads from where the file ended when it began.
+  // It reads from the position where the file ended when the command started.
   await vi.waitFor(
     () => {
       appendFileSync(join(folder, 'init.log'), jsonLine('init', 7) + jsonLine('init', 8, { runId: 'r' }));
@@ -112,6 +112,6 @@ test.each([
   expect(await longhaul(args)).toMatchObject({ code: 2, err: expect.stringMatching(message) });
 });
 
-test('a folder without a stack says how to start one', async () => {
+test('the error of a folder without a stack names the command that starts one', async () => {
   expect(await longhaul(['logs'])).toMatchObject({ code: 2, err: expect.stringContaining('npx longhaul up --detach') });
 });

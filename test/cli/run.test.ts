@@ -1,4 +1,4 @@
-/** Hunts exit codes that say something else than what happened, and anything on stdout beside the one JSON document. */
+/** Hunts wrong exit codes, and anything on stdout besides the one JSON document. */
 
 import { expect, test } from 'vitest';
 import { Interrupted, JobFailed, UserInputError, Unreachable } from '../../client/errors.ts';
@@ -82,7 +82,7 @@ test.each([
   ],
   ['what nobody foresaw', new TypeError('x is not a function'), true],
 ])(
-  '%s fails with its message, and a stack trace only where that is all there is to go by',
+  '%s fails with its message, and with a stack trace only if nothing else explains it',
   async (_what, error, traced) => {
     const { exitCode, err } = await call(['act'], async () => {
       throw error;
@@ -128,7 +128,7 @@ test('help is no error, names the verbs, and shows --json for each', async () =>
   expect((await call(['help', 'act'], fine)).out).toBe(one.out);
 });
 
-test('whatever breaks after Ctrl-C is the interruption, and not a failed job', async () => {
+test('any error after Ctrl-C is reported as an interrupt, not as a failed job', async () => {
   const interrupt = new AbortController();
   const broken = await call(
     ['act'],

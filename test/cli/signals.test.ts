@@ -1,7 +1,7 @@
 /**
- * Hunts a command that outlives what started it: a signal to `npx`, whose shell passes none on, or to a launcher, or the
- * death of either. The processes are real. Asserted: the command ends in order, with the right exit code where somebody
- * waits for it, and nothing of it is left.
+ * Hunts a command that outlives the process that started it: after a signal to `npx`, whose shell passes none on, or to
+ * a launcher, or after the death of either. The processes are real. Asserted: the command ends in order, with the right
+ * exit code if a process waits for it, and nothing of it is left.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -20,7 +20,7 @@ afterAll(() => {
   for (const dir of dirs) rmSync(dir, { recursive: true, force: true });
 });
 
-/** A server as users start it, by its folder's name found among the processes; resolves once it answers. */
+/** A server as users start it, found among the processes by its folder's name; resolves once it answers. */
 async function serving(
   command: string,
   args: readonly string[],

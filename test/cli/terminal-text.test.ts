@@ -1,4 +1,4 @@
-/** Hunts commands that are printed to be copied, and that a shell would read as something else. */
+/** Hunts printed commands that a shell would read differently. */
 
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';

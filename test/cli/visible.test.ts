@@ -1,4 +1,4 @@
-/** Hunts text of policies, tools and servers that reaches a terminal as it is: by every line, document and error. */
+/** Hunts text of policies, tools and servers that reaches a terminal unescaped, in any line, document or error. */
 
 import fc from 'fast-check';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Hunts work that no list names, and short ids that lead to the wrong one: cancelling the wrong run cannot be undone. The server is real. */
+/**
+ * Hunts work that no list names, and short ids that resolve to the wrong work: the wrong run must not be cancelled.
+ * The server is real.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -59,7 +62,7 @@ beforeAll(async () => {
   };
   await store.putOnce<OutcomeRecord>(keys.outcome(ended), outcome as unknown as OutcomeRecord);
   await store.close();
-  // Nobody works on them.
+  // No worker runs them.
   const begin = (type: string, workflowId: string) =>
     longhaul.client.workflow.start(type, { taskQueue: 'none', workflowId, args: [] });
   await begin('rollout', live);
@@ -93,7 +96,7 @@ const isCancelled = async (workflowId: string) =>
   );
 
 it('runs --all lists runs, evals and single rollouts, live ones too, with the command that shows each', async () => {
-  // The server lists what it was asked to start a moment later.
+  // The server lists a started workflow with a delay.
   await vi.waitFor(
     async () =>
       expect((await call('runs', '--all')).document).toMatchObject([
@@ -119,7 +122,7 @@ it('runs --all lists runs, evals and single rollouts, live ones too, with the co
   expect((await call('runs')).document).toHaveLength(2);
 });
 
-it('show and trajectory take a start that only one has, of a rollout also that of its last part', async () => {
+it('show and trajectory accept a unique prefix, of a rollout also that of its last part', async () => {
   expect((await call('show', 'first')).document).toMatchObject({ runId: 'first-run' });
   expect((await call('show', 'night')).document).toMatchObject({ eval: 'nightly' });
   for (const args of [
@@ -130,7 +133,7 @@ it('show and trajectory take a start that only one has, of a rollout also that o
     expect((await call(...args)).document, args.join(' ')).toMatchObject({ rollout: ended });
 });
 
-it('a start that several have is refused with the candidates', async () => {
+it('an ambiguous prefix is refused with the candidates', async () => {
   expect(() => fullName('run-', ['run-1', 'run-2', 'other'], 'RUN')).toThrow('give one of run-1, run-2');
   expect(fullName('run-1', ['run-1', 'run-10'], 'RUN')).toBe('run-1');
   expect(await call('show', '')).toMatchObject({
@@ -139,7 +142,7 @@ it('a start that several have is refused with the candidates', async () => {
   });
 });
 
-it('cancel takes what goes on under exactly that name before what begins so', async () => {
+it('cancel prefers a running workflow with exactly that name to one with that prefix', async () => {
   expect((await call('cancel', 'second')).document).toMatchObject({ run: 'second' });
   expect([await isCancelled('train/second'), await isCancelled('train/first-run')]).toEqual([true, false]);
   expect((await call('cancel', 'bbbb')).document).toMatchObject({ run: live });
@@ -147,7 +150,7 @@ it('cancel takes what goes on under exactly that name before what begins so', as
   expect((await call('cancel', 'first')).document).toMatchObject({ run: 'first-run' });
 });
 
-it('names nothing that is not there', async () => {
+it('lists nothing that does not exist', async () => {
   expect(await call('cancel', 'frist-run')).toMatchObject({
     exitCode: 2,
     document: { error: { remedy: expect.stringContaining('did you mean first-run? ') as string } },

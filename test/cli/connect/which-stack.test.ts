@@ -1,6 +1,6 @@
 /**
- * Hunts a verb that steers another stack's run: two stacks beside each other, one of which is down, and whose port the
- * other one has taken. The server is real.
+ * Hunts a verb that steers another stack's run: of two stacks one is down, and the other has taken its port. The server
+ * is real.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -27,7 +27,7 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-/** A stack that had its server where another one's is now; `server` is its own server's process. */
+/** A stack whose server had the port that another stack's server has now; `server` is its own server's process. */
 function stackOf(home: string, process: ProcessIdentity): void {
   const port = Number(server.address.split(':')[1]);
   const record = {
@@ -72,7 +72,7 @@ async function schedules(home: string) {
   return { exitCode, said: JSON.parse(out) as unknown };
 }
 
-test('a stack that is down is not looked for at the port that it had, and one that is up is', async () => {
+test('a verb does not connect to the old port of a stack that is down, but to that of one that is up', async () => {
   const [up, down] = [join(dir, 'up'), join(dir, 'down')];
   stackOf(up, ownIdentity());
   stackOf(down, { pid: ownIdentity().pid, startTime: 'gone' });
@@ -89,7 +89,7 @@ test('a stack that is down is not looked for at the port that it had, and one th
   });
 });
 
-test("a folder that never had a stack steers nobody else's: not the one at the port that is Temporal's by custom", async () => {
+test("a verb in a folder without a stack steers no other stack, not even the one on Temporal's default port", async () => {
   const never = join(dir, 'never');
   const { exitCode, said } = await schedules(never);
   expect(exitCode).toBe(3);
@@ -102,7 +102,7 @@ test("a folder that never had a stack steers nobody else's: not the one at the p
   });
 });
 
-test("a profile of Temporal's that there is not is refused by its variable", async () => {
+test("a profile of Temporal's that does not exist is refused by its variable", async () => {
   vi.stubEnv('TEMPORAL_PROFILE', 'nope');
   const around = { out: () => undefined, cwd: dir, signal: new AbortController().signal, env: process.env };
   for (const args of [['up', '--detach'], ['schedule', 'list'], ['doctor']]) {

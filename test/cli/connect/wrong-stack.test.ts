@@ -1,6 +1,6 @@
 /**
- * Hunts a client that meets another folder's stack where its own was: reads that stack's run of the same name, or steers
- * it. Servers and supervisors are real; the workers are the fixture's, so that nothing is worked on.
+ * Hunts a client that finds another folder's stack on the port of its own, and reads or steers that stack's run of the
+ * same name. Servers and supervisors are real; the workers are the fixture's and do no work.
  */
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -26,7 +26,7 @@ const stackIn = (name: string) => {
 const [a, b, copy] = [stackIn('a'), stackIn('b'), new FixtureStack({ init: [] }, true, join(dir, 'copy'))];
 const up = (stack: FixtureStack) => ensureStack({ home: stack.home, env: stack.env, program: supervisorProgram });
 const down = (stack: FixtureStack) => stopStack({ home: stack.home, deadlineMs: 5_000 });
-/** A run that nobody works on. */
+/** A run that no worker runs. */
 const begin = ({ client }: Longhaul) =>
   client.workflow.start('train', { taskQueue: 'none', workflowId: 'train/same', args: [] });
 

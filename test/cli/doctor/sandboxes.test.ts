@@ -1,6 +1,6 @@
 /**
- * Hunts a doctor that says that all is here where no sandbox could be made: what is asked for must be there, a daemon
- * without an image makes none, and a socket that one may not use is no daemon that is down. Daemon and registry are real.
+ * Hunts a doctor that finds nothing missing although no sandbox can be made: a requested kind must exist, a daemon
+ * without an image makes none, and a forbidden socket is not a stopped daemon. Daemon and registry are real.
  */
 
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
@@ -49,7 +49,7 @@ async function examined(env: NodeJS.ProcessEnv) {
 const nowhere = () => `unix://${join(folder, 'no.sock')}`;
 const bubblewrap = () => pathWith('bwrap');
 
-it('with bubblewrap nothing of Docker is needed, unless it is asked for', async () => {
+it('with bubblewrap nothing of Docker is required, unless it is requested', async () => {
   expect((await examined({ PATH: bubblewrap(), DOCKER_HOST: nowhere() })).lacking).toEqual([]);
   for (const asked of [
     { LONGHAUL_SANDBOX: 'docker' },
@@ -62,7 +62,7 @@ it('with bubblewrap nothing of Docker is needed, unless it is asked for', async 
   }
 });
 
-it('without anything that isolates both ways are named; bubblewrap that is asked for is needed whatever Docker says', async () => {
+it('without any isolation both kinds are named; requested bubblewrap is required whatever Docker has', async () => {
   expect((await examined({ PATH: pathWith(), DOCKER_HOST: nowhere() })).lacking).toEqual(['bubblewrap']);
   expect((await examined({ PATH: pathWith(), DOCKER_HOST: DAEMON, LONGHAUL_SANDBOX: 'bubblewrap' })).lacking).toEqual([
     'bubblewrap',
@@ -86,7 +86,7 @@ it('a daemon that lacks the runtime, or that has and gets no image, does not mak
   );
 });
 
-it('a setting that cannot be is told, with what to give', async () => {
+it('an impossible setting is reported with the allowed values', async () => {
   const { lacking, remedy } = await examined({
     PATH: bubblewrap(),
     DOCKER_HOST: nowhere(),
@@ -96,7 +96,7 @@ it('a setting that cannot be is told, with what to give', async () => {
   expect(remedy('LONGHAUL_SANDBOX')).toContain('give one of auto, bubblewrap, docker');
 });
 
-it('a socket that this user may not use is no reason to start a daemon', async () => {
+it('a socket that this user may not use does not make doctor suggest to start a daemon', async () => {
   const socket = join(folder, 'docker.sock');
   const server = createServer().listen(socket);
   await new Promise((resolve) => server.once('listening', resolve));
@@ -115,7 +115,7 @@ it('a socket that this user may not use is no reason to start a daemon', async (
   }
 });
 
-it('an image is told to come from where sandboxes would get it', async () => {
+it('an image is reported with the source that sandboxes would get it from', async () => {
   const engine = await openEngine(docker);
   mkdirSync(join(folder, 'etc'));
   const asked = { cache: join(folder, 'cache'), etc: join(folder, 'etc'), env: { DOCKER_CONFIG: folder } };

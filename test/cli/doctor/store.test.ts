@@ -1,4 +1,7 @@
-/** Hunts damage that `doctor --store` does not name, whole stores that it calls damaged, and damage that ends with exit code 0. */
+/**
+ * Hunts damage that `doctor --store` does not name, undamaged stores that it calls damaged, and damage that ends with
+ * exit code 0.
+ */
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -61,7 +64,7 @@ const verdict = async () => {
   return { exitCode, store: (JSON.parse(out) as { store: StoreVerdict }).store };
 };
 
-it('calls a whole store whole, and counts what it read', async () => {
+it('calls an undamaged store undamaged, and counts what it read', async () => {
   expect(await verdict()).toEqual({
     exitCode: 0,
     store: {
@@ -117,7 +120,7 @@ function damageCheckpoint(): void {
   writeFileSync(file, bytes);
 }
 
-/** Why: checkpoints are found by the records of steps, and one that is damaged must not hide the checkpoints of all others. */
+/** Why: checkpoints are found by the records of steps, and a damaged record must not hide the other checkpoints. */
 it('verifies the checkpoints of whole records beside a damaged one, and counts those that it cannot know', async () => {
   changeOnDisk(storeDir, ['taken away', 'taken_away']);
   damageCheckpoint();
@@ -132,8 +135,8 @@ it('verifies the checkpoints of whole records beside a damaged one, and counts t
   );
 });
 
-/** Why: whose an object is, is looked up among the records, a part of which may not be there to be read. */
-it('names a damaged object where a part of the records cannot be read', async () => {
+/** Why: the run of an object is found by the records, and some of these may be unreadable. */
+it('names a damaged object if a part of the records cannot be read', async () => {
   changeOnDisk(storeDir, ['diff 1 of it', 'diff 2 of it']);
   const file = join(storeDir, 'store.sqlite');
   const bytes = readFileSync(file);
@@ -187,7 +190,7 @@ it('a folder without a store has nothing to verify', async () => {
   expect((await doctor('--json')).exitCode).toBe(0);
 });
 
-it('every key says whose it is', () => {
+it('every key names its run', () => {
   const triesOf = (workflowId: string) =>
     keys.oneTry({
       activityType: 'generate',

@@ -1,4 +1,4 @@
-/** Hunts an account of an eval whose sum is none. */
+/** Hunts accounting of an eval that does not add up. */
 import { expect, it } from 'vitest';
 import type { EvalResults } from '../../../reports/evaluation/eval-results.ts';
 import { evalReportLines } from '../../../cli/eval/format.ts';
@@ -14,14 +14,14 @@ const results = {
 } as unknown as EvalResults;
 const account = (of: EvalResults) => evalReportLines(of).find((line) => line.startsWith('rollouts: '));
 
-it('what is under way is told while it goes on', () => {
+it('open rollouts are counted while the eval runs', () => {
   expect(account(results)).toBe('rollouts: 24 dispatched = 16 evaluated + 1 masked + 7 running; 0 lost, 0 duplicated');
   expect(account({ ...results, status: 'completed', accounting: { ...accounting, evaluated: 23 } })).toBe(
     'rollouts: 24 dispatched = 23 evaluated + 1 masked; 0 lost, 0 duplicated',
   );
 });
 
-it('why one failed stands in its first line, unless the error that follows says it', () => {
+it('the first line has the reason of a failure, unless the error that follows has it', () => {
   const failed = { ...results, status: 'failed', message: 'no gpu worker' } as EvalResults;
   expect(evalReportLines(failed)).toContain('eval e failed: no gpu worker');
   expect(evalReportLines(failed, '').join('\n')).not.toContain('no gpu worker');

@@ -1,4 +1,4 @@
-/** Hunts evals that start on inputs that cannot work, and results of one eval that pass for those of another. */
+/** Hunts evals that start with inputs that cannot work, and results of one eval that are shown for another. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ afterAll(() => server.stop());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'longhaul-eval-'));
   vi.stubEnv('LONGHAUL_HOME', join(directory, 'home'));
-  // Whatever comes as far as Temporal says so, and starts no server.
+  // A call that reaches Temporal fails with an error that shows it, and starts no server.
   vi.stubEnv('TEMPORAL_ADDRESS', server.address);
   writeFileSync(join(directory, 'mine.yaml'), stringify(settings));
 });
@@ -50,7 +50,7 @@ async function call(args: string[], signal = new AbortController().signal) {
 const evaluate = (args: string[] = [], signal?: AbortSignal) =>
   call(['eval', join(directory, 'mine.yaml'), ...args], signal);
 
-/** The eval `mine` as its sweep leaves it in the store, each rollout graded or none. */
+/** The eval `mine` as its sweep leaves it in the store, with all rollouts graded or none. */
 async function leaveEval(graded: boolean): Promise<void> {
   const store = openSqliteStore(join(directory, 'home', 'store'));
   const given = { ...settings, dir: join(directory, 'evals'), policies: [join(directory, 'policy')] };
@@ -106,7 +106,7 @@ test('a policy without its files, or an unknown task, is refused before anything
   expect(existsSync(join(directory, 'home'))).toBe(false);
 });
 
-test('an eval of which nothing is missing is shown without a server, and never as another one', async () => {
+test('a complete eval is shown without a server, and never as another one', async () => {
   makePolicy(join(directory, 'policy'));
   await leaveEval(true);
   expect(await evaluate()).toMatchObject({
@@ -128,13 +128,13 @@ test('an eval of which nothing is missing is shown without a server, and never a
   expect(await evaluate()).toMatchObject({ exitCode: 2, error: { field: 'policies.policy' } });
 });
 
-test('an eval with something missing is started again, so that the server is asked for', async () => {
+test('an incomplete eval is started again, which needs the server', async () => {
   makePolicy(join(directory, 'policy'));
   await leaveEval(false);
   expect(await evaluate()).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
 });
 
-test('Ctrl-C before the start does not say that the eval goes on', async () => {
+test('Ctrl-C before the start does not report that the eval continues', async () => {
   makePolicy(join(directory, 'policy'));
   const { exitCode, error } = await evaluate([], AbortSignal.abort());
   expect(exitCode).toBe(130);

@@ -1,6 +1,6 @@
 /**
- * Hunts schedules that do not fire, that pile sweeps up, or that go on failing night after night: on a real server,
- * with the verbs as users call them. Rollouts are scripted.
+ * Hunts schedules that do not fire, that pile sweeps up, or that keep failing every night: on a real server, with the
+ * verbs as users call them. Rollouts are scripted.
  */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -67,7 +67,7 @@ async function until(holds: (details: ScheduleDetails) => boolean): Promise<Sche
 }
 const completed = ({ recent }: ScheduleDetails) => recent.filter(({ status }) => status === 'completed');
 
-it('fires by its interval, each time as a sweep of its own, with what came of it', async () => {
+it('fires by its interval, each time as a sweep of its own, and shows the results', async () => {
   expect(await create('--every', '1s', '--catch-up', '10s')).toMatchObject({
     name,
     when: 'every 1s',
@@ -88,7 +88,7 @@ it('fires by its interval, each time as a sweep of its own, with what came of it
   });
 });
 
-it('skips a firing while the sweep before goes on', async () => {
+it('skips a firing while the previous sweep is running', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -106,7 +106,7 @@ it('skips a firing while the sweep before goes on', async () => {
   await until((now) => completed(now).length >= 1);
 });
 
-it('fires by hand, unless the sweep before goes on: and says which of the two', async () => {
+it('fires by hand, unless the previous sweep is running, and reports which of the two', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -131,7 +131,7 @@ it('fires by hand, unless the sweep before goes on: and says which of the two', 
   expect(recent).toHaveLength(1);
 });
 
-it('warns of a run that is not there, which may only be mistyped', async () => {
+it('warns of a run that does not exist, since its name may be misspelled', async () => {
   const policies = (name: string) => [
     '--set',
     `policies=[{name: p, policy: "${name}"}, {name: q, policy: policy}]`,
@@ -149,12 +149,12 @@ it('warns of a run that is not there, which may only be mistyped', async () => {
   expect(await create('--every', '1h', '--paused')).toMatchObject({ warnings: [] });
 });
 
-it('warns of a time that never comes', async () => {
+it('warns if it never fires', async () => {
   const { warnings } = (await create('--cron', '0 0 31 2 *')) as unknown as { warnings: string[] };
   expect(warnings).toEqual(['the schedule never fires (cron 0 0 31 2 * UTC)']);
 });
 
-it('pauses when a sweep fails, says why, and goes on when it is resumed', async () => {
+it('pauses when a sweep fails, reports why, and continues when it is resumed', async () => {
   world.script = {
     before: (activity) => {
       if (activity === 'agentRun') throw sandboxLost();
@@ -173,7 +173,7 @@ it('pauses when a sweep fails, says why, and goes on when it is resumed', async 
   expect(mended).toMatchObject({ paused: false, note: 'mended' });
 });
 
-it('takes latest:RUN for what the run has published when the sweep starts, and keeps it from retention', async () => {
+it('resolves latest:RUN when the sweep starts, and protects that policy from retention', async () => {
   const { store } = world.now;
   const policy = { base: join(dir, 'policy'), parameters: 1, vocabulary: 1 };
   await store.putOnce<RunRecord>(keys.run('live'), {
@@ -195,7 +195,7 @@ it('takes latest:RUN for what the run has published when the sweep starts, and k
     return checkpoint;
   };
   const first = await publish(1);
-  // The run goes on, and takes its checkpoint away while the sweep is under way.
+  // The run continues, and removes its checkpoint while the sweep is running.
   world.script = {
     before: (activity) => {
       if (activity === 'generate') rmSync(first, { recursive: true, force: true });
@@ -241,7 +241,7 @@ it('fires for the times of a range, one after the other', async () => {
   );
 });
 
-it('a schedule that is paused says so in words, and names no time at which it would fire', async () => {
+it('a paused schedule is shown as paused, without a next time', async () => {
   await create('--cron', '0 6 * * *');
   const said = async (...args: string[]) => {
     let out = '';

@@ -1,4 +1,4 @@
-/** Hunts options that `rollout --attach` takes and does nothing with. */
+/** Hunts options that `rollout --attach` accepts and ignores. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 async function attach(...args: string[]) {
   let out = '';
-  // Nothing is reached, so that what is refused is refused before anything is asked for.
+  // No server is reachable, so a refusal comes before any call.
   const env = { LONGHAUL_HOME: join(dir, 'home'), TEMPORAL_ADDRESS: '127.0.0.1:1' };
   const around = {
     out: (text: string) => {
@@ -45,6 +45,6 @@ it.each([
   });
 });
 
-it('alone is taken', async () => {
+it('is accepted alone', async () => {
   expect(await attach()).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
 });

@@ -1,4 +1,4 @@
-/** Hunts policies of a single rollout that are not what the options name, and keys that are taken on the command line. */
+/** Hunts policies of a single rollout that differ from the options, and keys that are accepted on the command line. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,7 +54,7 @@ async function leaveRun(): Promise<void> {
   await store.close();
 }
 
-it('a reference is the policy that an eval takes it for', async () => {
+it('a reference is the same policy as in an eval', async () => {
   await leaveRun();
   expect(await choose({ policy: 'base' })).toEqual({ dir: join(dir, 'base'), version: 0 });
   expect(await choose({ policy: 'r@1' })).toEqual({ dir: join(dir, 'step-1'), version: 1 });
@@ -69,11 +69,11 @@ it('a reference is the policy that an eval takes it for', async () => {
   expect(await refusal({ policy: 'r@1' })).toMatchObject({ field: '--policy', value: 'r@1' });
 });
 
-it('a checkpoint where there is no store is refused, and none is made', async () => {
+it('a checkpoint without a store is refused, and no store is created', async () => {
   expect(await refusal({ policy: 'r@1' })).toMatchObject({ field: 'LONGHAUL_HOME' });
 });
 
-it('an endpoint is told from what was given, its defaults filled in', async () => {
+it('an endpoint is made from the options, with its defaults', async () => {
   expect(await choose({ endpoint: 'http://127.0.0.1:8000/v1', model: 'm', apiKeyEnv: 'KEY' })).toMatchObject({
     endpoint: { baseUrl: 'http://127.0.0.1:8000/v1', model: 'm', apiKeyEnv: 'KEY', mode: 'auto' },
   });

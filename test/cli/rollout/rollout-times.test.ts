@@ -24,7 +24,7 @@ const completed = (ms: number, of: HistoryEvent) =>
 const taskScheduled = (ms: number) => event(ms, { workflowTaskScheduledEventAttributes: {} });
 const taskCompleted = (ms: number) => event(ms, { workflowTaskCompletedEventAttributes: {} });
 
-it('tells work, waiting, workflow tasks and standing apart', () => {
+it('distinguishes work, waiting, workflow tasks and standing', () => {
   const first = scheduled(100, 'generate');
   const second = scheduled(1_600, 'agentRun');
   const times = timesOf([

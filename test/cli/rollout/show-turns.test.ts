@@ -1,4 +1,4 @@
-/** Hunts messages of a rollout that are told twice, out of order, or not at all, and text that steers the terminal. */
+/** Hunts messages of a rollout that are printed twice, out of order, or never, and text that controls the terminal. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ const calls = (attempt: number, turn: number, command: string) =>
 const acts = (attempt: number, turn: number, content: string) =>
   store.putOnce<ActRecord>(keys.act(at(attempt), turn), { messages: [{ role: 'tool', name: 'bash', content }] });
 
-it('tells each message once, as it comes', async () => {
+it('prints each message once, as it comes', async () => {
   const teller = new TurnTeller('x', store, (line) => void said.push(line));
   teller.prompt([{ role: 'user', content: 'mend it' }]);
   await calls(1, 1, 'ls');
@@ -49,7 +49,7 @@ it('tells each message once, as it comes', async () => {
   ]);
 });
 
-it('a hint is told as the answer to a turn without a call, and a cut turn says so', async () => {
+it('a hint is printed as the answer to a turn without a call, and a cut turn is marked', async () => {
   await store.putOnce<GenerateRecord>(keys.generate(at(1), 1), {
     ...common,
     end: 'length',
@@ -60,7 +60,7 @@ it('a hint is told as the answer to a turn without a call, and a cut turn says s
   expect(said).toEqual(['── turn 1 · 2 tokens · length\nwell', '── turn 1 · user\ncall a tool']);
 });
 
-it('a turn of a chat endpoint has as many tokens as its server counted, and none where it does not say', async () => {
+it('a turn of a chat endpoint has as many tokens as its server counted, and none if it does not report them', async () => {
   const chat = (turn: number, usage: { promptTokens: number; completionTokens: number } | null) =>
     store.putOnce<GenerateRecord>(keys.generate(at(1), turn), {
       ...common,
@@ -76,7 +76,7 @@ it('a turn of a chat endpoint has as many tokens as its server counted, and none
   expect(said).toEqual(['── turn 1 · 7 tokens\nwell', '── turn 2\nwell']);
 });
 
-it('a new attempt is told from its first turn, and told to be one', async () => {
+it('a new attempt is printed from its first turn, with a line that names it', async () => {
   const teller = new TurnTeller('x', store, (line) => void said.push(line));
   await calls(1, 1, 'ls');
   await teller.tell(1);

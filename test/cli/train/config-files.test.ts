@@ -1,4 +1,4 @@
-/** Hunts configuration files of new users that are refused without a word on what is wrong with them, and where. */
+/** Hunts configuration files of new users that are refused without an error that names the problem and its place. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ it.each([
   await expect(readSettings(path)).rejects.toThrow(message);
 });
 
-it('a file that is not there, or a folder, is called that; so is a setting without a name', async () => {
+it('a missing file, a folder, and a setting without a name are reported as such', async () => {
   await expect(readSettings(join(dir, 'none.yaml'))).rejects.toThrow(
     'give a YAML file that can be read: there is no such file',
   );

@@ -1,4 +1,4 @@
-/** Hunts followers that read all events of a run at each look: one of weeks has millions, and they look once a second. */
+/** Hunts followers that read all events of a run at each poll, every second: a run of weeks has millions. */
 
 import type { Client } from '@temporalio/client';
 import { expect, it } from 'vitest';
@@ -38,7 +38,7 @@ async function writeRun(): Promise<void> {
   await store.append(Array.from({ length: EVENTS }, (_, n) => dispatched(n)));
 }
 
-/** Counts the events that `store` gives from now on; one more is written at each reading, as in a run that goes on. */
+/** Counts the events that `store` gives from now on; one more is written at each reading, as in a running run. */
 function count(store: Store): { read: number; asked: number } {
   const counts = { read: 0, asked: 0 };
   const [events, eventsSince] = [store.events.bind(store), store.eventsSince.bind(store)];
@@ -59,7 +59,7 @@ function count(store: Store): { read: number; asked: number } {
   return counts;
 }
 
-/** A run that ends at the third look. */
+/** A run that ends at the third poll. */
 function fakeLonghaul(): Longhaul {
   let looks = 0;
   const describe = async () => ({ status: { name: (looks += 1) < 3 ? 'RUNNING' : 'COMPLETED' } });
@@ -88,7 +88,7 @@ it('`train` reads each event of its run once', async () => {
   expect(summary?.accounting.dispatched).toBe(EVENTS + 3);
 });
 
-it('so do the summaries that `watch` asks for', async () => {
+it('so do the summaries of `watch`', async () => {
   await writeRun();
   const context = { env: { LONGHAUL_HOME: world.now.dir }, cwd: '/', signal } as unknown as VerbContext;
   await withLocalStore(context, async (local) => {

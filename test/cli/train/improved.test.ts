@@ -34,7 +34,7 @@ it.each([
   expect(rose(before, after)).toBe(expected);
 });
 
-it('what failed is told beside the pass rate', () => {
+it('failures are printed beside the pass rate', () => {
   expect(evaluationLines('after', evaluation(4, 2)).join('\n')).toContain(
     'not graded: 2 sandbox-lost; 50.0% of the graded ones passed',
   );

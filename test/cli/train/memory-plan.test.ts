@@ -1,4 +1,4 @@
-/** Hunts a plan that leaves out what memory is made of, or fails for a policy that is not here. */
+/** Hunts a plan that leaves out parts of the memory, or fails for a policy that is not on this machine. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ const config = (over: object = {}) =>
   );
 const env = { LONGHAUL_KV_CACHE_MIB: '64', LONGHAUL_GPU_WORKERS: '1', LONGHAUL_RETENTION: '2d' };
 
-it('says what the bounds are, and by which settings they change', async () => {
+it('has the bounds, and the settings that change them', async () => {
   const [memory = '', disk = '', ...rest] = await memoryLines(config(), env, home);
   expect(rest).toEqual([]);
   expect(memory).toMatch(
@@ -41,7 +41,7 @@ it('counts what is trained: all weights, or an adapter over one copy', async () 
   expect(weights({}) / weights({ policy: { base: starter, lora: { rank: 4 } } })).toBe(2);
 });
 
-it('is that of the stack which is up, whatever this shell says, and knows no retention of a cluster that is not ours', async () => {
+it('uses the settings of the running stack, whatever this shell has, and no retention of an external cluster', async () => {
   const state = { format: 1, settings: { LONGHAUL_KV_CACHE_MIB: '128', LONGHAUL_RETENTION: '3d' } };
   mkdirSync(home, { recursive: true });
   writeFileSync(join(home, 'stack.json'), JSON.stringify({ ...state, ports: { temporal: 1, ui: 2 } }));

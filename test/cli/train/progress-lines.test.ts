@@ -1,4 +1,4 @@
-/** Hunts a live line that hides what a run is at, or that a narrow terminal wraps instead of overwriting it. */
+/** Hunts a live line that hides the run's state, or that a narrow terminal wraps instead of overwriting it. */
 import { expect, it } from 'vitest';
 import { screenOn } from '../../../cli/train/follow.ts';
 import { breakLine, fitLine } from '../../../cli/terminal-text.ts';
@@ -16,7 +16,7 @@ const status: TrainStatus = {
 };
 const progress = { started: 6, ended: 4, total: 8, passed: 3, failed: 1 };
 
-it('says what is under way, how far it is, and what has come of it', () => {
+it('shows the current batch, its progress and its results', () => {
   expect(progressBar(status, progress)).toBe(
     '████████████░░░░░░░░░░░░ step-4 4/8 · rollouts · 2 running, 3 passed, 1 failed · policy v3',
   );
@@ -26,13 +26,13 @@ it('says what is under way, how far it is, and what has come of it', () => {
   ]);
 });
 
-it('says what runs and what waits where rollouts overlap with updates', () => {
+it('shows which batches run and which wait if rollouts overlap with updates', () => {
   expect(liveLines({ ...status, overlap: { running: 5, waiting: 2 } }, progress).at(-1)).toBe(
     '5 batches are running, 2 have ended and wait for their step',
   );
 });
 
-it('tells a pause that holds from one that waits for the end of the step', () => {
+it('distinguishes a pause in effect from one that waits for the end of the step', () => {
   expect(liveLines({ ...status, phase: 'paused', pauseAt: 'turn' }, progress)[0]).toMatch(/^paused at a turn;/);
   expect(liveLines({ ...status, pauseAt: 'step' }, progress)[0]).toMatch(/^rollouts, pauses before the next step;/);
   expect(liveLines({ ...status, phase: 'paused', pauseAt: 'step' }, progress)[0]).toMatch(
@@ -45,7 +45,7 @@ it('a run without a batch has no line for one', () => {
   expect(liveLines({ ...rest, batch: null }, { ...progress, total: 0 }).length).toBe(1);
 });
 
-it('the line that is overwritten fits the terminal, and is left out where there is none', () => {
+it('the line that is overwritten fits the terminal, and is left out without one', () => {
   const written: string[] = [];
   const stream = (isTTY: boolean, columns: number) =>
     ({ isTTY, columns, write: (text: string) => written.push(text) > 0 }) as unknown as NodeJS.WriteStream;

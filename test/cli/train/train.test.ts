@@ -1,4 +1,4 @@
-/** Hunts runs that start on inputs that cannot work, and results of an old run that pass for those of a new configuration. */
+/** Hunts runs that start with inputs that cannot work, and results of an old run shown for a new configuration. */
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ afterAll(() => server.stop());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'longhaul-train-'));
   vi.stubEnv('LONGHAUL_HOME', join(directory, 'home'));
-  // Whatever comes as far as Temporal says so, and starts no server.
+  // A call that reaches Temporal fails with an error that shows it, and starts no server.
   vi.stubEnv('TEMPORAL_ADDRESS', server.address);
   writeFileSync(join(directory, 'first.yaml'), stringify(settings));
 });
@@ -57,7 +57,7 @@ async function train(args: string[] = [], signal = new AbortController().signal,
   };
 }
 
-/** The run `first` as its workflow leaves it in the store, and in its folder where `config` is given. */
+/** The run `first` as its workflow leaves it in the store, and in its folder if `config` is given. */
 async function leaveRun({ end, config = true }: { end?: RunEnd['status']; config?: boolean }): Promise<void> {
   const runDir = join(directory, 'runs', 'first');
   const resolved = resolveRunConfig(
@@ -102,14 +102,14 @@ test('a policy without its files, or an unknown task, is refused before anything
   expect(existsSync(join(directory, 'home'))).toBe(false);
 });
 
-test('who copies a configuration out of examples/ is told where the starter is', async () => {
+test('the error of a configuration copied from examples/ names the path of the starter', async () => {
   const { exitCode, error } = await train(['--set', 'policy.base=starter']);
   expect([exitCode, error?.['field']]).toEqual([2, 'policy.base']);
   const [, named = ''] = /the starter is (\S+)$/.exec(String(error?.['remedy'])) ?? [];
   expect(existsSync(join(named, 'config.json'))).toBe(true);
 });
 
-test('what a configuration names is looked for in its folder, wherever the command is called', async () => {
+test('paths of a configuration are resolved from its folder, wherever the command is called', async () => {
   makePolicy('config.json', 'tokenizer.json');
   const cwd = join(directory, 'elsewhere');
   mkdirSync(cwd);
@@ -125,7 +125,7 @@ test('what a configuration names is looked for in its folder, wherever the comma
   });
 });
 
-test('a tag of YAML that means nothing here is refused, not taken for a text', async () => {
+test('an unknown tag of YAML is refused, not read as a text', async () => {
   expect(await train(['--set', 'policy.base=!env POLICY'])).toMatchObject({
     exitCode: 2,
     error: { field: '--set', remedy: expect.stringMatching(/Unresolved tag: !env/) },
@@ -147,7 +147,7 @@ test.each([
   expect(await train(args)).toMatchObject({ exitCode: 2, error: { name: 'UserInputError', field, value, remedy } });
 });
 
-test('without its folder, what the store knows of the run is compared', async () => {
+test('without its folder, the settings in the run’s record are compared', async () => {
   await leaveRun({ end: 'completed', config: false });
   expect(await train(['--set', 'seed=2'])).toMatchObject({ exitCode: 2, error: { field: 'seed', value: 2 } });
   expect(await train()).toMatchObject({ exitCode: 0 });
@@ -171,7 +171,7 @@ test.each([
 });
 
 test.each(['failed', 'cancelled'] as const)(
-  'a run that has %s says how it is resumed, and is with --again',
+  'a run that has %s is shown with the command that resumes it, and resumes with --again',
   async (end) => {
     makePolicy('config.json', 'tokenizer.json');
     await leaveRun({ end });
@@ -190,12 +190,12 @@ test('a run that has completed is not resumed', async () => {
   expect(await train(['--again'])).toMatchObject({ exitCode: 2, error: { field: '--again', value: 'first', remedy } });
 });
 
-test('a run without an end is joined, so that the server is asked for', async () => {
+test('a run without an end is attached to, which needs the server', async () => {
   await leaveRun({});
   expect(await train()).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
 });
 
-test('Ctrl-C before the start does not say that the run goes on', async () => {
+test('Ctrl-C before the start does not report that the run continues', async () => {
   makePolicy('config.json', 'tokenizer.json');
   const { exitCode, error } = await train([], AbortSignal.abort());
   expect(exitCode).toBe(130);

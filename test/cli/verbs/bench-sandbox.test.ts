@@ -1,4 +1,4 @@
-/** Hunts a benchmark that leaves the shape which scripts read, or that leaves out a provider without a word. */
+/** Hunts a benchmark whose document lacks a field that scripts read, or that silently leaves out a provider. */
 
 import { expect, test } from 'vitest';
 import { benchSandbox } from '../../../benchmarks/sandbox.ts';
@@ -24,7 +24,7 @@ test('every provider is measured, the first at the top', async () => {
       expect(value).toBeGreaterThan(0);
 });
 
-test('one that is not there is named with the reason, and an error where it was asked for alone', async () => {
+test('a missing provider is named with the reason, and is an error if it was requested alone', async () => {
   process.env['DOCKER_HOST'] = 'unix:///nonexistent/docker.sock';
   const options = { sandboxes: 1, commands: 1, concurrency: 1 };
   const document = await benchSandbox({ ...options, providers: ['bubblewrap', 'docker'] });

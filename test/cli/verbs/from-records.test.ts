@@ -1,4 +1,7 @@
-/** Hunts verbs that ask for a server where the records say all, show nothing for what is not there, or answer a broken disk with a stack trace. */
+/**
+ * Hunts verbs that need a server although the records are enough, show nothing for missing work, or answer a broken
+ * disk with a stack trace.
+ */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +21,7 @@ beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'longhaul records-'));
   vi.stubEnv('LONGHAUL_HOME', join(directory, 'home'));
   vi.stubEnv('TEMPORAL_ADDRESS', '');
-  // A stack that was, and is down.
+  // A stack that was up, and is down now.
   const state = {
     format: 1,
     supervisor: { pid: 0, startTime: '' },
@@ -55,7 +58,7 @@ async function call(...args: string[]) {
 
 const evaluation = (passRate: number) => ({ passRate, greedyPassRate: null, rollouts: 4, byFamily: {} });
 
-/** A run of two steps, the second one under way unless it has ended. */
+/** A run of two steps, the second one running unless the run has ended. */
 async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: number }): Promise<void> {
   const store = openSqliteStore(join(directory, 'home', 'store'));
   const policy = { base: '/p', parameters: 1, vocabulary: 1 };
@@ -118,14 +121,14 @@ async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: numbe
   await store.close();
 }
 
-test('a run that has ended is watched without a server, and one that goes on is not', async () => {
+test('a run that has ended is watched without a server, and a running one is not', async () => {
   await leaveRun();
   expect(await call('watch', 'r')).toMatchObject({ exitCode: 3, document: { error: { name: 'Unreachable' } } });
   await leaveRun('completed');
   expect(await call('watch', 'r')).toMatchObject({ exitCode: 0, document: { runId: 'r', status: 'completed' } });
 });
 
-test('the events of a run that was stopped say an end for each rollout, as its account does', async () => {
+test('the events of a stopped run have an end for each rollout, as its accounting does', async () => {
   await leaveRun('cancelled');
   const { document } = await call('rollouts', 'r');
   const masked = [1, 2].map((step) => ({
@@ -141,7 +144,7 @@ test('the events of a run that was stopped say an end for each rollout, as its a
   });
 });
 
-test('a step that there is not is refused by name, and one under way is not', async () => {
+test('a step that does not exist is refused by name, and the current one is not', async () => {
   await leaveRun();
   expect((await call('rollouts', 'r', '--step', '1')).document.rollouts?.length).toBe(1);
   expect(await call('rollouts', 'r', '--step', '2')).toMatchObject({ exitCode: 0, document: { rollouts: [] } });
@@ -172,7 +175,7 @@ async function shown() {
   return { exitCode: await runCommandLine(['show', 'r'], around), out, err };
 }
 
-test('a run whose stack is down is shown with as many steps as it is to make, and the remark says what is down', async () => {
+test('a run whose stack is down is shown with its planned steps, and a note names what is down', async () => {
   await leaveRun(undefined, { steps: 4 });
   const { exitCode, out, err } = await shown();
   expect([exitCode, /^step 1\/4 /mu.test(out)]).toEqual([0, true]);
@@ -187,12 +190,12 @@ test('a run whose stack is down is shown with as many steps as it is to make, an
   expect((await shown()).out).toMatch(/^step {2}1\/12 /mu);
 });
 
-test('of a run whose plan is not on record no number of steps is made up', async () => {
+test('a run without a recorded plan is shown without a number of planned steps', async () => {
   await leaveRun();
   expect((await shown()).out).toMatch(/^step 1 · /mu);
 });
 
-test('only a server that cannot be reached is one to be started', () => {
+test('only for an unreachable server the remedy is to start it', () => {
   const of = (code: number) =>
     whyUnknown('r', new ServiceError('Failed to query', { cause: Object.assign(new Error(), { code }) }));
   expect(of(14)).toBe('Failed to query; start the stack: npx longhaul up --detach');
@@ -204,7 +207,7 @@ test('only a server that cannot be reached is one to be started', () => {
   expect(whyUnknown('r', new TypeError('bad profile'))).toBe('bad profile');
 });
 
-test('the first evaluation is called what following the run called it', async () => {
+test('the first evaluation has the same name as in `watch`', async () => {
   await leaveRun('completed');
   let out = '';
   const around = {
@@ -220,7 +223,7 @@ test('the first evaluation is called what following the run called it', async ()
   expect(out).toMatch(/^before training: 25\.0% at temperature 1/m);
 });
 
-test('records that are damaged are named with what helps, and no stack trace', async () => {
+test('damaged records are named with the remedy, and without a stack trace', async () => {
   mkdirSync(join(directory, 'home', 'store'), { recursive: true });
   writeFileSync(
     join(directory, 'home', 'store', 'store.sqlite'),

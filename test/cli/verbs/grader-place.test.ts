@@ -1,4 +1,4 @@
-/** Hunts an exception of a grader that a user finds in no list, or without the place where it was thrown. */
+/** Hunts an exception of a grader that no list shows, or that lacks the place where it was thrown. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ActivityFailure } from '@temporalio/common';
@@ -12,7 +12,7 @@ import { attemptOf, environment, inActivity, orchestratorActivities, RUN, useWor
 const world = useWorld();
 const attempt = attemptOf();
 
-/** What the grader of a module throws, by way of the activity that calls it and of the workflow that it fails. */
+/** The error of a module's grader, as it comes through the activity that calls it and the workflow that it fails. */
 async function failureOf(source: string): Promise<string> {
   const path = join(world.now.dir, 'grader.mjs');
   writeFileSync(path, source);

@@ -1,4 +1,4 @@
-/** Hunts numbers and assignments off the command line that are taken for something else than what was written. */
+/** Hunts numbers and assignments on the command line that are read as something else. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -81,7 +81,7 @@ it.each([
 });
 
 it.each([['up', '--detach'], ['ps'], ['runs'], ['down'], ['schedule', 'list']])(
-  '%s %s with a file for a home is refused by the variable',
+  '%s %s with a file as its home is refused by the variable',
   async (...args) => {
     const around = { out: () => undefined, cwd: dir, signal: new AbortController().signal };
     let err = '';

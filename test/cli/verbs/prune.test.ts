@@ -1,4 +1,4 @@
-/** Hunts a prune that takes what lives, or after which a verb answers otherwise than before. */
+/** Hunts a prune that removes records of running work, or that changes the answer of a verb. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -122,7 +122,7 @@ test('every verb that reads records answers as before', async () => {
   expect(before.at(-1)).toContain('so');
 });
 
-test('what is under way is refused by name, and passed over by age', async () => {
+test('a run that has not ended is refused by name, and skipped by age', async () => {
   await leaveRun('old', { status: 'failed', hoursAgo: 48 });
   await leaveRun('young', { status: 'completed', hoursAgo: 1 });
   await leaveRun('live');

@@ -1,6 +1,6 @@
 /**
  * Hunts verbs that report success, or a stack trace, for a run that is unknown, refused or failed. The server and the
- * orchestrator's worker are real; there is nothing that could roll out.
+ * orchestrator's worker are real; no other worker runs.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -83,7 +83,7 @@ async function record(run: string, end?: RunEnd): Promise<void> {
 }
 
 test.each([[['pause', 'nope']], [['resume', 'nope']], [['cancel', 'nope']], [['set', 'nope', 'steps=9']]])(
-  '%j names the run that is not there',
+  '%j names the run that does not exist',
   async (args) => {
     expect(await call(...args)).toMatchObject({
       exitCode: 2,
@@ -92,7 +92,7 @@ test.each([[['pause', 'nope']], [['resume', 'nope']], [['cancel', 'nope']], [['s
   },
 );
 
-test('a run that was refused before it began is exit code 2, and can be started again', async () => {
+test('a run that was refused before it started is exit code 2, and can be started again', async () => {
   const id = async () => (await longhaul.client.workflow.getHandle('train/refused').describe()).runId;
   const handle = await longhaul.train(config('refused', join(directory, 'nowhere')));
   const failure = failureOf('refused', await handle.result().catch((error: unknown) => error));
@@ -109,7 +109,7 @@ test('a run that was refused before it began is exit code 2, and can be started 
   expect(await id()).not.toBe(first);
 });
 
-test('a refusal is told by its field, whatever caused it', () => {
+test('a refusal names its field, whatever caused it', () => {
   const refused = new UserInputError('policy.base', '/p', 'give another model: too wide', {
     cause: new Error('too wide'),
   });
@@ -144,9 +144,9 @@ test('watching a run that failed is exit code 1', async () => {
   }
 });
 
-test('a live run says what it refuses, and how to attach to it again', async () => {
+test('a live run reports what it refuses, and how to attach to it again', async () => {
   const base = join(directory, 'unfinished');
-  // No file: opening the run is tried again and again, so that it stays alive.
+  // No file: opening the run is retried again and again, so that it stays alive.
   mkdirSync(join(base, 'config.json'), { recursive: true });
   writeFileSync(join(base, 'tokenizer.json'), 'not yet');
   await longhaul.train(config('live', base));
@@ -154,7 +154,7 @@ test('a live run says what it refuses, and how to attach to it again', async () 
     exitCode: 2,
     error: { field: 'k=v', value: 'foo=1', remedy: expect.stringContaining('foo: cannot be changed on a live run') },
   });
-  // Another terminal, at the same time: nothing is on record yet that it could be compared with.
+  // Another terminal, at the same time: nothing is recorded yet that it could be compared with.
   const remedy = expect.stringMatching(
     /run live began with 20; keep that, cancel it first, or give another run name/,
   ) as string;
@@ -164,7 +164,7 @@ test('a live run says what it refuses, and how to attach to it again', async () 
     remedy,
   });
   await expect(longhaul.train({ ...config('live', base), dir: '/elsewhere' })).resolves.toMatchObject({ run: 'live' });
-  // It has not begun, so that it answers no change yet.
+  // It has not started, so it answers no change yet.
   expect(await callUntil(AbortSignal.timeout(1500), 'set', 'live', 'steps=30')).toMatchObject({
     exitCode: 130,
     error: { name: 'Interrupted', message: expect.stringContaining('npx longhaul show live') },
@@ -187,13 +187,13 @@ test('a live run says what it refuses, and how to attach to it again', async () 
   expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
 });
 
-test('a rollout under an id that a program gave is steered by that, and cancelled by its start too', async () => {
+test('a rollout under an id of a program is steered by that id, and cancelled by its prefix too', async () => {
   const handle = await longhaul.startRollout(
     { task: 'swe-mini-train-0', policy: { dir: directory, version: 0 } },
     'my-rollout',
   );
   const isPaused = async () => (await handle.query<{ paused: boolean }>('state')).paused;
-  // The server's list is not of the same moment.
+  // The server's list has a delay.
   await vi.waitFor(async () => expect(await call('pause', 'my-rollout')).toEqual({ exitCode: 0, error: undefined }), {
     timeout: 60_000,
   });

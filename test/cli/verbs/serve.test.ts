@@ -1,4 +1,4 @@
-/** Hunts servers that open themselves to others without a key, that serve what cannot be loaded, and that do not end. */
+/** Hunts servers that are open to other machines without a key, that serve a broken policy, and that do not end. */
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ it.each([
   });
 });
 
-it('says where it is, answers behind its key, and ends when it is told to', async () => {
+it('prints its address, answers with its key only, and ends when it is stopped', async () => {
   let told = '';
   let asked: Promise<number[]> | undefined;
   const onNote = (line: string, end: () => void) => {
@@ -67,7 +67,7 @@ it('says where it is, answers behind its key, and ends when it is told to', asyn
   expect(told).not.toContain('sk-here');
 });
 
-it('finds that its port is taken before it loads anything, and says what to do', async () => {
+it('fails on a port in use before it loads anything, with a remedy', async () => {
   const other = createServer();
   await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
   const { port } = other.address() as AddressInfo;

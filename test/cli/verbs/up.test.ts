@@ -58,7 +58,7 @@ test('every role comes up, heals after SIGKILL, and is gone after down', async (
   expect(ps()).toMatchObject({ status: 'down', processes: [] });
 });
 
-test('attached, Ctrl-C drains and stops it, and says how to go on', async () => {
+test('attached, Ctrl-C drains and stops it, and prints how to continue', async () => {
   const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], {
     cwd: directory,
     env,
@@ -77,7 +77,7 @@ test('attached, Ctrl-C drains and stops it, and says how to go on', async () => 
   expect(ps().status).toBe('down');
 });
 
-test('Ctrl-C while it comes up says that it goes on, and what stops it', async () => {
+test('Ctrl-C while it starts reports that it is still starting, and how to stop it', async () => {
   const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], {
     cwd: directory,
     env,
