@@ -1,6 +1,6 @@
 /**
- * Keeps the sandboxes that nobody can use meanwhile: one whose owner waits for others, as for a turn that nobody samples,
- * is renewed before its time to live is over, and one whose owner does not say that it waits never is.
+ * Keeps alive the sandboxes of owners that wait, for example for a turn that no worker samples. Each is renewed before
+ * its time to live ends. A sandbox is never renewed unless its owner reports that it waits.
  */
 
 import type { Lease, Store } from '../store/store.ts';
@@ -14,17 +14,17 @@ export interface KeepOptions {
   /** This host, as its leases name it. */
   readonly host: string;
   readonly ttlSeconds: number;
-  /** Whether the owner of a lease (a rollout) needs its sandbox once that is over for which it waits. */
+  /** True if the owner of a lease (a rollout) waits, and needs its sandbox after the wait. */
   readonly ownerWaits: (owner: string) => Promise<boolean>;
-  /** Default: the machine's. */
+  /** Default: the machine's clock since boot. */
   readonly time?: BootTime;
-  /** Hears what could not be renewed; it is tried again in the next round. */
+  /** Receives the error of each sandbox that could not be renewed. The next round retries it. */
   readonly onError?: (error: unknown) => void;
 }
 
 const ASKED_AT_ONCE = 16;
 
-/** Of each owner the one that was used last: an earlier one is what could not be released. */
+/** The newest lease of each owner. An older one belongs to a sandbox that could not be released. */
 function inUse(leases: readonly Lease[]): Lease[] {
   const newest = new Map<string, Lease>();
   for (const lease of leases)
@@ -33,13 +33,15 @@ function inUse(leases: readonly Lease[]): Lease[] {
   return [...newest.values()];
 }
 
-/** Half of their time is left at most: whoever acts in its sandbox renews it before that, and is not asked after. */
+/**
+ * Leases with at most half of their time remaining. An owner that acts renews its lease earlier, so it is not queried.
+ */
 function idle(leases: readonly Lease[], { host, ttlSeconds, time = machineTime }: KeepOptions): Lease[] {
   const isIdle = (left: number) => left > 0 && left <= ttlSeconds * 500;
   return inUse(leases).filter((lease) => lease.host === host && isIdle(leftMs(lease, Date.now(), time)));
 }
 
-/** The sandbox first, and no lease that was released meanwhile: it would hold a place for nothing. */
+/** Renews the sandbox, then its lease, unless the lease was released meanwhile: it would occupy a slot for nothing. */
 async function renew({ id, owner }: Lease, { store, provider, host, ttlSeconds, time }: KeepOptions): Promise<void> {
   const sandbox = await provider.connect(id);
   try {
@@ -55,12 +57,12 @@ async function keep(lease: Lease, options: KeepOptions): Promise<void> {
   try {
     if (await options.ownerWaits(lease.owner)) await renew(lease, options);
   } catch (error) {
-    // Its owner finds that out by its next call.
+    // If the sandbox is lost, its owner notices at its next call.
     if (!(error instanceof SandboxLost)) options.onError?.(error);
   }
 }
 
-/** One round. Errors: those of the store. */
+/** Runs one round. Errors: those of the store. */
 export async function keepWaiting(options: KeepOptions): Promise<void> {
   const some = idle(await options.store.leases(SANDBOX_LEASE), options);
   for (let from = 0; from < some.length; from += ASKED_AT_ONCE)

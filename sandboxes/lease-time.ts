@@ -1,6 +1,6 @@
 /**
- * When a lease has run out: by the time since the machine's boot, which nobody sets, where the lease says that; else by
- * the clock. A clock that jumps, because it was set or because a machine was resumed, ends nothing that is held.
+ * Decides whether a lease has run out: by the time since the machine's boot if the lease records it, else by the clock.
+ * A clock that jumps (it was set, or the machine was suspended) therefore ends no lease that is still held.
  */
 
 import { readFileSync } from 'node:fs';
@@ -8,9 +8,9 @@ import { readFileSync } from 'node:fs';
 import type { Lease } from '../store/store.ts';
 
 export interface BootTime {
-  /** Milliseconds, the same in every process of the machine. */
+  /** Milliseconds since boot, equal in every process of the machine. */
   readonly now: () => number;
-  /** Names this boot; `undefined` where the machine does not tell. */
+  /** Id of this boot; `undefined` if the machine has none. */
   readonly boot: string | undefined;
 }
 
@@ -22,10 +22,10 @@ function readBoot(): string | undefined {
   }
 }
 
-/** By which the supervisors count their sandboxes' time to live, too. */
+/** The clock of this machine. Supervisors use it too, for their sandboxes' time to live. */
 export const machineTime: BootTime = { now: () => Number(process.hrtime.bigint() / 1_000_000n), boot: readBoot() };
 
-/** What a lease says of its end that is taken or renewed now, on this machine. */
+/** The fields that record the end of a lease that is taken or renewed now, on this machine. */
 export function leaseUntil(ttlSeconds: number, { now, boot }: BootTime): Pick<Lease, 'expiresAt' | 'detail'> {
   const ttlMs = ttlSeconds * 1000;
   return {
@@ -34,7 +34,10 @@ export function leaseUntil(ttlSeconds: number, { now, boot }: BootTime): Pick<Le
   };
 }
 
-/** Milliseconds; `now`: since the epoch, for leases of an earlier boot, of whose sandboxes none is left, and those that tell no more. */
+/**
+ * Remaining milliseconds. `now` (milliseconds since the epoch) is used for leases of an earlier boot, whose sandboxes
+ * are all gone, and for leases that record no boot.
+ */
 export function leftMs(
   { expiresAt, detail }: Pick<Lease, 'expiresAt' | 'detail'>,
   now: number,

@@ -1,7 +1,6 @@
 /**
- * A provider for one piece of work: each sandbox that it makes is under a lease from before it exists until it is gone,
- * and none outlives the work. Of a process that is killed in the middle, the leases run out, and the sweeper ends what
- * they name.
+ * A provider for one piece of work: each sandbox that it makes has a lease from before it exists until it is gone, and
+ * none outlives the work. If the process is killed, the leases run out, and the sweeper ends the sandboxes.
  */
 
 import { renewing, type SandboxLeases } from './leases.ts';
@@ -12,7 +11,7 @@ export class LeasedProvider implements SandboxProvider {
   private readonly inner: SandboxProvider;
   private readonly leases: SandboxLeases;
   private readonly owner: string;
-  /** Of each sandbox that was made and is not gone: ends its renewals. */
+  /** For each sandbox that was made and is not gone: the function that ends its renewals. */
   private readonly held = new Map<string, () => Promise<void>>();
   private readonly making = new Set<string>();
   private over = false;
@@ -24,7 +23,7 @@ export class LeasedProvider implements SandboxProvider {
     this.owner = owner;
   }
 
-  /** Errors: those of the provider that it is made of; `SandboxUnavailable` when the work is over. */
+  /** Errors: those of the inner provider; `SandboxUnavailable` if the work has ended. */
   async create(spec: SandboxSpec): Promise<Sandbox> {
     this.mustGoOn(spec.id);
     this.making.add(spec.id);
@@ -34,7 +33,7 @@ export class LeasedProvider implements SandboxProvider {
       return sandbox;
     } finally {
       this.making.delete(spec.id);
-      // Whoever ended the work found it half-made.
+      // `end` may have run while this sandbox was half-made.
       if (this.over) await this.destroy(spec.id);
     }
   }
@@ -45,7 +44,7 @@ export class LeasedProvider implements SandboxProvider {
   async destroy(id: string): Promise<void> {
     const end = this.held.get(id);
     const renewed = end?.();
-    // Before the renewal under way is waited for: a sandbox that does not answer does not hold up its own end.
+    // Before waiting for a renewal in flight: a sandbox that does not answer must not delay its own end.
     await this.inner.destroy(id);
     await renewed;
     if (end === undefined || this.making.has(id)) return;
@@ -53,7 +52,10 @@ export class LeasedProvider implements SandboxProvider {
     this.held.delete(id);
   }
 
-  /** The work is over: nothing more is made, and what is left is ended. What cannot be ended is left to its lease. */
+  /**
+   * Call it when the work has ended: no more sandboxes are made, and the remaining ones are ended. One that cannot be
+   * ended keeps its lease, which runs out.
+   */
   async end(): Promise<void> {
     this.over = true;
     await Promise.allSettled([...this.held.keys()].map((id) => this.destroy(id)));
@@ -64,7 +66,7 @@ export class LeasedProvider implements SandboxProvider {
     let made: Sandbox | undefined;
     const renewLease = async (): Promise<void> => void (await this.leases.acquire(id, this.owner, ttlSeconds));
     await renewLease();
-    // The making may take longer than a lease lasts.
+    // Making a sandbox may take longer than a lease lasts.
     if (!this.held.has(id))
       this.held.set(
         id,
@@ -75,6 +77,6 @@ export class LeasedProvider implements SandboxProvider {
   }
 
   private mustGoOn(id: string): void {
-    if (this.over) throw new SandboxUnavailable(`sandbox ${id}: what it was made for is over`);
+    if (this.over) throw new SandboxUnavailable(`sandbox ${id}: the work that needs it has ended`);
   }
 }

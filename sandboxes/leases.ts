@@ -1,6 +1,6 @@
 /**
- * Leases on live sandboxes, in the store: the one authority on how many a host holds and on which are still wanted.
- * A lease and its sandbox's own time to live are pushed forward together, so neither outlives the other for long.
+ * Leases on live sandboxes, in the store. They alone decide how many sandboxes a host holds, and which are still
+ * wanted. A lease and its sandbox's time to live are renewed together, so neither outlives the other for long.
  */
 
 import type { Lease, Store } from '../store/store.ts';
@@ -8,21 +8,21 @@ import { type BootTime, leaseUntil, machineTime } from './lease-time.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export const SANDBOX_LEASE = 'sandbox';
-/** Of a sandbox that stands ready and that nobody uses yet; it does not count as one that is held. */
+/** Kind of lease for a warm sandbox that nobody uses yet. It does not count against the host's limit. */
 export const WARM_LEASE = 'warm-sandbox';
-/** Of a sandbox that grades: it takes no place of those that agents act in. */
+/** Kind of lease for a sandbox that grades. It does not count against the limit for agents' sandboxes. */
 export const GRADER_LEASE = 'grader-sandbox';
 
 export interface SandboxLeases {
-  /** Takes or renews the lease; `undefined` when the host holds as many live sandboxes as it may. */
+  /** Takes or renews the lease. Returns `undefined` if the host already holds as many live sandboxes as allowed. */
   acquire(id: string, owner: string, ttlSeconds: number): Promise<Lease | undefined>;
   /** Renews the lease and the sandbox's own time to live. */
   renew(sandbox: Sandbox, owner: string, ttlSeconds: number): Promise<void>;
-  /** Call it when the sandbox is destroyed, not before. */
+  /** Call it after the sandbox was destroyed, not before. */
   release(id: string): Promise<void>;
 }
 
-/** The leases of one host; `limit` is how many sandboxes of this kind it may hold at once. */
+/** The leases of one host. `limit`: sandboxes of this kind that it may hold at once. */
 export function sandboxLeases(
   store: Store,
   host: string,
@@ -47,10 +47,13 @@ export function sandboxLeases(
 
 const RENEWALS_PER_TTL = 4;
 
-/** Calls `renew` several times per time to live. What it returns ends that at once, and resolves when no renewal is under way. */
+/**
+ * Calls `renew` several times per time to live. Returns a function that stops this; it resolves when no renewal is in
+ * flight.
+ */
 export function renewing(ttlSeconds: number, renew: () => Promise<void>): () => Promise<void> {
   let last = Promise.resolve();
-  // A renewal that fails is told by the calls themselves, or made good by the next one.
+  // A failed renewal is not reported here: the next one may succeed, and otherwise the calls themselves fail.
   const renewSoon = () => {
     last = last.then(renew).catch(() => undefined);
   };
@@ -61,7 +64,7 @@ export function renewing(ttlSeconds: number, renew: () => Promise<void>): () => 
   };
 }
 
-/** Keeps a sandbox and its lease alive for as long as `body` takes. */
+/** Keeps a sandbox and its lease alive while `body` runs. */
 export async function keptAlive<T>(
   leases: SandboxLeases,
   sandbox: Sandbox,

@@ -28,21 +28,24 @@ export interface SandboxSpec {
   readonly setup?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
-  /** What the sandbox is made of, where the provider has images; default: a base with bash, git and Python. */
+  /** The sandbox's image, for providers that have images. Default: a base image with bash, git and Python. */
   readonly image?: string;
-  /** `strict` (default): nothing can be written but the workspace, /tmp and /dev/shm. `swe`: all that the image's own files allow. */
+  /**
+   * `strict` (default): only the workspace, /tmp and /dev/shm are writable. `swe`: all that the image's file modes
+   * allow.
+   */
   readonly profile?: SandboxProfile;
-  /** Processors that it may use at once, where the provider counts them. */
+  /** Processors that the sandbox may use at once, where the provider can limit them. */
   readonly cpus?: number;
-  /** The sandbox ends itself when nobody has renewed it for so long. */
+  /** The sandbox ends itself if it was not renewed for this long. */
   readonly ttlSeconds: number;
 }
 
-/** What a command did: an observation, never an error of ours. */
+/** What a command did. It becomes an observation; it is never an error of Longhaul. */
 export interface ExecResult {
-  /** `null` when a signal or a limit on time ended it. */
+  /** `null` if a signal or the time limit ended the command. */
   readonly exitCode: number | null;
-  /** SIGXCPU: it had spent the processor time that it was given. */
+  /** SIGXCPU: the command used up its processor time. */
   readonly signal: string | null;
   readonly output: string;
   /** Bytes of output dropped from the middle, 0 when complete. */
@@ -51,22 +54,25 @@ export interface ExecResult {
   /** The kernel's out-of-memory killer ended something during the call. */
   readonly outOfMemory: boolean;
   readonly durationMs: number;
-  /** Processor time of the call; 0 or absent where it was given no limit. */
+  /** Processor time of the call, in milliseconds. 0 or absent if the call had no such limit. */
   readonly cpuMs?: number;
 }
 
 export interface ExecCall {
-  /** Journal key: a call with an id that is known attaches to it or returns its recorded result. */
+  /** Key in the journal. A call with a known id attaches to the running call, or returns its recorded result. */
   readonly callId: string;
   readonly command: string;
   readonly timeoutMs: number;
-  /** Processor time that all it starts may take together, which no other load on the machine adds to. Default: it is not counted. */
+  /**
+   * Limit on the processor time of all processes of the call together, in milliseconds. Unlike a clock, it does not
+   * depend on other load on the machine. Default: not counted.
+   */
   readonly cpuMs?: number;
-  /** Bytes of combined output kept (head and tail); the rest is drained and counted. */
+  /** Bytes of combined output kept (head and tail). The rest is read, counted and dropped. */
   readonly outputLimit: number;
-  /** In a new bash in `workdir` instead of the long-lived one, whose state it neither sees nor changes. */
+  /** True: runs in a new bash in `workdir`. It neither sees nor changes the state of the long-lived shell. */
   readonly fresh?: boolean;
-  /** As `fresh`, when everything that earlier calls left running, the shell too, has ended. */
+  /** As `fresh`, after every process of earlier calls was ended, the long-lived shell included. */
   readonly alone?: boolean;
 }
 
@@ -74,7 +80,7 @@ export interface WriteCall {
   readonly callId: string;
   readonly path: string;
   readonly content: Uint8Array;
-  /** Kept in the journal and returned by a repeated call: the observation that belongs to this write. */
+  /** The observation that belongs to this write. The journal keeps it, and a repeated call returns it. */
   readonly note: string;
 }
 
@@ -85,28 +91,30 @@ export type ReadResult =
   | { readonly kind: 'denied'; readonly reason: string }
   | { readonly kind: 'too-large'; readonly bytes: number };
 
-/** What the long-lived shell would begin anew with. */
+/** The state with which the long-lived shell would restart. */
 export interface ShellState {
   /** Empty before the first call. */
   readonly directory: string;
-  /** Exported variables as `declare -px` prints them, after the last call that ended by itself. */
+  /** Exported variables after the last call that ended by itself, as `declare -px` prints them. */
   readonly exports: string;
 }
 
 export interface Sandbox {
   readonly id: string;
-  /** In the sandbox's one long-lived shell: working directory and variables persist from call to call. */
+  /** Runs in the sandbox's one long-lived shell: working directory and variables persist from call to call. */
   exec(call: ExecCall): Promise<ExecResult>;
-  /** Writes a regular file (parents are made) with the rights of the sandbox's user; returns the journalled note. */
+  /**
+   * Writes a regular file with the rights of the sandbox's user; makes its parent folders. Returns the journalled note.
+   */
   write(call: WriteCall): Promise<{ readonly note: string; readonly error?: string }>;
   /** The note of a finished write with this id, if the journal has one. */
   written(callId: string): Promise<{ readonly note: string; readonly error?: string } | undefined>;
   read(path: string, maxBytes: number): Promise<ReadResult>;
-  /** The shell's directory and exports. Absent where a sandbox cannot be snapshotted. */
+  /** The shell's directory and exports. Absent if the sandbox cannot be snapshotted. */
   state?(): Promise<ShellState>;
-  /** Begins the shell anew in that state; only while no call runs. */
+  /** Restarts the shell in that state. Fails while a call runs. */
   resume?(state: ShellState): Promise<void>;
-  /** Pushes the time to live forward. */
+  /** Extends the time to live to at least `ttlSeconds` from now. */
   renew(ttlSeconds: number): Promise<void>;
   close(): void;
 }
@@ -114,33 +122,33 @@ export interface Sandbox {
 export interface SandboxProvider {
   readonly name: string;
   /**
-   * What may take long and is not of one sandbox: its image. Afterwards `create` does not wait for it; `hear` gets what
-   * is told meanwhile. Errors: those of `create`.
+   * Does the slow work that sandboxes share: it gets the image, so that `create` does not wait for it. `hear` receives
+   * lines of progress. Errors: those of `create`.
    */
   prepare?(spec: SandboxSpec, hear: (line: string) => void): Promise<void>;
-  /** Returns when the sandbox answered a probe. Errors: `SandboxUnavailable`. */
+  /** Returns after the sandbox answered a probe. Errors: `SandboxUnavailable`. */
   create(spec: SandboxSpec): Promise<Sandbox>;
-  /** Errors: `SandboxLost` when it is gone. */
+  /** Errors: `SandboxLost` if the sandbox is gone. */
   connect(id: string): Promise<Sandbox>;
-  /** Idempotent; returns when every process of the sandbox is gone. */
+  /** Idempotent. Returns when every process of the sandbox has ended. */
   destroy(id: string): Promise<void>;
   /** Ids of the sandboxes on this host, alive or half-made. */
   list(): Promise<string[]>;
-  /** Ids of the sandboxes on this host that have ended by themselves (time to live, a crash): only records are left. */
+  /** Ids of the sandboxes on this host that ended by themselves (time to live, a crash). Only their records remain. */
   ended?(): Promise<string[]>;
 }
 
-/** The sandbox is gone; what it did so far is in the store. */
+/** The sandbox is gone. The results of its calls so far are in the store. */
 export class SandboxLost extends Error {
   override readonly name = 'SandboxLost';
 }
 
-/** A sandbox could not be made or reached for now. */
+/** A sandbox could not be made or reached. A later attempt may succeed. */
 export class SandboxUnavailable extends Error {
   override readonly name = 'SandboxUnavailable';
 }
 
-/** What a task or a setting asks for can never be had here: trying again is of no use. */
+/** A task or a setting asks for something that this machine can never provide. Retries do not help. */
 export class SandboxImpossible extends Error {
   override readonly name = 'SandboxImpossible';
 }

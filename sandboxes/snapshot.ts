@@ -1,6 +1,7 @@
 /**
- * Snapshots: the workspace, and the shell's directory and exports, named by their digest; equal states have equal
- * digests. What is restored has no journal: calls that were answered are in the store, and are not asked for again.
+ * Snapshots: the workspace, and the shell's directory and exports, named by their digest. Equal states have equal
+ * digests. A restored sandbox has no journal: the results of earlier calls are in the store and are not requested
+ * again.
  */
 
 import { createHash } from 'node:crypto';
@@ -17,7 +18,7 @@ import {
 } from './sandbox.ts';
 
 export interface Snapshot {
-  /** Of everything below. */
+  /** Digest of `workspace` and `shell`. */
   readonly digest: string;
   /** A compressed tar of the workspace, in the store. */
   readonly workspace: ObjectRef;
@@ -26,10 +27,10 @@ export interface Snapshot {
 }
 
 const TIMEOUT_MS = 120_000;
-/** Before it is written as text; a call's output is limited to 8 MiB. */
+/** Bytes of a piece before base64. A call's output is limited to 8 MiB. */
 const PIECE = 6_000_000;
 const ARCHIVE = '/tmp/.longhaul-restore.tgz';
-/** The same bytes for the same files: by name, without owners and without the times that a look changes. Holes stay holes. */
+/** Equal files give equal bytes: sorted by name, without owners, access and change times. Sparse files stay sparse. */
 const TAR =
   'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf - .';
 
@@ -37,15 +38,15 @@ async function run(sandbox: Sandbox, callId: string, command: string): Promise<s
   const call = { callId, command, timeoutMs: TIMEOUT_MS, outputLimit: 8 << 20, fresh: true };
   const { exitCode, signal, output, timedOut, outOfMemory } = await sandbox.exec(call);
   if (exitCode === 0) return output;
-  const how = timedOut ? 'took too long' : outOfMemory ? 'ran out of memory' : `ended with ${exitCode ?? signal}`;
+  const how = timedOut ? 'timed out' : outOfMemory ? 'ran out of memory' : `ended with ${exitCode ?? signal}`;
   throw new SandboxUnavailable(`snapshot of ${sandbox.id}: ${how}: ${output.slice(-200)}`);
 }
 
-/** Through the shell's own output, in pieces: it needs no room in the sandbox. */
+/** Reads the archive in pieces from a command's output, so it needs no disk space in the sandbox. */
 async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for (let piece = 0; ; piece += 1) {
-    // 1: a file changed while it was read; whatever runs in the background, that is a state that it was in.
+    // Exit code 1: a background process changed a file during the read. The archive still holds a state that it had.
     const tar = `{ ${TAR} 2>/dev/null; [ $? -le 1 ]; } | gzip -n -1`;
     const cut = `tail -c +${piece * PIECE + 1} | head -c ${PIECE} | base64 -w 0`;
     const said = await run(
@@ -56,7 +57,7 @@ async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
     const [, text = '', packed, zipped] = /^(\S*) (\d+) (\d+)\s*$/u.exec(said) ?? [];
     const bytes = Buffer.from(text, 'base64');
     pieces.push(bytes);
-    // Before the last piece the end of `head` ends what feeds it, which is no failure.
+    // Except for the last piece, `head` ends first and breaks the pipe; that is not a failure.
     if (bytes.length === PIECE) continue;
     if (packed === '0' && zipped === '0') return Buffer.concat(pieces);
     throw new SandboxUnavailable(`snapshot of ${sandbox.id}: not all of the workspace could be read`);
@@ -68,7 +69,7 @@ const digestOf = (workspace: ObjectRef, shell: ShellState): string =>
     .update(JSON.stringify([workspace, shell.directory, shell.exports]))
     .digest('hex');
 
-/** `callId` names this snapshot in the sandbox's journal: the same one again is the same snapshot. */
+/** `callId` names this snapshot in the sandbox's journal: the same id returns the same snapshot. */
 export async function takeSnapshot(sandbox: Sandbox, store: Store, callId: string): Promise<Snapshot> {
   if (sandbox.state === undefined) throw new SandboxImpossible(`sandbox ${sandbox.id} cannot be snapshotted`);
   const shell = await sandbox.state();
@@ -87,8 +88,8 @@ async function unpack(sandbox: Sandbox, archive: Uint8Array): Promise<void> {
 }
 
 /**
- * A new sandbox of `spec` in the state of the snapshot: neither the spec's files nor its set-up count. Asked for twice
- * by the same id it is restored once. Errors: those of `create`; `SandboxImpossible` when the archive does not fit.
+ * Makes a new sandbox of `spec` in the state of the snapshot; the spec's files and set-up are ignored. A second call
+ * with the same id does not restore again. Errors: those of `create`; `SandboxImpossible` if the archive does not fit.
  */
 export async function restoreSnapshot(
   provider: SandboxProvider,

@@ -1,7 +1,7 @@
 /**
- * The sweeper: ends the sandboxes that a killed worker left behind. A sandbox with a live lease is never touched unless
- * its owner is known to have ended, and one without a lease is left to its own time to live; only what remains of it is
- * cleared away.
+ * The sweeper: ends the sandboxes that a killed worker left behind. It ends a sandbox with a live lease only if its
+ * owner is known to have ended. It leaves a sandbox without a lease to its own time to live, and removes only its
+ * remains.
  */
 
 import type { Lease, Store } from '../store/store.ts';
@@ -11,7 +11,7 @@ import { GRADER_LEASE, SANDBOX_LEASE, WARM_LEASE } from './leases.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
 const DEFAULT_INTERVAL_MS = 15_000;
-/** Of leases whose owner is a rollout. */
+/** Kinds of leases whose owner is a rollout. */
 const OWNED: readonly string[] = [SANDBOX_LEASE, GRADER_LEASE];
 const SWEPT: readonly string[] = [...OWNED, WARM_LEASE];
 
@@ -20,25 +20,27 @@ export interface SweepOptions {
   readonly provider: SandboxProvider;
   /** This host, as its leases name it. */
   readonly host: string;
-  /** Whether the owner of a lease (a rollout) may still act; what it does not know of, or cannot ask, it takes for alive. */
+  /** True if the owner of a lease (a rollout) may still act. Also true if the owner is unknown or cannot be queried. */
   readonly ownerLives?: (owner: string) => Promise<boolean>;
-  /** Default: the machine's. */
+  /** Default: the machine's clock since boot. */
   readonly time?: BootTime;
   /** Milliseconds between two sweeps. */
   readonly intervalMs?: number;
-  /** Hears what could not be swept; it is tried again in the next round. */
+  /** Receives the error of each sandbox that could not be swept. The next round retries it. */
   readonly onError?: (error: unknown) => void;
 }
 
-/** What a sweeper keeps, beside what it ends. */
+/** Settings for the sandboxes that a sweeper renews, beside those that it ends. */
 export type Kept = Pick<KeepOptions, 'ownerWaits' | 'ttlSeconds'>;
 
 export interface Sweeper {
-  /** Returns when the sweep under way, if any, is over. */
+  /** Returns when no sweep runs. */
   stop(): Promise<void>;
 }
 
-/** Which sandboxes to end, given all leases: those of this host whose lease ran out, and the remains of others. */
+/**
+ * The sandboxes to end, given all leases: those of this host whose lease ran out, and ended ones without a live lease.
+ */
 export function toSweep(
   leases: readonly Lease[],
   host: string,
@@ -55,10 +57,10 @@ export function toSweep(
 const leasesOf = async (store: Store, kinds = SWEPT): Promise<Lease[]> =>
   (await Promise.all(kinds.map((kind) => store.leases(kind)))).flat();
 
-/** Owners that are asked after at once. */
+/** Owners that are queried concurrently. */
 const ASKED_AT_ONCE = 16;
 
-/** This host's sandboxes whose owner was ended without a word, as by a termination: their ids and owners. */
+/** This host's sandboxes whose owner ended without releasing them, for example by a termination: id -> owner. */
 async function abandoned({ store, host, ownerLives }: SweepOptions): Promise<Map<string, string>> {
   const dead = new Map<string, string>();
   if (ownerLives === undefined) return dead;
@@ -71,7 +73,9 @@ async function abandoned({ store, host, ownerLives }: SweepOptions): Promise<Map
   return dead;
 }
 
-/** What the provider knows to have ended; where it cannot tell all, the sweep of the others goes on. */
+/**
+ * Sandboxes that the provider reports as ended. An error is passed to `onError`, and the sweep continues without them.
+ */
 async function endedOf({ provider, onError }: SweepOptions): Promise<readonly string[]> {
   try {
     return (await provider.ended?.()) ?? [];
@@ -81,7 +85,7 @@ async function endedOf({ provider, onError }: SweepOptions): Promise<readonly st
   }
 }
 
-/** One round; returns the ids that it ended. */
+/** Runs one round. Returns the ids of the sandboxes that it ended. */
 export async function sweepOnce(options: SweepOptions): Promise<string[]> {
   const { store, provider, host, onError, time = machineTime } = options;
   const ended = await endedOf(options);
@@ -89,7 +93,7 @@ export async function sweepOnce(options: SweepOptions): Promise<string[]> {
   const swept: string[] = [];
   for (const id of new Set([...dead.keys(), ...toSweep(await leasesOf(store), host, ended, Date.now(), time)])) {
     try {
-      // Somebody may have renewed or taken it since, or an owner may have been started again under its id.
+      // It may have been renewed or taken since, or its owner may have been started again under the same id.
       const again = toSweep(await leasesOf(store), host, ended, Date.now(), time);
       const owner = dead.get(id);
       const stillDead = owner !== undefined && (await options.ownerLives?.(owner)) === false;
@@ -104,12 +108,12 @@ export async function sweepOnce(options: SweepOptions): Promise<string[]> {
   return swept;
 }
 
-/** A sandbox that lives for a short time only has several rounds before half of it is over. */
+/** Short enough that a sandbox with a short time to live has several rounds before half of that time has passed. */
 const intervalOf = ({ intervalMs }: SweepOptions, kept: Kept | undefined): number =>
   intervalMs ??
   Math.min(DEFAULT_INTERVAL_MS, Math.max(1000, ((kept?.ttlSeconds ?? Number.POSITIVE_INFINITY) * 1000) / 8));
 
-/** Sweeps at once, and then every `intervalMs`; with `kept` it also renews what has to wait. */
+/** Sweeps at once, then every `intervalMs`. With `kept` it also renews the sandboxes of owners that wait. */
 export function startSweeper(options: SweepOptions, kept?: Kept): Sweeper {
   let running: Promise<unknown> = Promise.resolve();
   let busy = false;

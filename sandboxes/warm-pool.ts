@@ -1,6 +1,7 @@
 /**
- * A warm pool: sandboxes that stand ready before anybody asks. Each is used once, by whoever takes its record first,
- * and is destroyed like any other. Leases in the store say what is warm, so several processes share one pool.
+ * A warm pool: sandboxes that are ready before they are requested. Each is used once, by the process that takes its
+ * record first, and is destroyed like any other. Leases in the store list the warm ones, so several processes share one
+ * pool.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -18,15 +19,18 @@ export interface WarmPoolOptions {
   readonly provider: HostProvider;
   /** This host, as its leases name it. */
   readonly host: string;
-  /** Sandboxes that stand ready, of the shape that was asked for last; 0: takes what others keep warm, fills nothing. */
+  /**
+   * Number of sandboxes to keep ready, in the shape that was requested last. 0: only takes what other processes keep
+   * warm.
+   */
   readonly size: number;
   readonly onError?: (error: unknown) => void;
 }
 
 export interface WarmPool extends SandboxProvider {
-  /** Fills the pool with sandboxes of this shape; returns when it is full. */
+  /** Fills the pool with sandboxes of this shape. Returns when it is full. */
   fill(shape: SandboxShape): Promise<void>;
-  /** Returns when nothing is being filled; what is warm ends by its time to live, or is taken by another process. */
+  /** Returns when no filling runs. Warm sandboxes end by their time to live, or another process takes them. */
   stop(): Promise<void>;
 }
 
@@ -56,7 +60,7 @@ class Pool implements WarmPool {
     this.name = options.provider.name;
     this.options = options;
     this.timer = setInterval(() => {
-      // A store that is down for now is no reason to end the worker: the next round tries again.
+      // A store that is down must not end the worker: the next round retries.
       void this.keep().catch((error: unknown) => this.options.onError?.(error));
     }, KEEP_EVERY_MS);
     this.timer.unref();
@@ -66,7 +70,7 @@ class Pool implements WarmPool {
     const shape = shapeOf(spec);
     const taken = await this.takeOne(keyOf(this.name, shape), spec);
     const made = taken ?? (await this.options.provider.create(spec));
-    // Not before this one is there: it does not wait for those that come later.
+    // After this sandbox is made, so that it does not wait for the ones that fill the pool.
     void this.fill(shape).catch((error: unknown) => this.options.onError?.(error));
     return made;
   }
@@ -131,7 +135,7 @@ class Pool implements WarmPool {
     return undefined;
   }
 
-  /** Those of another shape than the one that is wanted are let go. */
+  /** Renews the warm sandboxes of the wanted shape; the others end by their time to live. */
   private async keep(): Promise<void> {
     const key = this.wanted === undefined ? undefined : keyOf(this.name, this.wanted);
     for (const { id, detail } of await this.ready())
@@ -141,7 +145,7 @@ class Pool implements WarmPool {
           await this.lease(id, detail);
         } catch (error) {
           await this.options.store.releaseLease(id);
-          // Taken meanwhile, most likely.
+          // If it is lost, another process has probably taken it.
           if (!(error instanceof SandboxLost)) this.options.onError?.(error);
         }
   }

@@ -1,6 +1,6 @@
 /**
- * The digest of what a rollout's tools see: names, modes and contents of the workspace, and the shell's directory and
- * exports. Equal states have equal digests, whenever and wherever they came about: times and owners do not count.
+ * The digest of the state that a rollout's tools see: names, modes and contents of the workspace, and the shell's
+ * directory and exports. Equal states have equal digests at any time and on any machine: times and owners are ignored.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,22 +8,25 @@ import type { Sandbox } from './sandbox.ts';
 
 const TIMEOUT_MS = 15_000;
 /**
- * Of each program of the look. What takes more cannot be told, on an idle machine as on a busy one. A limit on the call
- * would count what the policy runs beside the look, and end that.
+ * Limit for each program of the command. A workspace that needs more has no digest, on an idle machine as on a busy
+ * one. A limit on the call would also count the policy's background processes, and end them.
  */
 const CPU_SECONDS = 5;
 const OUTPUT_BYTES = 4096;
 
-/** Caches of times and inode numbers, which differ between equal trees. */
+/** They cache times and inode numbers, which differ between equal trees. */
 const LEFT_OUT = ['.git/index', '__pycache__'].map((name) => `--exclude=${name}`).join(' ');
-/** What cannot be read is left out each time (`tar` says 2 then); sockets are no files. Half of an archive is none. */
+/**
+ * Unreadable files are always left out (`tar` then exits with 2), and so are sockets. A partial archive has no digest.
+ */
 const COMMAND = `ulimit -t ${CPU_SECONDS}
 tar --sort=name --format=gnu --mtime=@0 --owner=0 --group=0 --numeric-owner ${LEFT_OUT} -cf - . 2>/dev/null | sha256sum
 [ "\${PIPESTATUS[0]}" -le 2 ]`;
 
 /**
- * `callId` names the look in the sandbox's journal: the same one again is the same digest. `undefined` where it cannot
- * be told within five seconds of processor time a program: a workspace too large, or a sandbox that the policy has filled. Errors: those of `exec`.
+ * `callId` names this call in the sandbox's journal: the same id returns the same digest. Returns `undefined` if a
+ * program needs more than five seconds of processor time (the workspace is too large), or if the policy has filled the
+ * sandbox. Errors: those of `exec`.
  */
 export async function workspaceDigest(sandbox: Sandbox, callId: string): Promise<string | undefined> {
   const shell = await sandbox.state?.();

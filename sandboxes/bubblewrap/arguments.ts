@@ -1,6 +1,6 @@
 /**
- * The command line of bubblewrap: all namespaces new, no capability, no network, the system read-only, and nothing
- * writable but the workspace, /tmp and /dev/shm, each with its size and its number of files.
+ * The command line of bubblewrap: all namespaces are new, there are no capabilities and no network, and the system is
+ * read-only. Only the workspace, /tmp and /dev/shm are writable, each with a limit on size and number of files.
  */
 
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
@@ -15,7 +15,9 @@ const MIB = 1 << 20;
 const INFO_FD = 6;
 const SUPERVISOR = '/run/supervisor';
 
-/** Debian's own Python is in /usr/bin; where it is, what else the machine has under /usr/local stays out. */
+/**
+ * True if sandboxes need /usr/local: Debian's own Python is in /usr/bin, and if it is there, /usr/local stays hidden.
+ */
 export const seesUsrLocal = (): boolean => !existsSync('/usr/bin/python3');
 
 function systemFolders(): string[] {
@@ -44,7 +46,10 @@ function writableFolders(workdir: string, limits: SandboxLimits): string[] {
   return [...shm, ...tmp, '--perms', '0755', '--size', String(share.workspace), '--tmpfs', workdir];
 }
 
-/** What the launcher is told of the places above, which bubblewrap gives no number of files, and of terminals: a path and a number each. */
+/**
+ * Arguments of the launcher: a path and a number for each writable place (its number of files, which bubblewrap cannot
+ * limit), and for the pseudo-terminals.
+ */
 export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
   const share = diskShares(limits.diskMiB);
   const places: ReadonlyArray<readonly [string, number]> = [
@@ -59,7 +64,7 @@ export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' 
   ];
 }
 
-/** Arguments of bubblewrap itself, the program to run included. */
+/** Arguments of bubblewrap itself, with the program to run. */
 export function bubblewrapArguments(
   program: Bubblewrap,
   runtime: Runtime,
@@ -68,7 +73,7 @@ export function bubblewrapArguments(
   const isolation = '--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session';
   const identity = ['--as-pid-1', '--clearenv', '--hostname', 'longhaul', '--info-fd', String(INFO_FD)];
   return isolation.split(' ').concat(
-    // Older ones leave nested user namespaces to the supervisor's filter of system calls.
+    // With older versions, only the supervisor's filter of system calls prevents nested user namespaces.
     program.disablesUserNamespaces ? ['--disable-userns'] : [],
     identity,
     systemFolders(),

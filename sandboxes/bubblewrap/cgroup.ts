@@ -1,6 +1,6 @@
 /**
  * Limits on memory, processes and processors by control groups, version 1 or 2, whichever is mounted and writable. A
- * sandbox's groups exist before its first process, and every process of it is inside them.
+ * sandbox's groups exist before its first process, and hold all of its processes.
  */
 
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,9 @@ import { SOCKET_BYTES } from '../supervised/spec.ts';
 
 const PARENT = 'longhaul';
 
-/** Where groups can be made; `cpu` is absent where processors cannot be limited, `cpuacct` where their time is not counted. */
+/**
+ * Where groups can be made. `cpu` is absent if processors cannot be limited, `cpuacct` if their time is not counted.
+ */
 export type CgroupHost =
   | {
       readonly version: 1;
@@ -23,7 +25,7 @@ export type CgroupHost =
   | { readonly version: 2; readonly parent: string; readonly cpu?: string };
 
 export interface CgroupLimits {
-  /** Covers what the sandbox's files in memory take, too. */
+  /** Includes the memory of the sandbox's files, which are in tmpfs. */
   readonly memoryBytes: number;
   readonly processes: number;
   readonly cpus: number;
@@ -32,9 +34,9 @@ export interface CgroupLimits {
 /** The groups of one sandbox. */
 export interface Cgroups {
   readonly folders: readonly string[];
-  /** Its line `oom_kill N` counts what the kernel killed for lack of memory. */
+  /** Its line `oom_kill N` counts the processes that the kernel's out-of-memory killer ended. */
   readonly oomFile: string;
-  /** Processor time of all that ever ran in the group; it need not be there. */
+  /** Holds the processor time of everything that ever ran in the group. The file may be missing. */
   readonly cpuFile?: string;
 }
 
@@ -55,7 +57,7 @@ function cgroupMounts(): Mount[] {
   });
 }
 
-/** The path of this process within the hierarchy of `controller` (version 1), or of version 2 (empty string). */
+/** The path of this process's group in the hierarchy of `controller` (version 1; the empty string: version 2). */
 function ownPath(controller: string): string {
   for (const line of readFileSync('/proc/self/cgroup', 'utf8').split('\n')) {
     const [, controllers, ...path] = line.split(':');
@@ -108,7 +110,7 @@ const hasBoth = (file: string): boolean => {
   return names.includes('memory') && names.includes('pids');
 };
 
-/** Processors as well, where the machine's administrator handed them on. */
+/** Also delegates the `cpu` controller to the children of `folder`, if the machine's administrator allows it. */
 function handOnCpu(folder: string): boolean {
   try {
     writeFileSync(join(folder, 'cgroup.subtree_control'), '+cpu');
@@ -118,7 +120,9 @@ function handOnCpu(folder: string): boolean {
   }
 }
 
-/** Makes `folder/longhaul` with both controllers for its children, if this process may. */
+/**
+ * Makes `folder/longhaul` and delegates both controllers to its children. Returns `undefined` if that is not allowed.
+ */
 function delegate(folder: string): string | undefined {
   try {
     const control = join(folder, 'cgroup.subtree_control');
@@ -136,7 +140,7 @@ function hostV2(mounts: readonly Mount[]): CgroupHost | undefined {
   const mount = mounts.find((each) => each.type === 'cgroup2');
   if (mount === undefined) return undefined;
   const steps = ownPath('').split('/').filter(Boolean);
-  // A group with processes of its own cannot hand controllers on: try this process's group, then the ones above.
+  // A group that contains processes cannot delegate controllers: try this process's group, then the ones above.
   for (let depth = steps.length; depth >= 0; depth -= 1) {
     const parent = delegate(join(mount.point, ...steps.slice(0, depth)));
     if (parent === undefined) continue;
@@ -146,7 +150,7 @@ function hostV2(mounts: readonly Mount[]): CgroupHost | undefined {
   return undefined;
 }
 
-/** `undefined` where no group can be made: then resource limits alone hold. */
+/** Returns `undefined` if no group can be made. Then only resource limits (setrlimit) apply. */
 export function findCgroupHost(): CgroupHost | undefined {
   try {
     const mounts = cgroupMounts();
@@ -156,7 +160,7 @@ export function findCgroupHost(): CgroupHost | undefined {
   }
 }
 
-/** Where the groups of one sandbox are, before they are made. */
+/** The paths of the groups of one sandbox. They need not exist yet. */
 export function cgroupsOf(host: CgroupHost, name: string): Cgroups {
   if (host.version === 2) {
     const folder = join(host.parent, name);
@@ -185,7 +189,7 @@ export function makeCgroups(groups: Cgroups, { memoryBytes, processes, cpus }: C
     setIfThere(join(folder, 'memory.swap.max'), 0);
     setIfThere(join(folder, 'memory.limit_in_bytes'), memoryBytes);
     setIfThere(join(folder, 'memory.memsw.limit_in_bytes'), memoryBytes);
-    // Version 2 counts it with all other memory; the machine has one bound on it for everybody (net.ipv4.tcp_mem).
+    // Socket buffers: version 2 counts them as memory. The whole machine shares one limit (net.ipv4.tcp_mem).
     setIfThere(join(folder, 'memory.kmem.tcp.limit_in_bytes'), SOCKET_BYTES);
     setIfThere(join(folder, 'pids.max'), processes);
     setIfThere(join(folder, 'cpu.max'), `${quota} ${PERIOD_US}`);
@@ -194,7 +198,7 @@ export function makeCgroups(groups: Cgroups, { memoryBytes, processes, cpus }: C
   }
 }
 
-/** Pids of the processes in a group; empty when the group is gone. */
+/** Pids of the processes in a group; empty if the group is gone. */
 export function processesIn(folder: string): number[] {
   try {
     return readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number);
@@ -203,7 +207,7 @@ export function processesIn(folder: string): number[] {
   }
 }
 
-/** Removes a group whose processes have ended; the kernel may need a moment to see that. */
+/** Removes a group whose processes have ended. The kernel may need a moment to notice that, so it retries. */
 export async function removeCgroup(folder: string): Promise<void> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
     try {

@@ -1,4 +1,4 @@
-/** Ends a sandbox from outside: when it returns, no process of it is left, and neither are its groups and its folder. */
+/** Ends a sandbox from outside. Afterwards its processes, its groups and its folder are gone. */
 
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import {
 
 const GONE_WITHIN_MS = 15_000;
 
-/** Pid 1 of the sandbox, if it is certain which process that is. */
+/** Pid 1 of the sandbox; `undefined` if it cannot be identified with certainty. */
 export function innerProcess(folder: string): ProcessIdentity | undefined {
   const recorded = readIdentity(folder, 'inner');
   if (recorded !== undefined) return recorded;
@@ -28,7 +28,7 @@ export function innerProcess(folder: string): ProcessIdentity | undefined {
 
 const groupsOf = (folder: string): string[] => (readState(folder, 'cgroups') ?? '').split('\n').filter(Boolean);
 
-/** Every process outside that belongs to the sandbox; those inside end with its pid 1. */
+/** The sandbox's pid 1 and its processes on the host. The other processes inside end with pid 1. */
 function processesOf(folder: string): ProcessIdentity[] {
   const owner = readIdentity(folder, 'owner');
   const live = owner !== undefined && isAlive(owner) ? owner : undefined;
@@ -41,11 +41,11 @@ function processesOf(folder: string): ProcessIdentity[] {
     .filter((each) => each !== undefined);
 }
 
-/** Ends what a folder stands for, then removes the folder. Any number of processes may do so at once. */
+/** Ends the sandbox of a folder, then removes the folder. Several processes may do this concurrently. */
 async function endFolder(folder: string): Promise<void> {
   const groups = groupsOf(folder);
   const deadline = Date.now() + GONE_WITHIN_MS;
-  // Pid 1 first: its end is the end of all that is inside, and what waits for it outside then ends by itself.
+  // Pid 1 first: everything inside ends with it, and the process outside that waits for it then ends by itself.
   const inner = innerProcess(folder);
   if (inner !== undefined) killProcess(inner);
   for (let round = 0; ; round += 1) {
@@ -53,7 +53,7 @@ async function endFolder(folder: string): Promise<void> {
     if (left.length === 0) break;
     if (inner === undefined || round > 150) for (const each of left) killProcess(each);
     if (Date.now() > deadline)
-      throw new SandboxUnavailable(`processes ${left.map((each) => each.pid).join(', ')} of a sandbox do not end`);
+      throw new SandboxUnavailable(`sandbox processes ${left.map((each) => each.pid).join(', ')} do not end`);
     await sleep(Math.min(1 + round, 10));
   }
   for (const group of groups) await removeCgroup(group);
@@ -61,16 +61,16 @@ async function endFolder(folder: string): Promise<void> {
 }
 
 /**
- * Ends the sandbox of a folder, if there is one. The folder is renamed first, so that from then on the sandbox is
- * lost for everybody, and a new one of the same id has nothing to do with the end of this one.
- * Errors: `SandboxUnavailable` when a process of it does not die.
+ * Ends the sandbox of a folder, if there is one. The folder is renamed first: from then on no process can find the
+ * sandbox, and a new one with the same id is not affected by this ending.
+ * Errors: `SandboxUnavailable` if one of its processes does not end.
  */
 export async function endSandbox(folder: string): Promise<void> {
   setAside(folder);
   for (const ending of endingFolders(dirname(folder), basename(folder))) await endFolder(ending);
 }
 
-/** Goes on with what processes that no longer live began to end. */
+/** Completes the endings that processes started which have since died. */
 export async function finishEndings(stateDir: string): Promise<void> {
   await allOf(endingFolders(stateDir, '').map((ending) => () => endFolder(ending)));
 }

@@ -1,4 +1,4 @@
-/** Which bubblewrap there is, and what it can do; without one there is no sandbox of this kind. */
+/** Finds this machine's bubblewrap and what it supports. */
 
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
@@ -26,7 +26,7 @@ function onPath(): string {
   throw new SandboxUnavailable(`bwrap is not on PATH (${REMEDY})`);
 }
 
-/** Errors: `SandboxUnavailable` when it is not there or does not start. */
+/** Errors: `SandboxUnavailable` if it is missing or does not start. */
 export function findBubblewrap(path: string = onPath()): Bubblewrap {
   let said: string;
   try {

@@ -1,6 +1,6 @@
 /**
- * Launches one sandbox: the control groups, then the launcher, which becomes bubblewrap. When it returns, the socket
- * listens and the sandbox no longer depends on this process.
+ * Launches one sandbox: makes the control groups, then starts the launcher, which becomes bubblewrap. After it returns,
+ * the socket listens and the sandbox no longer depends on this process.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -17,9 +17,9 @@ import { folderName, stateFile } from '../supervised/state.ts';
 
 const MIB = 1 << 20;
 const READY_WITHIN_MS = 30_000;
-/** The process outside that waits, and the supervisor; and room for the moment in which one becomes the other. */
+/** The process on the host that waits, the supervisor, and one more while a process forks. */
 const OWN_PROCESSES = 3;
-/** What the supervisor itself may hold: answers on their way to clients. */
+/** Memory of the supervisor itself: answers that clients have not read yet. */
 const OWN_MEMORY = 16 * MIB;
 
 let launches = 0;
@@ -66,7 +66,7 @@ function prepareGroups(
   const memory = (spec.limits.memoryMiB + spec.limits.diskMiB) * MIB + OWN_MEMORY;
   launches += 1;
   const groups = cgroupsOf(host.cgroups, `${folderName(spec.id)}-${process.pid}-${launches}`);
-  // Noted first: whoever cleans up after this process must find what it made.
+  // Recorded first: if this process dies, the process that cleans up must find the groups.
   writeFileSync(join(folder, stateFile.cgroups), groups.folders.join('\n'));
   makeCgroups(groups, {
     memoryBytes: memory,
@@ -79,7 +79,7 @@ function prepareGroups(
   };
 }
 
-/** Errors: `SandboxUnavailable` with what the launcher said. */
+/** Errors: `SandboxUnavailable` with the launcher's output. */
 export async function launch(host: LaunchHost, folder: string, spec: SandboxSpec): Promise<void> {
   const groups = prepareGroups(host, folder, spec);
   const uids = host.uids ?? { first: 0, count: 1, dir: '-' };

@@ -1,4 +1,4 @@
-/** The bubblewrap provider: sandboxes out of Linux namespaces, without a daemon. */
+/** The bubblewrap provider: makes sandboxes from Linux namespaces, without a daemon. */
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,25 +20,28 @@ const FIRST_UID = 100_000;
 const UID_COUNT = 30_000;
 
 export interface BubblewrapOptions {
-  /** Folder of the sandboxes' records; shared by all processes that use the same sandboxes. */
+  /** Folder of the sandboxes' records. All processes that use the same sandboxes share it. */
   readonly stateDir: string;
   /** The program that `buildSupervisor` made. */
   readonly supervisorPath: string;
   /** Default: `bwrap` on PATH. */
   readonly bubblewrap?: string;
-  /** Folder that any user can enter, for what sandboxes see of ours. Default: /var/lib/longhaul for root, else `stateDir`. */
+  /**
+   * Folder for the files of Longhaul that sandboxes see. Any user must be able to enter it. Default: /var/lib/longhaul
+   * for root, else `stateDir`.
+   */
   readonly runtimeDir?: string;
 }
 
 /** How the limits of a spec are enforced on this machine. */
 export interface EnforcedLimits {
-  /** `rlimit`: memory counts per process, and an out-of-memory kill is not seen. */
+  /** `rlimit`: memory is limited per process, and out-of-memory kills are not detected. */
   readonly memory: 'cgroup-v1' | 'cgroup-v2' | 'rlimit';
   readonly processes: 'cgroup-v1' | 'cgroup-v2' | 'rlimit';
-  /** `none`: where this machine hands no such control group on; a spec's `cpus` is refused then. */
+  /** `none`: this machine delegates no such control group; a spec with `cpus` is then an error. */
   readonly cpus: 'cgroup-v1' | 'cgroup-v2' | 'none';
   readonly disk: 'tmpfs';
-  /** `pool`: a uid for each sandbox; `caller`: the caller's, in a user namespace of its own. */
+  /** `pool`: each sandbox has its own uid. `caller`: it has the caller's uid, in its own user namespace. */
   readonly user: 'pool' | 'caller';
 }
 
@@ -88,7 +91,7 @@ export interface BubblewrapProvider extends HostProvider {
   readonly limits: EnforcedLimits;
 }
 
-/** Errors: `SandboxUnavailable` when this machine has no bubblewrap. */
+/** Errors: `SandboxUnavailable` if this machine has no bubblewrap. */
 export function createBubblewrapProvider(options: BubblewrapOptions): BubblewrapProvider {
   const host = hostOf(options);
   const by = host.cgroups === undefined ? 'rlimit' : (`cgroup-v${host.cgroups.version}` as const);

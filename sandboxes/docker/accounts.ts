@@ -1,7 +1,7 @@
 /**
- * Which user a sandbox's processes are, inside of its container and on the host: one of its own, since the kernel counts
- * much by user (inotify, pending signals, pages of pipes, keys), and what one sandbox takes of that is not another's.
- * Inside it is known as the agent, beside the users that the image knows.
+ * The user of a sandbox's processes, inside its container and on the host. Each sandbox has its own, since the kernel
+ * has limits per user (inotify, pending signals, pages of pipes, keys), which sandboxes must not share. Inside the
+ * container this user is named `agent`, beside the image's users.
  */
 
 import { createHash } from 'node:crypto';
@@ -14,32 +14,35 @@ import { sandboxEtc } from '../supervised/runtime.ts';
 import { type Engine, statusOf, within } from './engine.ts';
 import { removeContainer } from './record.ts';
 
-/** Above all that a machine gives to its own users, below what 32 bits with a sign hold. */
+/** Above the uids of a machine's own users, and within a signed 32-bit integer. */
 const WIDE = { first: 2 ** 30, count: 2 ** 30 } as const;
-/** What a daemon has whose containers' users are others outside: 65,536 at least. */
+/** For daemons that map the containers' users to others on the host: they have at least 65,536. */
 const NARROW = { first: 10_000, count: 50_000 } as const;
 
 /**
- * Follows from the sandbox's id, so that nobody keeps count of those that are taken. Of a thousand sandboxes at once two
- * share a user once in two thousand times, and then no more than what is counted by user.
+ * The uid is derived from the sandbox's id, so no list of used uids is needed. Among a thousand concurrent sandboxes,
+ * two share a uid with a probability of 1 in 2,000. They then share only the limits per user.
  */
 export function uidOf(sandbox: string, { rootless, remapsUsers }: Pick<Engine, 'rootless' | 'remapsUsers'>): number {
   const { first, count } = rootless || remapsUsers ? NARROW : WIDE;
   return first + (createHash('sha256').update(sandbox).digest().readUInt32BE(0) % count);
 }
 
-/** The files that say which number a name has, by theirs. */
+/** The contents of the files that map names to numbers, by file name. */
 export type Accounts = Readonly<Record<'passwd' | 'group', string>>;
 
 const FILES = ['passwd', 'group'] as const;
 const AGENT = /^agent:.*\n?/gmu;
-/** What every sandbox knows, without the agent. */
+/** The accounts of every sandbox, without the agent. */
 const COMMON: Accounts = {
   passwd: (sandboxEtc['passwd'] ?? '').replaceAll(AGENT, ''),
   group: (sandboxEtc['group'] ?? '').replaceAll(AGENT, ''),
 };
 
-/** The names that a sandbox knows: of `others`, as its image has them, and the agent's; returns what stands in for which file of the container. */
+/**
+ * Writes the account files of a sandbox: the agent, and `others` (the image's accounts). Returns which file of the host
+ * replaces which file of the container.
+ */
 export function writeAccounts(
   folder: string,
   uid: number,
@@ -47,7 +50,7 @@ export function writeAccounts(
 ): ReadonlyArray<readonly [source: string, target: string]> {
   const etc = join(folder, 'etc');
   mkdirSync(etc, { recursive: true });
-  // First: the agent is this one, also where the image has one of that name.
+  // First, so that it takes precedence over a user `agent` of the image.
   const agent: Accounts = { passwd: `agent:x:${uid}:${uid}:agent:/tmp/home:/bin/bash\n`, group: `agent:x:${uid}:\n` };
   return FILES.map((name) => {
     writeFileSync(join(etc, name), `${agent[name]}${others[name].replaceAll(AGENT, '')}`, { mode: 0o644 });
@@ -55,12 +58,12 @@ export function writeAccounts(
   });
 }
 
-/** What is longer is no list of accounts that a sandbox needs. */
+/** Longer account files are ignored. */
 const MOST_BYTES = 4 << 20;
 const BLOCK = 512;
 const REGULAR = new Set(['0', '\0']);
 
-/** The first regular file in a tar archive; `undefined` where there is none, or half of one. */
+/** The first regular file in a tar archive; `undefined` if there is none, or if it is incomplete. */
 function fileIn(archive: Buffer): string | undefined {
   for (let at = 0; at + BLOCK <= archive.length;) {
     const size = Number.parseInt(archive.toString('latin1', at + 124, at + 136), 8) || 0;
@@ -72,7 +75,7 @@ function fileIn(archive: Buffer): string | undefined {
   return undefined;
 }
 
-/** `undefined` where it is no file, such as a link. */
+/** The content of a file in the container; `undefined` if it is missing, too long, or no regular file. */
 async function fileOf(container: Docker.Container, path: string): Promise<string | undefined> {
   try {
     const chunks: Buffer[] = [];
@@ -90,8 +93,8 @@ async function fileOf(container: Docker.Container, path: string): Promise<string
 }
 
 /**
- * What an image has of these files, read out of a container that never starts; what it has not is as in every sandbox.
- * `labels` let that container be found again where this process dies meanwhile. Errors: those of the daemon.
+ * Reads an image's account files from a container that never starts. A missing file is replaced by the one that every
+ * sandbox has. `labels` mark that container, so that it can be found if this process dies. Errors: those of the daemon.
  */
 export async function accountsOf(
   engine: Engine,

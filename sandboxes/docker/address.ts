@@ -1,6 +1,6 @@
 /**
- * Where this machine's Docker daemon is: found here alone, by Docker's own rules and from the environment that is given,
- * so that the client, the doctor and whatever else names the daemon name the same one.
+ * Finds the address of the Docker daemon, by Docker's own rules and from the given environment. Only this module does
+ * so, so that the client and `longhaul doctor` use the same daemon.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,11 +11,11 @@ import { join } from 'node:path';
 import { SandboxImpossible } from '../sandbox.ts';
 
 export interface DockerAddress {
-  /** As `DOCKER_HOST` names it: `unix:///var/run/docker.sock`, `tcp://localhost:2375`. */
+  /** In the format of `DOCKER_HOST`: `unix:///var/run/docker.sock`, `tcp://localhost:2375`. */
   readonly host: string;
-  /** The setting that named it, for messages; absent where nothing did. */
+  /** The setting that the address comes from, for messages; absent if it is the default. */
   readonly by?: string;
-  /** Where `ca.pem`, `cert.pem` and `key.pem` are, for a daemon that is reached over TLS. */
+  /** Folder with `ca.pem`, `cert.pem` and `key.pem`, for a daemon over TLS. */
   readonly certificates?: string;
 }
 
@@ -25,7 +25,7 @@ const UNIX = 'unix://';
 const configurationFolder = (env: NodeJS.ProcessEnv): string =>
   env['DOCKER_CONFIG'] || join(env['HOME'] || homedir(), '.docker');
 
-/** Docker Desktop's socket, else root's, else that of the user's own daemon. */
+/** Docker Desktop's socket, else the system's, else that of the user's rootless daemon. */
 function defaultHost(env: NodeJS.ProcessEnv): string {
   const runtime = env['XDG_RUNTIME_DIR'];
   const paths = [
@@ -40,7 +40,7 @@ function readJson(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'));
   } catch {
-    // As Docker does with a configuration that it cannot read: none is named in it.
+    // As Docker does: an unreadable configuration selects no context.
     return undefined;
   }
 }
@@ -56,7 +56,7 @@ function fromContext(name: string, by: string, env: NodeJS.ProcessEnv): DockerAd
   const host = (readJson(join(folder, 'meta', id, 'meta.json')) as ContextFile | undefined)?.Endpoints?.docker?.Host;
   if (!host)
     throw new SandboxImpossible(
-      `${by}: no Docker context is named ${JSON.stringify(name)} in ${folder}; choose one with docker context use, or set DOCKER_HOST`,
+      `${by}: there is no Docker context ${JSON.stringify(name)} in ${folder}; choose one with docker context use, or set DOCKER_HOST`,
     );
   const certificates = join(folder, 'tls', id, 'docker');
   return { host, by: `${by}, context ${name}`, ...(existsSync(certificates) ? { certificates } : {}) };
@@ -74,24 +74,26 @@ function named(env: NodeJS.ProcessEnv): DockerAddress | undefined {
   return !name || name === 'default' ? undefined : fromContext(name, by, env);
 }
 
-/** `DOCKER_HOST`, else the context that is chosen, else a socket. Errors: `SandboxImpossible` for a context that is not there. */
+/**
+ * `DOCKER_HOST`, else the selected context, else a socket. Errors: `SandboxImpossible` if the context does not exist.
+ */
 export function dockerAddress(env: NodeJS.ProcessEnv): DockerAddress {
   const address = named(env) ?? { host: defaultHost(env) };
   return address.host === UNIX ? { ...address, host: defaultHost(env) } : address;
 }
 
-/** The path of a local socket; `undefined` for a daemon that is reached over TCP or SSH. */
+/** The path of a local socket; `undefined` for a daemon over TCP or SSH. */
 export const socketOf = ({ host }: DockerAddress): string | undefined => /^(?:unix|npipe):\/\/(.*)$/su.exec(host)?.[1];
 
-/** The host as connections take it: an IPv6 address without its brackets. */
+/** The host as connections need it: an IPv6 address without brackets. */
 export const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]$/u, '$1');
 
-/** As Docker reads it: TCP where no protocol is named. */
+/** Parses an address as Docker does: without a protocol it is TCP. */
 export function urlOf({ host, by }: DockerAddress): URL {
   const url = URL.parse(host.includes('//') ? host : `tcp://${host}`);
   if (url === null || url.hostname === '' || !['tcp:', 'http:', 'https:', 'ssh:'].includes(url.protocol))
     throw new SandboxImpossible(
-      `${by ?? 'the address'}: ${JSON.stringify(host)} names no Docker daemon; give one as unix:///var/run/docker.sock or tcp://localhost:2375`,
+      `${by ?? 'the address'}: ${JSON.stringify(host)} is not the address of a Docker daemon; use one such as unix:///var/run/docker.sock or tcp://localhost:2375`,
     );
   return url;
 }

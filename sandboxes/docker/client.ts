@@ -1,4 +1,4 @@
-/** The client of this machine's daemon: it goes where `dockerAddress` says, whatever else this process's environment has. */
+/** The client of this machine's daemon, at the address that `dockerAddress` finds; no other setting changes it. */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import Docker from 'dockerode';
 import { SandboxImpossible } from '../sandbox.ts';
 import { type DockerAddress, dockerAddress, hostOf, socketOf, urlOf } from './address.ts';
 
-/** The client fills what it is not given out of this process's environment: all of it is given, so that nothing else decides. */
+/** Dockerode takes missing options from this process's environment. So all of them are given. */
 const NOTHING = {
   host: undefined,
   port: undefined,
@@ -19,7 +19,10 @@ const NOTHING = {
   socketPath: undefined,
 };
 
-/** Of the daemon that `dockerAddress` finds. Errors: `SandboxImpossible` where none is named properly, or its certificates cannot be read. */
+/**
+ * The client of the daemon that `dockerAddress` finds. Errors: `SandboxImpossible` if the address is invalid, or if the
+ * certificates cannot be read.
+ */
 export function dockerClient(env: NodeJS.ProcessEnv): Docker {
   const address = dockerAddress(env);
   const socketPath = socketOf(address);

@@ -1,6 +1,6 @@
 /**
- * What a sandbox's container may do: no network, no capability but those by which the supervisor becomes the policy's
- * user, nothing writable but what its profile says, and a limit on everything that can be counted.
+ * The options of a sandbox's container: no network, only the capabilities with which the supervisor becomes the
+ * policy's user, only the writable places of its profile, and a limit on every resource that can be limited.
  */
 
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
@@ -13,20 +13,20 @@ const MIB = 1 << 20;
 const PAGE = 4096;
 export const RUN_FOLDER = '/run/longhaul';
 export const SUPERVISOR = '/run/longhaul-supervisor';
-/** What the supervisor itself may hold: answers on their way to clients. */
+/** Memory of the supervisor itself: answers that clients have not read yet. */
 const OWN_MEMORY = 16 * MIB;
-/** The supervisor, and room for the moment in which one process becomes another. */
+/** The supervisor, and room for the moment in which a process forks. */
 const OWN_PROCESSES = 3;
-/** An attached connection is two processes, and its start some threads for a moment. */
+/** An attached connection has two processes, and some threads for a moment at its start. */
 const ATTACHED_PROCESSES = 16;
-/** Of these, what must be free between two calls for a new connection to find room; the rest is taken by the present one. */
+/** The part of them that must be free between two calls, for a new connection. The current connection uses the rest. */
 const ATTACH_RESERVE = 13;
-/** Of the supervisor; what the policy runs may open fewer. */
+/** Open files of the supervisor. The policy's processes have a lower limit. */
 const OPEN_FILES = 4096;
-/** A kernel of the sandbox's own (gVisor) has threads and memory of its own, counted with what runs on it. */
+/** A sandbox's own kernel (gVisor) has threads and memory that count against the container's limits. */
 const KERNEL_PROCESSES = 1024;
 const KERNEL_MEMORY = 128 * MIB;
-/** Socket, journal and log, where no folder of the host holds them. */
+/** Size of the folder for socket, journal and log, if it is not a folder of the host. */
 const RUN_BYTES = 64 * MIB;
 
 export const LABEL = 'longhaul';
@@ -34,12 +34,12 @@ export const SCOPE_LABEL = 'longhaul.scope';
 export const SANDBOX_LABEL = 'longhaul.sandbox';
 export const CLAIM_LABEL = 'longhaul.claim';
 
-/** How the supervisor's socket is reached: in a folder of the host, or by `docker exec`. */
+/** How clients reach the supervisor's socket: in a folder of the host, or by `docker exec`. */
 export type Transport = 'socket' | 'exec';
 
 export interface ContainerPlan {
   readonly name: string;
-  /** Tells this container from a later one of the same name. */
+  /** Distinguishes this container from a later one with the same name. */
   readonly claim: string;
   readonly scope: string;
   readonly image: string;
@@ -49,19 +49,19 @@ export interface ContainerPlan {
   /** Folder of the host that becomes `RUN_FOLDER` (transport `socket`). */
   readonly runFolder: string;
   readonly supervisorPath: string;
-  /** Of the sandbox's processes, inside and outside of the container; their group is of the same number. */
+  /** User of the sandbox's processes, inside and outside the container. Their group has the same number. */
   readonly uid: number;
-  /** Files of the host in place of the container's own, which are not written. */
+  /** Files of the host that replace the container's own, read-only. */
   readonly files: ReadonlyArray<readonly [source: string, target: string]>;
-  /** The daemon's file system can bound what a container writes beside its mounts. */
+  /** True if the daemon's file system can limit what a container writes outside its mounts. */
   readonly quota: boolean;
-  /** It is Podman's service that makes it. */
+  /** True if Podman's service makes the container. */
   readonly podman: boolean;
-  /** Of the container's user on the whole host; `undefined`: the daemon's own. */
+  /** Limit on the processes of the container's user on the whole host; `undefined`: the daemon's default. */
   readonly userProcesses: number | undefined;
 }
 
-/** System V's memory, which no killed process gives back: what fits into /dev/shm, and few queues and semaphores. */
+/** Limits on System V memory, which outlives its processes: as much as /dev/shm, and few queues and semaphores. */
 function sysctls(spec: SandboxSpec): Record<string, string> {
   const { shm } = diskShares(spec.limits.diskMiB);
   return {
@@ -74,14 +74,14 @@ function sysctls(spec: SandboxSpec): Record<string, string> {
 
 function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   const share = diskShares(spec.limits.diskMiB);
-  // Podman has no number of files to give, and would copy what the image has in the place.
+  // Podman cannot limit the number of files, and would copy the image's files into the tmpfs.
   const files = (size: number): string => (plan.podman ? 'notmpcopyup' : `nr_inodes=${filesIn(size, spec.limits)}`);
   const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},${files(size)}`;
   const mounts: Record<string, string> = { '/tmp': `${common(share.tmp)},mode=1777` };
-  // In place of the daemon's own, which has a size and no number of files.
+  // Replaces the daemon's own /dev/shm, which has no limit on the number of files.
   if (!plan.podman) mounts['/dev/shm'] = `rw,noexec,nosuid,nodev,size=${share.shm},${files(share.shm)},mode=1777`;
   if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
-  // Under a read-only root Podman mounts one here that everybody may write to.
+  // With a read-only root, Podman would mount a /run that every user may write to.
   if (plan.podman && spec.profile !== 'swe') mounts['/run'] = 'rw,noexec,nosuid,nodev,size=65536,mode=0755,notmpcopyup';
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;
   return mounts;
@@ -109,10 +109,13 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
   };
 }
 
-/** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
+/** Of the supervisor only. After it has given the workspace to the policy's user, it keeps only SETGID and SETUID. */
 const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
 
-/** In place of the daemon's own, from which a container could take all of the machine's. Podman and other kernels have no such thing. */
+/**
+ * Replaces the daemon's own devpts, with which a container could use up all pseudo-terminals of the machine. Podman and
+ * other kernels do not support it.
+ */
 const PSEUDO_TERMINALS: MountSettings = {
   Type: 'volume',
   Source: '',
@@ -131,7 +134,7 @@ const PSEUDO_TERMINALS: MountSettings = {
   },
 };
 
-/** Not as `Binds`, whose words a colon in a path would divide. */
+/** As `Mounts`, not `Binds`: `Binds` cannot hold a path with a colon. */
 function mounts({ supervisorPath, files, transport, runFolder, podman, ownKernel }: ContainerPlan): MountSettings[] {
   const ours = [[supervisorPath, SUPERVISOR] as const, ...files].map(([Source, Target]): MountSettings => ({
     Type: 'bind',
@@ -144,7 +147,7 @@ function mounts({ supervisorPath, files, transport, runFolder, podman, ownKernel
   return [...ours, ...run, ...(podman || ownKernel ? [] : [PSEUDO_TERMINALS])];
 }
 
-/** Where the image's own files are writable, the workspace is on the host's disk. */
+/** True if the image's own files are writable: the workspace is then on the host's disk. */
 export const wantsQuota = ({ profile }: SandboxSpec): boolean => profile === 'swe';
 
 function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
@@ -153,7 +156,7 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
     IpcMode: 'private',
     CapDrop: ['ALL'],
     CapAdd: CAPABILITIES,
-    // The daemon's own filter of system calls stays on; the supervisor adds its own to what the policy runs.
+    // The daemon's own filter of system calls stays on. The supervisor adds its own for the policy's processes.
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: spec.profile !== 'swe',
     Tmpfs: tmpfs(spec, plan),
@@ -168,7 +171,7 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
   };
 }
 
-/** The supervisor is pid 1 itself: it reaps, and no signal from inside reaches it. */
+/** The supervisor is pid 1: it reaps processes, and signals from inside do not reach it. */
 export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): ContainerCreateOptions {
   const reserve = plan.transport === 'exec' ? ATTACH_RESERVE : 0;
   return {
@@ -182,7 +185,7 @@ export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): Contai
     Env: [],
     Tty: false,
     OpenStdin: false,
-    // Each takes the other's word for a command.
+    // Docker and Podman would each run the other's keyword as a command.
     Healthcheck: { Test: [plan.podman ? 'none' : 'NONE'] },
     Labels: {
       [LABEL]: 'sandbox',

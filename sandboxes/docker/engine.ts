@@ -1,6 +1,6 @@
 /**
- * The Docker engine (or Podman behind the same API) of this host: found once, every unary call with a deadline, and
- * every failure with its class. A long stream never gets a deadline here: its owner has one.
+ * The Docker engine (or Podman behind the same API) of this host: queried once, with a deadline for every unary call,
+ * and a class for every failure. Long streams have no deadline here; their readers set one.
  */
 
 import { readFileSync } from 'node:fs';
@@ -14,19 +14,19 @@ const PING_DEADLINE_MS = 5_000;
 export interface Engine {
   readonly docker: Docker;
   readonly version: string;
-  /** Of which a container may name one. */
+  /** The OCI runtimes that a container may use. */
   readonly runtimes: readonly string[];
-  /** Of containers that name none. */
+  /** The runtime of containers that set none. */
   readonly defaultRuntime: string | undefined;
-  /** The daemon's own filter of system calls is on; ours is on top of it in any case. */
+  /** True if the daemon's own filter of system calls is on. The supervisor's filter is always on. */
   readonly seccomp: boolean;
   readonly rootless: boolean;
-  /** Users inside of containers are others outside. */
+  /** True if users inside containers are mapped to other users on the host. */
   readonly remapsUsers: boolean;
   readonly cgroupVersion: 1 | 2;
-  /** Podman's service, which takes and gives some things otherwise. */
+  /** True for Podman's service, some of whose requests and answers differ. */
   readonly podman: boolean;
-  /** Limits that it leaves out without an error. */
+  /** Limits that the daemon ignores without an error. */
   readonly unheld: readonly string[];
 }
 
@@ -35,17 +35,17 @@ export const statusOf = (error: unknown): number | undefined =>
     ? error.statusCode
     : undefined;
 
-/** Podman tells a name that another container has as an error of its own. */
+/** Podman reports a name that is in use with another error than Docker. */
 export const isNameTaken = (error: unknown): boolean =>
   statusOf(error) === 409 || (statusOf(error) === 500 && /name is already in use/iu.test(String(error)));
 
-/** To Podman an id that it does not know is a name that nothing may have. */
+/** Podman treats an unknown id as an invalid name. */
 export const lacksImage = (error: unknown): boolean =>
   statusOf(error) === 404 || (statusOf(error) === 500 && /cannot specify 64-byte hexadecimal/iu.test(String(error)));
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** Errors: `SandboxUnavailable` after the deadline; those of `work` as they are. */
+/** Errors: `SandboxUnavailable` after the deadline; those of `work`, unchanged. */
 export async function within<T>(what: string, work: Promise<T>, deadlineMs: number = CALL_DEADLINE_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -61,7 +61,7 @@ export async function within<T>(what: string, work: Promise<T>, deadlineMs: numb
   }
 }
 
-/** The class of what the daemon refused: 400 says that the request itself can never be granted. */
+/** The class of a daemon's error. Status 400 means that the request can never succeed. */
 export function classifyDocker(what: string, error: unknown): Error {
   if (error instanceof SandboxUnavailable || error instanceof SandboxImpossible) return error;
   const impossible = statusOf(error) === 400;
@@ -78,24 +78,24 @@ interface Info {
   readonly MemoryLimit?: boolean;
   readonly PidsLimit?: boolean;
   readonly CpuCfsQuota?: boolean;
-  /** Podman's alone, as is the next. */
+  /** Only Podman has this field and the next. */
   readonly BuildahVersion?: string;
   readonly Rootless?: boolean;
 }
 
-/** Of Podman without root and without version 2 of control groups they say what the machine could. */
+/** `holdsNone`: for rootless Podman with cgroup version 1 the fields report the machine's abilities, not Podman's. */
 function unheldLimits({ MemoryLimit, PidsLimit, CpuCfsQuota }: Info, holdsNone: boolean): string[] {
   const held = { memory: MemoryLimit, processes: PidsLimit, processors: CpuCfsQuota };
   return Object.entries(held).flatMap(([name, holds]) => (holds === false || holdsNone ? [name] : []));
 }
 
-/** Why no container of it may be a sandbox; `undefined` where one may. */
+/** Why this daemon's containers cannot be sandboxes; `undefined` if they can. */
 export const cannotLimit = ({ unheld }: Engine): string | undefined =>
   unheld.length === 0
     ? undefined
-    : `it holds containers to no limit of ${unheld.join(', ')}: without root it needs version 2 of control groups with these delegated to its user; or run it as root`;
+    : `it does not enforce limits on ${unheld.join(', ')}: run it as root, or use cgroup version 2 and delegate these controllers to its user`;
 
-/** Errors: `SandboxUnavailable` when no daemon answers. */
+/** Errors: `SandboxUnavailable` if no daemon answers. */
 export async function openEngine(docker: Docker): Promise<Engine> {
   let info: Info;
   try {
@@ -114,7 +114,7 @@ export async function openEngine(docker: Docker): Promise<Engine> {
   return {
     docker,
     version: info.ServerVersion ?? 'unknown',
-    // Podman lists what it knows by name, installed or not, and takes its default whatever a container names.
+    // Podman lists all runtimes that it knows, installed or not, and always uses its default.
     runtimes: podman && defaultRuntime !== undefined ? [defaultRuntime] : Object.keys(info.Runtimes ?? {}),
     defaultRuntime,
     seccomp: has('seccomp'),
@@ -127,9 +127,8 @@ export async function openEngine(docker: Docker): Promise<Engine> {
 }
 
 /**
- * What Podman must be told about the number of a user's processes: that of all containers; `undefined`: nothing. As root it
- * asks for 1,048,576 where nobody says otherwise, which whoever may not raise a limit (no CAP_SYS_RESOURCE) does not get: no
- * container would start.
+ * The limit on a user's processes to set for each Podman container; `undefined`: none. Without it, Podman as root
+ * requests 1,048,576. Without CAP_SYS_RESOURCE, it may not raise the limit that far, and no container would start.
  */
 export function userProcessLimit(
   { podman, rootless }: Engine,
@@ -138,6 +137,6 @@ export function userProcessLimit(
 ): number | undefined {
   if (!podman || rootless) return undefined;
   const own = /^Max processes\s+\S+\s+(\d+)/mu.exec(readFileSync(limits, 'utf8'))?.[1];
-  // Podman's service holds itself to as many processes as the machine can number.
+  // Podman's service limits itself to the number of pids of the machine.
   return own === undefined ? undefined : Math.min(Number(own), Number(readFileSync(pidMax, 'utf8')));
 }

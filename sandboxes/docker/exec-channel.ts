@@ -1,6 +1,6 @@
 /**
- * A stream to the supervisor through `docker exec`: works wherever the daemon's API does, over TCP and with runtimes
- * whose sockets the host cannot see. It ends when either side ends, and a process that never started is an error.
+ * A stream to the supervisor through `docker exec`: it needs only the daemon's API, so it works over TCP and with
+ * runtimes whose sockets the host cannot see. It ends when either side ends. A process that never started is an error.
  */
 
 import type { Exec } from 'dockerode';
@@ -14,14 +14,14 @@ import { FrameParser } from './frames.ts';
 
 const COMPLAINT_BYTES = 4096;
 
-/** Frames off, backpressure kept: nothing is read from the daemon while nobody reads here. */
+/** Removes the frames and keeps backpressure: it reads from the daemon only while this stream is read. */
 class ExecChannel extends Duplex {
   private readonly raw: Channel;
   private readonly parser: FrameParser;
   complaint = '';
 
   constructor(raw: Channel) {
-    // An exec whose output has ended takes no input either.
+    // An exec whose output has ended accepts no input either.
     super({ allowHalfOpen: false });
     this.raw = raw;
     this.parser = new FrameParser({
@@ -34,7 +34,7 @@ class ExecChannel extends Duplex {
     });
     raw.on('data', (chunk: Buffer) => this.parse(chunk));
     raw.on('error', (error) => this.destroy(error));
-    // Some daemons end the stream, some close it, some do only one of both.
+    // Some daemons end the stream, some close it, some do both.
     raw.on('end', () => this.push(null));
     raw.on('close', () => this.destroy());
   }
@@ -73,10 +73,13 @@ class ExecChannel extends Duplex {
   }
 }
 
-/** 404: the container is gone; 409, or some other word for it: it does not run. One that is paused may go on. */
+/**
+ * 404: the container is gone. 409, or a similar message: it does not run. A paused container may resume, so it is not
+ * gone.
+ */
 async function isGone(engine: Engine, container: string, error: unknown): Promise<boolean> {
   const said = String(error);
-  // Podman says the same of one that is paused and of one that has ended.
+  // Podman reports the same error for a paused and for an ended container.
   if (/container state improper/iu.test(said)) return !(await isPaused(engine, container));
   return (
     statusOf(error) === 404 || /is not running/iu.test(said) || (statusOf(error) === 409 && !/is paused/iu.test(said))
@@ -88,13 +91,13 @@ async function isPaused(engine: Engine, container: string): Promise<boolean> {
     return (await within('inspect', engine.docker.getContainer(container).inspect())).State.Paused;
   } catch (error) {
     if (statusOf(error) === 404) return false;
-    throw classifyDocker(`container ${container} cannot be looked at`, error);
+    throw classifyDocker(`container ${container} cannot be inspected`, error);
   }
 }
 
 /**
- * Errors: `SandboxLost` when the container is gone or does not run, `SandboxUnavailable` when the daemon cannot be
- * reached or the process did not start.
+ * Errors: `SandboxLost` if the container is gone or does not run; `SandboxUnavailable` if the daemon cannot be reached
+ * or the process did not start.
  */
 export async function openExecChannel(engine: Engine, container: string): Promise<Channel> {
   try {
@@ -111,7 +114,7 @@ export async function openExecChannel(engine: Engine, container: string): Promis
           Tty: false,
         }),
     );
-    // Without `hijack` stdin cannot be half-closed, and some daemons answer nothing at all.
+    // Without `hijack` stdin cannot be half-closed, and some daemons do not answer at all.
     const raw = await within('exec start', exec.start({ hijack: true, stdin: true, Tty: false }));
     return new ExecChannel(raw as Channel);
   } catch (error) {

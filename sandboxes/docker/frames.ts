@@ -1,6 +1,6 @@
 /**
- * The daemon's frames around the output of an exec without a terminal: 8 bytes of head (stream, three zeros, length,
- * big-endian), then the bytes. A head that cannot be is an error, never raw output: the stream is known not to be raw.
+ * The daemon's frames around the output of an exec without a terminal: 8 bytes of head (stream, three zeros, big-endian
+ * length), then the bytes. An invalid head is an error, and is never treated as raw output.
  */
 
 const HEAD = 8;
@@ -12,7 +12,9 @@ export interface FrameHandlers {
   readonly stderr: (bytes: Buffer) => void;
 }
 
-/** Takes chunks as they come; a frame's bytes are handed on at once, without waiting for its end or copying it. */
+/**
+ * Parses chunks as they arrive. A frame's bytes are passed on at once, without waiting for its end and without a copy.
+ */
 export class FrameParser {
   private readonly handlers: FrameHandlers;
   private head = Buffer.alloc(0);
@@ -23,7 +25,7 @@ export class FrameParser {
     this.handlers = handlers;
   }
 
-  /** Errors: `Error` when the bytes are no frames. */
+  /** Errors: `Error` if the bytes are not frames. */
   push(chunk: Buffer): void {
     let rest = chunk;
     while (rest.length > 0) {
@@ -43,7 +45,7 @@ export class FrameParser {
     if (this.head.length === HEAD) {
       this.stream = this.head.readUInt8(0);
       const isHead = (this.stream === STDOUT || this.stream === STDERR) && this.head.readUIntBE(1, 3) === 0;
-      if (!isHead) throw new Error(`the daemon sent ${this.head.toString('hex')} where a frame begins`);
+      if (!isHead) throw new Error(`the daemon sent ${this.head.toString('hex')} where a frame starts`);
       this.left = this.head.readUInt32BE(4);
       this.head = Buffer.alloc(0);
     }

@@ -1,6 +1,6 @@
 /**
- * Starts, reaches and ends the container of one sandbox. Its name follows from the sandbox's id and is noted before
- * the container exists, so whoever cleans up after this process finds what it made.
+ * Starts, reaches and ends the container of one sandbox. Its name is derived from the sandbox's id and is recorded
+ * before the container exists, so that the process which cleans up after this one finds the container.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -37,14 +37,14 @@ import type { Images } from './images/images.ts';
 import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;
-/** A container of ours that no record tells of may still be on its way into one. */
+/** Minimum age of a container without a record before it is removed: a younger one may still get its record. */
 const ORPHAN_AFTER_MS = 120_000;
-/** For a name that is taken, by a container that cannot be inspected: 7 s in all. */
+/** Waits for a name that is taken by a container which cannot be inspected: 7 s in all. */
 const NAME_WAITS = 12;
-/** Of a daemon whose file system has no quotas. */
+/** Error of a daemon whose file system has no quotas. */
 const NO_QUOTA = /quota|storage[ -]?opt/iu;
 const RUN = 'run';
-/** Docker's states, and Podman's. */
+/** States of an ended container, of Docker and of Podman. */
 const ENDED: ReadonlySet<string> = new Set(['exited', 'dead', 'removing', 'stopped']);
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -55,11 +55,11 @@ export interface DockerHost {
   readonly supervisorPath: string;
   readonly runtime: string | undefined;
   readonly transport: Transport;
-  /** The runtime's containers have a kernel of their own. */
+  /** True if the runtime's containers have their own kernel. */
   readonly ownKernel: boolean;
 }
 
-/** Which containers are of this state directory: a label of each. */
+/** The label value that marks the containers of this state directory. */
 export const scopeOf = (stateDir: string): string =>
   createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 12);
 
@@ -76,9 +76,9 @@ export class DockerLauncher implements Launcher {
   readonly whole = { memory: true, processes: true, path: PATH };
   private readonly host: DockerHost;
   private readonly scope: string;
-  /** Until the daemon says that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
+  /** False after the daemon reported that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
   private quota = true;
-  /** By the digest of an image, which stands for what is in it. */
+  /** By the digest of the image. */
   private readonly accounts = new Map<string, Accounts>();
 
   constructor(host: DockerHost) {
@@ -87,7 +87,7 @@ export class DockerLauncher implements Launcher {
   }
 
   check(): void {
-    // Every field of a spec has a meaning here.
+    // Docker supports every field of a spec.
   }
 
   async prepare(spec: SandboxSpec, hear?: (line: string) => void): Promise<void> {
@@ -103,7 +103,7 @@ export class DockerLauncher implements Launcher {
         await within('start', this.host.engine.docker.getContainer(plan.name).start());
       } catch (error) {
         await this.mustBeWanted(folder, plan, spec.id);
-        // Whatever its status: what was created may start another time.
+        // For every status: a created container may start at a later attempt.
         throw new SandboxUnavailable(
           `sandbox ${spec.id} does not start: ${error instanceof Error ? error.message : String(error)}`,
         );
@@ -132,7 +132,7 @@ export class DockerLauncher implements Launcher {
   }
 
   async ended(folders: readonly string[]): Promise<string[]> {
-    // First who was launched, then who runs: one that is launched in between is on neither list.
+    // First the launched ones, then the running ones: a sandbox that is launched in between must not count as ended.
     const launched = new Set(folders.filter(wasLaunched));
     const running = new Set(await this.containers((state) => !ENDED.has(state)));
     return folders.filter((folder) => {
@@ -161,7 +161,7 @@ export class DockerLauncher implements Launcher {
     };
   }
 
-  /** The image, and the names of users that its files and tests may mean. */
+  /** The image, and account files with the user names that its files and tests may use. */
   private async imageOf(
     folder: string,
     { id, image: name }: SandboxSpec,
@@ -184,13 +184,13 @@ export class DockerLauncher implements Launcher {
       } catch (error) {
         if (tries === 3 || !lacksImage(error))
           throw classifyDocker(`sandbox ${id}: the accounts of its image cannot be read`, error);
-        // Somebody removed the image since it was found.
+        // The image was removed since it was found.
         images.forget(name);
       }
     }
   }
 
-  /** False when a container of this name lives and answers: it is taken as it is. */
+  /** Returns false if a live container of this name answers: it is then adopted. */
   private async createOrAdopt(folder: string, spec: SandboxSpec, first: ContainerPlan): Promise<boolean> {
     const { engine, images } = this.host;
     let plan = first;
@@ -200,26 +200,27 @@ export class DockerLauncher implements Launcher {
         await within('create', engine.docker.createContainer(containerOptions(spec, plan)));
         return true;
       } catch (error) {
-        // Without its folder the daemon calls it a request that can never be granted.
+        // Checked first: if the folder is gone, the daemon reports an impossible request.
         await this.mustBeWanted(folder, plan, spec.id);
         const taken = isNameTaken(error);
         const gone = lacksImage(error);
         if (plan.quota && wantsQuota(spec) && statusOf(error) !== undefined && !taken && !gone) {
-          // Whatever it says: without a quota it may be willing, and if not, says why. Only where it says that it has none is it never asked again.
+          // Retry without a quota, whatever the error: it may succeed, or else give the real error. Quotas are switched
+          // off for later containers only if the error is about them.
           if (NO_QUOTA.test(String(error))) this.quota = false;
           plan = { ...plan, quota: false };
           continue;
         }
         if (tries === 3 || (!taken && !gone)) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
         if (gone) {
-          // Somebody removed the image since it was found.
+          // The image was removed since it was found.
           images.forget(spec.image);
           plan = { ...plan, ...(await this.imageOf(folder, spec, plan.uid)) };
         }
       }
       const there = await inspectContainer(engine, plan.name);
       if (there === undefined) {
-        // A daemon reserves a name before the container can be inspected, and frees it after the container is gone.
+        // A daemon reserves a name before the container can be inspected, and releases it after the container is gone.
         if (waits < NAME_WAITS) {
           await sleep(Math.min(25 * 2 ** waits, 1000));
           waits += 1;
@@ -252,12 +253,12 @@ export class DockerLauncher implements Launcher {
     await this.mustBeWanted(folder, plan, id);
   }
 
-  /** Whoever ended it while it was made may have come before there was a container. */
+  /** Removes the container and fails if the sandbox was ended meanwhile, perhaps before there was a container. */
   private async mustBeWanted(folder: string, { name, claim }: ContainerPlan, id: string): Promise<void> {
     if (readRecord(folder)?.claim === claim) return;
     const there = await inspectContainer(this.host.engine, name);
     if (there?.claim === claim) await removeContainer(this.host.engine, there.id);
-    throw new SandboxUnavailable(`sandbox ${id} was ended while it was made`);
+    throw new SandboxUnavailable(`sandbox ${id} was ended while it was being created`);
   }
 
   private async mustRun(folder: string, name: string, id: string, deadline: number): Promise<void> {
@@ -286,14 +287,14 @@ export class DockerLauncher implements Launcher {
   private async endFolder(folder: string): Promise<void> {
     const record = readRecord(folder);
     const there = record === undefined ? undefined : await inspectContainer(this.host.engine, record.name);
-    // A new sandbox of the same id may have a container of the same name by now.
+    // By now, a new sandbox with the same id may have a container with the same name.
     if (there !== undefined && there.claim === record?.claim) await removeContainer(this.host.engine, there.id);
     removeFolder(folder);
   }
 
-  /** Claims of this state directory's containers. */
+  /** The claims of this state directory's containers. */
   private async containers(wanted: (state: string) => boolean, olderThanMs = 0): Promise<string[]> {
-    // By state here: Podman refuses a filter by a state that it does not have itself.
+    // States are filtered here: Podman rejects a filter with a state that it does not know.
     const filters = { label: [`${SCOPE_LABEL}=${this.scope}`] };
     const all = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
     return all
@@ -302,8 +303,8 @@ export class DockerLauncher implements Launcher {
   }
 
   /**
-   * Containers of this state directory that no record of it tells of, found by their label. A folder is renamed once at
-   * most while its sandbox lives, when a warm one is taken: who missed it in one look finds it in the next.
+   * Removes containers that have this state directory's label and no record in it. The records are read twice: a folder
+   * is renamed at most once while its sandbox lives (when a warm one is taken), so one of the two reads finds it.
    */
   async removeOrphans(olderThanMs: number = ORPHAN_AFTER_MS): Promise<void> {
     const labelled = await this.containers((state) => state !== 'removing', olderThanMs);

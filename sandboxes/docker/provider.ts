@@ -1,6 +1,6 @@
 /**
- * The Docker provider: sandboxes out of containers, by the daemon of this host or Podman's service behind the same
- * API. What the configuration asks for and the daemon does not have is refused before anything is made.
+ * The Docker provider: makes sandboxes as containers, with the daemon of this host or Podman's service behind the same
+ * API. Settings that the daemon does not support are rejected before anything is made.
  */
 
 import { mkdirSync } from 'node:fs';
@@ -19,19 +19,19 @@ import { DockerLauncher } from './launcher.ts';
 import { IS_REMOTE, remoteDockerHost } from './remote-host.ts';
 
 export interface DockerOptions {
-  /** Folder of the sandboxes' records; shared by all processes that use the same sandboxes. */
+  /** Folder of the sandboxes' records. All processes that use the same sandboxes share it. */
   readonly stateDir: string;
-  /** The program that `buildSupervisor` made; linked statically. */
+  /** The program that `buildSupervisor` made. It must be linked statically. */
   readonly supervisorPath: string;
   /** `$LONGHAUL_CACHE`. */
   readonly cache: string;
-  /** The base image's reference; default: the published one, or one that is made here. */
+  /** The base image's reference. Default: the published one, or one that is built on this machine. */
   readonly image?: string;
-  /** Instead of the published base image; `null`: one is made here. */
+  /** Replaces the published base image; `null`: one is built on this machine. */
   readonly published?: string | null;
   /** The OCI runtime, by the daemon's name for it (`runsc`). Default: the daemon's own. */
   readonly runtime?: string;
-  /** Default: `socket` where the host can see a container's sockets, else `exec`. */
+  /** Default: `socket` if the host can see a container's sockets, else `exec`. */
   readonly transport?: Transport;
   readonly docker?: Docker;
   readonly onProgress?: (line: string) => void;
@@ -43,14 +43,15 @@ export interface DockerProvider extends HostProvider {
   readonly transport: Transport;
 }
 
-/** Runtimes whose containers share the host's kernel, and so its sockets. */
+/** Runtimes whose containers share the host's kernel, and therefore its sockets. */
 const SHARES_KERNEL = new Set(['runc', 'crun', 'youki', 'io.containerd.runc.v2']);
 
 const sharesKernel = (runtime: string | undefined): boolean => runtime === undefined || SHARES_KERNEL.has(runtime);
 
 /**
- * A socket in a folder of the host is seen from both sides when root here is root there: as root without user
- * remapping, or as the very user of a rootless daemon. Other kernels (gVisor) keep their sockets to themselves.
+ * Host and container can both use a socket in a folder of the host if root is the same user on both sides: as root
+ * without user remapping, or as the user of a rootless daemon. Sockets of other kernels (gVisor) are not visible to the
+ * host.
  */
 export function chooseTransport(
   engine: Engine,
@@ -65,8 +66,8 @@ export function chooseTransport(
 
 const runtimeRemedy = ({ podman, runtimes }: Engine): string =>
   podman
-    ? `Podman's service starts every container with its own (${runtimes.join(', ')}); name another in its containers.conf ([engine] runtime)`
-    : `the Docker daemon has ${runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`;
+    ? `Podman's service starts every container with its own runtime (${runtimes.join(', ')}); set another in its containers.conf ([engine] runtime)`
+    : `the Docker daemon has only ${runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`;
 
 function ownDocker(env: NodeJS.ProcessEnv): Docker {
   const remote = remoteDockerHost(env);
@@ -75,7 +76,10 @@ function ownDocker(env: NodeJS.ProcessEnv): Docker {
   return dockerClient(env);
 }
 
-/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime, is another machine's or holds no limits. */
+/**
+ * Errors: `SandboxUnavailable` if no daemon answers; `SandboxImpossible` if it lacks the runtime, runs on another
+ * machine, or does not enforce limits.
+ */
 export async function createDockerProvider(options: DockerOptions): Promise<DockerProvider> {
   const engine = await openEngine(options.docker ?? ownDocker(process.env));
   const { runtime, stateDir } = options;
@@ -84,10 +88,10 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   const unlimited = cannotLimit(engine);
   if (unlimited !== undefined)
     throw new SandboxImpossible(`the Docker daemon ${engine.version} cannot be used: ${unlimited}`);
-  // Its service makes one line of a mount, and these are its signs.
+  // Podman's service writes a mount as one line, in which these characters have a meaning.
   if (engine.podman && /[,"\n]/u.test(stateDir))
     throw new SandboxImpossible(
-      `Podman cannot bind folders below ${JSON.stringify(stateDir)}: choose a home without commas, quotes and line ends`,
+      `Podman cannot mount folders below ${JSON.stringify(stateDir)}: choose a home folder whose path has no commas, quotes or line ends`,
     );
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;

@@ -1,6 +1,6 @@
 /**
- * What a sandbox's folder notes of its container, and how a container is looked at and removed. A name may pass from
- * one container to the next; the claim, a label of the container, never does.
+ * The record of its container in a sandbox's folder, and how a container is inspected and removed. A later container
+ * may have the same name, but never the same claim, which is a label of the container.
  */
 
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,9 @@ export function writeRecord(folder: string, { name, claim }: ContainerRecord): v
 
 const LAUNCHED = 'launched';
 
-/** From now on a container that does not run has ended; before that its maker, while it lives, is about to start it. */
+/**
+ * Marks the container as launched: if it does not run later, it has ended. Before, its live maker is about to start it.
+ */
 export const noteLaunched = (folder: string): void => writeFileSync(join(folder, LAUNCHED), '');
 
 export const wasLaunched = (folder: string): boolean => existsSync(join(folder, LAUNCHED));
@@ -46,7 +48,7 @@ export interface FoundContainer {
   readonly claim: string;
 }
 
-/** `undefined` when the daemon knows none of this name. */
+/** Returns `undefined` if the daemon has no container of this name. */
 export async function inspectContainer(engine: Engine, name: string): Promise<FoundContainer | undefined> {
   try {
     const { Id, Config } = await within('inspect', engine.docker.getContainer(name).inspect());
@@ -54,11 +56,13 @@ export async function inspectContainer(engine: Engine, name: string): Promise<Fo
     return { id: Id, scope: label(SCOPE_LABEL), sandbox: label(SANDBOX_LABEL), claim: label(CLAIM_LABEL) };
   } catch (error) {
     if (statusOf(error) === 404) return undefined;
-    throw classifyDocker(`container ${name} cannot be looked at`, error);
+    throw classifyDocker(`container ${name} cannot be inspected`, error);
   }
 }
 
-/** Idempotent: gone already, and on its way, are both an end. Returns when the daemon knows it no longer. */
+/**
+ * Idempotent: the container may be gone already, or its removal in progress. Returns when the daemon has removed it.
+ */
 export async function removeContainer(engine: Engine, id: string): Promise<void> {
   const deadline = Date.now() + GONE_WITHIN_MS;
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Whether `DOCKER_HOST`, or Docker's context, names another machine. A daemon there cannot be used: the supervisor's program comes into a
- * container by a bind of a file of this machine.
+ * Detects a `DOCKER_HOST` or Docker context of another machine. Its daemon cannot be used: the supervisor's program is
+ * a file of this machine, which the daemon mounts into the container.
  */
 
 import { isIP } from 'node:net';
@@ -10,7 +10,7 @@ import { type DockerAddress, dockerAddress, hostOf, socketOf, urlOf } from './ad
 
 /** Why it cannot be used, and what to do instead. */
 export const IS_REMOTE =
-  'it is another machine, whose daemon does not see files of this one; name the daemon of this machine (unix:///var/run/docker.sock, or localhost), run the workers on that one, or set LONGHAUL_SANDBOX=bubblewrap';
+  'it is another machine, whose daemon cannot see the files of this one; use the daemon of this machine (unix:///var/run/docker.sock, or localhost), run the workers on the other machine, or set LONGHAUL_SANDBOX=bubblewrap';
 
 function isHere(host: string): boolean {
   if (host === '' || host === 'localhost' || host.endsWith('.localhost') || host === hostname().toLowerCase())
@@ -21,8 +21,8 @@ function isHere(host: string): boolean {
 }
 
 /**
- * Docker's address, where it names a machine that is not this one; a tunnel's near end is this one for all that is known.
- * Errors: those of `dockerAddress`, and `SandboxImpossible` for what is no address at all.
+ * Docker's address if it is on another machine, else `undefined`. The local end of a tunnel counts as this machine.
+ * Errors: those of `dockerAddress`, and `SandboxImpossible` for an invalid address.
  */
 export function remoteDockerHost(env: NodeJS.ProcessEnv): DockerAddress | undefined {
   const address = dockerAddress(env);

@@ -1,15 +1,18 @@
 /**
- * How `diskMiB` is divided: what is written anywhere sums up to it, each place has room for something, and what the
- * kernel keeps of files without content never takes up the sandbox's memory.
+ * Divides `diskMiB` between the writable places: their sizes sum up to it, and each has at least 1 MiB. The number of
+ * files is limited too, so that the kernel's memory for empty files never fills the sandbox's memory.
  */
 
 import type { SandboxLimits } from '../sandbox.ts';
 
 const MIB = 1 << 20;
 const PAGE = 4096;
-/** Twice what a file takes beside its pages, with the longest name and its one page far out (measured: under 4 KiB). */
+/**
+ * Twice the kernel memory of a file beside its pages, with the longest name and one page at a high offset (measured:
+ * under 4 KiB).
+ */
 const MEMORY_PER_FILE = 8192;
-/** In each place, however small it is. */
+/** Minimum number of files in each place, even a small one. */
 const LEAST_FILES = 1024;
 
 /** Sizes in bytes. */
@@ -24,8 +27,8 @@ export function diskShares(diskMiB: number): {
 }
 
 /**
- * How many files, folders and links a place of `bytes` may hold: one for each page of it, and no more than its share of
- * the sandbox's memory has room for. That memory stays taken when every process of the policy has ended.
+ * Number of files, folders and links that a place of `bytes` may hold: one per page, and no more than fit into its
+ * share of the sandbox's memory. That memory stays in use after every process of the policy has ended.
  */
 export function filesIn(bytes: number, { memoryMiB, diskMiB }: SandboxLimits): number {
   const share = (memoryMiB * bytes) / diskMiB / MEMORY_PER_FILE;

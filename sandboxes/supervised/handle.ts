@@ -1,9 +1,12 @@
-/** A sandbox as its callers see it: the supervisor's client under the interface of `sandbox.ts`. */
+/** The sandbox that callers use: the supervisor's client behind the interface of `sandbox.ts`. */
 
 import type { ExecCall, ExecResult, ReadResult, Sandbox, ShellState, WriteCall } from '../sandbox.ts';
 import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
 
-/** No name of a file has one, and no string of the supervisor's: what it would refuse as malformed is the caller's mistake here. */
+/**
+ * Neither file names nor strings of the supervisor's protocol can contain a NUL. The supervisor would reject the
+ * request as malformed; here the caller gets this error.
+ */
 const NUL_IN_PATH = 'the path has a NUL character';
 
 export class SupervisedSandbox implements Sandbox {
@@ -16,7 +19,7 @@ export class SupervisedSandbox implements Sandbox {
   }
 
   async exec(call: ExecCall): Promise<ExecResult> {
-    // A NUL cannot be part of a command; what the model meant by it is nobody's guess.
+    // A NUL cannot be part of a command, so it is removed.
     return await this.client.exec({ ...call, command: call.command.replaceAll('\0', '') });
   }
 

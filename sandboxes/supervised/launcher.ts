@@ -1,27 +1,30 @@
-/** What differs between kinds of sandboxes: how one is started, reached and ended. Everything else is shared. */
+/** The interface of a kind of sandbox: how one is started, reached and ended. All kinds share everything else. */
 
 import type { SandboxSpec } from '../sandbox.ts';
 import type { Dial } from '../supervisor/connection.ts';
 import type { HostLimits } from './spec.ts';
 
-/** A folder is what `state.ts` keeps of one sandbox. */
+/** `folder`: the folder of one sandbox in the state directory (see `state.ts`). */
 export interface Launcher {
   readonly name: string;
   readonly whole: HostLimits;
-  /** Errors: `SandboxImpossible` that names a field which this kind of sandbox cannot honour. */
+  /** Errors: `SandboxImpossible` with the name of a field that this kind of sandbox does not support. */
   check(spec: SandboxSpec): void;
-  /** What may take long and is not of one sandbox: its image. Done before anything of the sandbox exists. */
+  /** Does the slow work that sandboxes share: it gets the image. Runs before anything of the sandbox exists. */
   prepare?(spec: SandboxSpec, hear?: (line: string) => void): Promise<void>;
-  /** When it returns, the supervisor answers, and the sandbox no longer depends on this process. Errors: `SandboxUnavailable`. */
+  /**
+   * After it returns, the supervisor answers and the sandbox no longer depends on this process. Errors:
+   * `SandboxUnavailable`.
+   */
   launch(folder: string, spec: SandboxSpec): Promise<void>;
-  /** How the supervisor is spoken to. */
+  /** Returns a function that connects to the supervisor. */
   dial(folder: string): Dial;
-  /** Called when the supervisor has its spec. */
+  /** Called after the supervisor received its spec. */
   started?(folder: string): void;
-  /** Ends every process of the sandbox and removes the folder, under its name or set aside. Idempotent. */
+  /** Ends every process of the sandbox and removes its folder, also if that was renamed already. Idempotent. */
   end(folder: string): Promise<void>;
-  /** Goes on with what processes that no longer live began to end. */
+  /** Completes the endings that processes started which have since died. */
   finishEndings(): Promise<void>;
-  /** Those of the folders whose sandbox has ended by itself. */
+  /** Returns the folders whose sandbox has ended by itself. */
   ended(folders: readonly string[]): Promise<string[]>;
 }

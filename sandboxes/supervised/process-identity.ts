@@ -1,10 +1,10 @@
-/** A process is named by its pid and its start time; a pid alone may belong to somebody else by now. */
+/** A process is identified by its pid and its start time, since the kernel may have reused the pid. */
 
 import { readFileSync } from 'node:fs';
 
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Clock ticks after boot, as the kernel prints it. */
+  /** Clock ticks since boot, as the kernel prints them. */
   readonly start: string;
 }
 
@@ -24,7 +24,7 @@ function statOf(pid: number): Stat | undefined {
   }
 }
 
-/** The identity of a live process; `undefined` when there is none (a zombie has ended). */
+/** The identity of a live process; `undefined` if there is none (a zombie counts as ended). */
 export function identify(pid: number): ProcessIdentity | undefined {
   const stat = statOf(pid);
   return stat === undefined || stat.state === 'Z' || stat.state === 'X' ? undefined : { pid, start: stat.start };
@@ -41,7 +41,7 @@ export function parseIdentity(text: string): ProcessIdentity | undefined {
 
 export const formatIdentity = (process: ProcessIdentity): string => `${process.pid} ${process.start}\n`;
 
-/** Children of a process, of all its threads; empty where the kernel does not tell. */
+/** Pids of the children of a process's main thread; empty if the kernel does not list them. */
 export function childrenOf(pid: number): number[] {
   try {
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ').filter(Boolean).map(Number);
@@ -50,12 +50,12 @@ export function childrenOf(pid: number): number[] {
   }
 }
 
-/** Sends SIGKILL if the process is still the one that is meant. */
+/** Sends SIGKILL if the pid still belongs to the same process. */
 export function killProcess(target: ProcessIdentity): void {
   if (!isAlive(target)) return;
   try {
     process.kill(target.pid, 'SIGKILL');
   } catch {
-    // It ended between the look and the signal.
+    // It ended between the check and the signal.
   }
 }

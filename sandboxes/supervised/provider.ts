@@ -1,6 +1,6 @@
 /**
- * The provider over any launcher: a sandbox is made once however often it is asked for, and belongs to nobody but its
- * lease: any process on this host that knows the state directory can find it, use it and end it.
+ * The provider for every kind of launcher. It makes a sandbox once, even if `create` is called several times. A sandbox
+ * belongs to its lease, not to a process: any process on this host with the same state directory can use it and end it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,7 +29,7 @@ const LAUNCHED_WITHIN_MS = 60_000;
 /** Folders in which this process is launching a sandbox. */
 const launching = new Set<string>();
 
-/** True while a sandbox that does not answer yet may still do so. */
+/** True if a sandbox that does not answer yet may still do so. */
 function isBeingMade(folder: string): boolean {
   const owner = readIdentity(folder, 'owner');
   if (owner !== undefined) return isAlive(owner);
@@ -40,17 +40,22 @@ function isBeingMade(folder: string): boolean {
 /** A provider whose sandboxes live on this host. */
 export interface HostProvider extends SandboxProvider {
   ended(): Promise<string[]>;
-  /** Destroys every sandbox that `isLive` does not claim; returns their ids. */
+  /** Destroys every sandbox for which `isLive` returns false. Returns their ids. */
   sweep(isLive: (id: string) => boolean): Promise<string[]>;
-  /** Starts a sandbox of `shape` that nobody has given its files yet. It ends by itself after `ttlSeconds`. */
+  /** Starts a sandbox of `shape` without files. It ends by itself after `ttlSeconds`. */
   warm(id: string, shape: SandboxShape, ttlSeconds: number): Promise<void>;
-  /** Pushes the time to live of a warm sandbox forward. Errors: `SandboxLost`. */
+  /** Renews the time to live of a warm sandbox. Errors: `SandboxLost`. */
   keepWarm(id: string, ttlSeconds: number): Promise<void>;
-  /** Makes the warm sandbox `id` into the one that `spec` asks for; `undefined` when it is gone or somebody else's. */
+  /**
+   * Turns the warm sandbox `id` into the one of `spec`. Returns `undefined` if it is gone or was taken by another
+   * process.
+   */
   take(id: string, spec: SandboxSpec): Promise<Sandbox | undefined>;
 }
 
-/** What a sandbox has before anybody gives it its files: whatever has the same shape may be it. */
+/**
+ * The properties that are fixed before a sandbox receives its files. Warm sandboxes of equal shape are interchangeable.
+ */
 export type SandboxShape = Pick<SandboxSpec, 'workdir' | 'limits' | 'image' | 'profile' | 'cpus'>;
 
 export class SupervisedProvider implements HostProvider {
@@ -90,7 +95,7 @@ export class SupervisedProvider implements HostProvider {
       throw error;
     }
     client.close();
-    throw new SandboxLost(`sandbox ${id} was never finished`);
+    throw new SandboxLost(`sandbox ${id} never received its spec`);
   }
 
   async destroy(id: string): Promise<void> {
@@ -156,7 +161,7 @@ export class SupervisedProvider implements HostProvider {
     return await this.finish(spec);
   }
 
-  /** Gives a sandbox that answers what its spec says, or ends it. */
+  /** Gives a running sandbox its spec. If that fails, it ends the sandbox. */
   private async finish(spec: SandboxSpec): Promise<Sandbox> {
     const client = this.clientOf(spec.id);
     try {
@@ -175,7 +180,7 @@ export class SupervisedProvider implements HostProvider {
     }
   }
 
-  /** Leaves a sandbox that answers under the id: this process launched it, or found it alive. */
+  /** After it returns, a sandbox with this id answers: this process launched it, or found it alive. */
   private async launchOnce(spec: SandboxSpec): Promise<void> {
     const deadline = Date.now() + LAUNCHED_WITHIN_MS;
     for (;;) {
@@ -206,7 +211,7 @@ export class SupervisedProvider implements HostProvider {
     }
   }
 
-  /** Files, set-up and a probe of the shell, each of which happens once however often it is asked for. */
+  /** Writes the files, runs the set-up and probes the shell. Each happens once, even if this is called again. */
   private async start(client: SupervisorClient, spec: SandboxSpec): Promise<void> {
     const given = client.init(supervisorSpec(spec, this.launcher.whole));
     const probe = { callId: 'longhaul:probe', command: 'true', timeoutMs: PROBE_TIMEOUT_MS, outputLimit: 4096 };
@@ -221,7 +226,7 @@ export class SupervisedProvider implements HostProvider {
     const results = await Promise.all([given, ...calls.map((call) => client.exec(call))]);
     for (const result of results)
       if (typeof result !== 'boolean' && result.exitCode !== 0)
-        throw new SandboxUnavailable(`its set-up ended with ${result.exitCode ?? result.signal}: ${result.output}`);
+        throw new SandboxUnavailable(`its set-up failed with ${result.exitCode ?? result.signal}: ${result.output}`);
     this.launcher.started?.(folderOf(this.stateDir, spec.id));
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The runtime folder: what every sandbox sees of ours (the supervisor, a minimal /etc), readable by any user, since
- * bubblewrap runs as the sandbox's own. Its content never changes under its name.
+ * The runtime folder: Longhaul's files that every sandbox sees (the supervisor, a minimal /etc). Any user can read it,
+ * since bubblewrap runs as the sandbox's user. The content of a folder with a given name never changes.
  */
 
 import { createHash } from 'node:crypto';
@@ -24,7 +24,7 @@ export const sandboxEtc: Readonly<Record<string, string>> = {
   hosts: '127.0.0.1 localhost longhaul\n::1 localhost\n',
   hostname: 'longhaul\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\n',
-  // Mount points for what is taken from the machine.
+  // Mount point for the machine's own file.
   'ld.so.cache': '',
 };
 
@@ -44,7 +44,7 @@ function fill(folder: string, supervisorPath: string): void {
   for (const name of ['', 'etc', 'etc/alternatives']) chmodSync(join(folder, name), 0o755);
 }
 
-/** Returns the runtime for this very supervisor below `base`, made if it is not there. */
+/** Returns the runtime for exactly this supervisor, below `base`. Makes it if it is missing. */
 export function prepareRuntime(base: string, supervisorPath: string): Runtime {
   const hash = createHash('sha256')
     .update(readFileSync(supervisorPath))

@@ -1,4 +1,4 @@
-/** From a sandbox's spec to what its supervisor is given; a spec that cannot be is refused before anything is made. */
+/** Checks a sandbox's spec, before anything is made, and converts it to the supervisor's spec. */
 
 import { isAbsolute, normalize } from 'node:path';
 
@@ -7,30 +7,30 @@ import type { SupervisorSpec } from '../supervisor/client.ts';
 
 const MIB = 1 << 20;
 const OPEN_FILES = 1024;
-/** Processors of a sandbox that does not say how many. */
+/** Processors of a sandbox whose spec sets none. */
 export const DEFAULT_CPUS = 1;
 
-/** Errors: `SandboxImpossible` that names the field, its value and what to give. */
+/** Errors: `SandboxImpossible` with the field, its value and what is allowed. */
 export function checkSpec(spec: SandboxSpec): void {
   const { workdir, limits } = spec;
   const top = workdir.split('/')[1] ?? '';
   const reserved = ['', 'usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'etc', 'proc', 'dev', 'run', 'sys'];
   if (!isAbsolute(workdir) || normalize(workdir) !== workdir || reserved.includes(top))
     throw new SandboxImpossible(
-      `workdir ${workdir}: must be an absolute path outside of the system's folders, like /workspace`,
+      `workdir ${workdir}: must be an absolute path outside the system's folders, such as /workspace`,
     );
   for (const [name, value] of Object.entries(limits))
     if (!Number.isInteger(value) || value < 1)
       throw new SandboxImpossible(`limits.${name} ${value}: must be a positive integer`);
   if (spec.image !== undefined && !/^[a-z0-9][\w./:@-]*$/iu.test(spec.image))
     throw new SandboxImpossible(
-      `image ${spec.image}: must be a reference, like registry.example/name:tag or name@sha256:...`,
+      `image ${spec.image}: must be an image reference, such as registry.example/name:tag or name@sha256:...`,
     );
   if (spec.cpus !== undefined && !(spec.cpus > 0)) throw new SandboxImpossible(`cpus ${spec.cpus}: must be positive`);
   if (!(spec.ttlSeconds > 0)) throw new SandboxImpossible(`ttlSeconds ${spec.ttlSeconds}: must be positive`);
 }
 
-/** Errors: `SandboxImpossible` when a field is given that a kind of sandbox has no meaning for. */
+/** Errors: `SandboxImpossible` if the spec sets one of `fields`, which this kind of sandbox does not support. */
 export function refuseUnlessDefault(
   spec: SandboxSpec,
   kind: string,
@@ -39,18 +39,16 @@ export function refuseUnlessDefault(
   for (const field of fields) {
     const value = spec[field];
     if (value !== undefined)
-      throw new SandboxImpossible(
-        `${field} ${value}: has no meaning in ${kind}; leave it out, or use the provider docker`,
-      );
+      throw new SandboxImpossible(`${field} ${value}: not supported by ${kind}; remove it, or use the docker provider`);
   }
 }
 
-/** What holds for the sandbox as a whole, and so need not hold for each process. */
+/** Limits that hold for the sandbox as a whole, so that the supervisor need not set them for each process. */
 export interface HostLimits {
   readonly memory: boolean;
-  /** The processes of its user are not its own alone, or are counted by a group. */
+  /** True if a control group counts the processes, or if the user also has processes outside the sandbox. */
   readonly processes: boolean;
-  /** Where programs are found. */
+  /** The sandbox's PATH. */
   readonly path: string;
 }
 
@@ -68,7 +66,7 @@ export function supervisorSpec(spec: SandboxSpec, whole: HostLimits): Supervisor
   };
 }
 
-/** The variables of every sandbox: the same world at every start and with every provider. */
+/** The variables of every sandbox: equal at every start and with every provider. */
 const fixed: Readonly<Record<string, string>> = {
   PATH: '/usr/bin:/bin',
   HOME: '/tmp/home',
@@ -90,9 +88,12 @@ function sandboxEnvironment(path: string, own: Readonly<Record<string, string>>)
   return Object.entries({ ...fixed, PATH: path, ...own }).map(([key, value]) => `${key}=${value}`);
 }
 
-// What a machine has one number of for everybody, and how much of it a sandbox may take.
-/** Of 4,096 (`kernel.pty.max`): all of the sandbox's own instance. */
+// Resources that the whole machine shares, and the part of them that one sandbox may take.
+/** Of the machine's 4,096 (`kernel.pty.max`): the size of the sandbox's own instance of devpts. */
 export const MOST_PSEUDO_TERMINALS = 16;
 
-/** Buffers of its sockets, of some hundreds of MiB (`net.ipv4.tcp_mem`, in pages): where they do not count as its memory. */
+/**
+ * Bytes of socket buffers, of the machine's some hundred MiB (`net.ipv4.tcp_mem`, in pages), if they do not count as
+ * the sandbox's memory.
+ */
 export const SOCKET_BYTES = 16 << 20;

@@ -1,6 +1,6 @@
 /**
- * The state directory: one folder per sandbox, named by the hash of its id. A folder appears complete with its id and
- * its maker (renamed into place), so of several makers exactly one launches.
+ * The state directory: one folder per sandbox, named by the hash of its id. A folder is renamed into place together
+ * with its id and its maker, so exactly one of several makers launches the sandbox.
  */
 
 import { createHash } from 'node:crypto';
@@ -9,18 +9,18 @@ import { join } from 'node:path';
 
 import { type ProcessIdentity, formatIdentity, identify, isAlive, parseIdentity } from './process-identity.ts';
 
-/** Who holds the sandbox, in files of its folder. */
+/** The files of a sandbox's folder. They name the processes that hold it. */
 export const stateFile = {
   id: 'id',
   /** The process that made the folder. */
   maker: 'maker',
-  /** The process outside that waits for the sandbox. */
+  /** The process on the host that waits for the sandbox. */
   owner: 'owner',
   /** Pid 1 of the sandbox, as the host sees it. */
   inner: 'inner',
-  /** What bubblewrap says of the sandbox (JSON). */
+  /** Bubblewrap's information about the sandbox (JSON). */
   info: 'info',
-  /** The control groups, a line each. */
+  /** The control groups, one per line. */
   cgroups: 'cgroups',
   socket: 'socket',
   journal: 'journal',
@@ -55,7 +55,7 @@ export function writeIdentity(folder: string, name: 'maker' | 'inner', who: Proc
 const isTaken = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST');
 
-/** Claims the folder of `id` for this process; `undefined` when it exists. */
+/** Claims the folder of `id` for this process. Returns `undefined` if it exists already. */
 export function claimFolder(stateDir: string, id: string): string | undefined {
   const folder = folderOf(stateDir, id);
   claims += 1;
@@ -75,8 +75,8 @@ export function claimFolder(stateDir: string, id: string): string | undefined {
 }
 
 /**
- * Gives the folder of one id to another id, with all that it stands for. Of several takers exactly one gets it; false
- * for the others, and when the other id has a folder already.
+ * Passes the folder of one id, with its sandbox, to another id. If several processes call it, exactly one succeeds.
+ * Returns false for the others, and if the other id has a folder already.
  */
 export function passOnFolder(stateDir: string, from: string, to: string): boolean {
   const folder = folderOf(stateDir, to);
@@ -92,7 +92,7 @@ export function passOnFolder(stateDir: string, from: string, to: string): boolea
   return true;
 }
 
-/** Whoever passed the folder on may have died before it said to whom. */
+/** Writes the id into the folder: a process that passed the folder on may have died before it wrote the new id. */
 export function writeId(folder: string, id: string): void {
   if (readState(folder, 'id') === id) return;
   const path = join(folder, stateFile.id);
@@ -106,7 +106,7 @@ export function removeFolder(folder: string): void {
 
 const ENDING = '.ending-';
 
-/** Renames the folder of a sandbox that is about to end, if it is there. */
+/** Renames the folder of a sandbox that is about to end, if the folder exists. */
 export function setAside(folder: string): void {
   claims += 1;
   try {
@@ -116,13 +116,13 @@ export function setAside(folder: string): void {
   }
 }
 
-/** Folders of sandboxes that are about to end, whose names begin with `prefix`. */
+/** Folders of sandboxes that are about to end, whose names start with `prefix`. */
 export function endingFolders(stateDir: string, prefix: string): string[] {
   const names = readdirSync(stateDir).filter((name) => name.startsWith(prefix) && name.includes(ENDING));
   return names.map((name) => join(stateDir, name));
 }
 
-/** Folders in the state directory that belong to a sandbox, with its id. */
+/** The folders of sandboxes in the state directory, with their ids. */
 export function listFolders(stateDir: string): Array<{ readonly id: string; readonly folder: string }> {
   let names: string[];
   try {
@@ -140,7 +140,7 @@ export function listFolders(stateDir: string): Array<{ readonly id: string; read
     });
 }
 
-/** Removes what makers that no longer live left half-claimed. */
+/** Removes folders that were half-claimed by processes which have since died. */
 export function removeHalfClaimed(stateDir: string): void {
   for (const name of readdirSync(stateDir)) {
     const pid = /\.partial-(\d+)-\d+$/u.exec(name)?.[1];
@@ -148,7 +148,7 @@ export function removeHalfClaimed(stateDir: string): void {
   }
 }
 
-/** True when no process of the sandbox, nor of its making, is left. */
+/** True if no process of the sandbox runs, and none that makes it. */
 export function hasEnded(folder: string): boolean {
   const owner = readIdentity(folder, 'owner');
   const inner = readIdentity(folder, 'inner');
@@ -157,7 +157,7 @@ export function hasEnded(folder: string): boolean {
   return !isAlive(owner) && (inner === undefined || !isAlive(inner));
 }
 
-/** Does one thing after the other, whichever of them fails. Errors: the first one, when all have been tried. */
+/** Runs all functions in order, even if some fail. Errors: the first error, after all have run. */
 export async function allOf(things: ReadonlyArray<() => Promise<unknown>>): Promise<void> {
   const failed: unknown[] = [];
   for (const thing of things) await thing().catch((error: unknown) => failed.push(error));

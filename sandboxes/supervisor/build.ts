@@ -1,6 +1,6 @@
 /**
- * Builds the supervisor with the machine's C compiler: one static program, kept under the hash of its sources, and
- * complete whenever it exists (built aside, then renamed).
+ * Builds the supervisor with the machine's C compiler: one static program, named by the hash of its sources. It is
+ * always complete: the compiler writes to another name, which is then renamed.
  */
 
 import { execFile } from 'node:child_process';
@@ -12,7 +12,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** No C compiler made the supervisor; `details` is what the compiler said. */
+/** The supervisor could not be compiled. `details`: the compiler's error. */
 export class SupervisorBuildFailed extends Error {
   override readonly name = 'SupervisorBuildFailed';
   readonly details: string;
@@ -25,7 +25,7 @@ export class SupervisorBuildFailed extends Error {
   }
 }
 
-/** The folder of the C sources: beside this module, or in the package when this module was compiled into `dist`. */
+/** The folder of the C sources: beside this module, or in the package if this module was compiled into `dist`. */
 async function sourceFolder(): Promise<string> {
   const here = fileURLToPath(new URL('.', import.meta.url));
   const candidates = ['native', '../../../sandboxes/supervisor/native'].map((place) => join(here, place));
@@ -51,7 +51,7 @@ async function compile(sources: readonly string[], target: string): Promise<void
   }
 }
 
-/** Returns the path of the program in `outDir`; compiles only when these very sources have not been compiled there. */
+/** Returns the path of the program in `outDir`. Compiles only if it holds no program of exactly these sources. */
 export async function buildSupervisor(outDir: string): Promise<string> {
   const folder = await sourceFolder();
   const names = (await readdir(folder)).filter((name) => name.endsWith('.c') || name.endsWith('.h')).toSorted();

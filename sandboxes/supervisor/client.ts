@@ -1,6 +1,6 @@
 /**
- * The client of one sandbox's supervisor. Requests are idempotent by their call id, so a lost connection is opened
- * again and the request sent again; only a socket that nobody listens on means that the sandbox is lost.
+ * The client of one sandbox's supervisor. Requests are idempotent by their call id, so after a lost connection the
+ * client reconnects and sends the request again. The sandbox counts as lost only if no process listens on its socket.
  */
 
 import { constants } from 'node:os';
@@ -32,13 +32,15 @@ const op = {
   error: 127,
 } as const;
 const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
-/** Before each further try: one that dies takes connections in for a moment yet, and closes them unread. */
+/**
+ * Pauses before further attempts: a dying supervisor still accepts connections for a moment, and closes them unread.
+ */
 const RECONNECT_AFTER_MS = [0, 50, 250];
-/** A frame of the supervisor, less its head. */
+/** The supervisor's maximum frame, minus its header. */
 const MAX_SPEC_BYTES = (64 << 20) - 16;
 const GONE = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOTDIR']);
 
-/** What a sandbox starts with; 0 is no limit. `env` are `KEY=VALUE` strings. */
+/** The spec that a sandbox receives once. A limit of 0 means no limit. `env`: `KEY=VALUE` strings. */
 export interface SupervisorSpec {
   readonly workdir: string;
   readonly ttlMs: number;
@@ -71,7 +73,7 @@ function execResult(body: Buffer): ExecResult {
   const output = joinOutput(reader.bytes(), reader.bytes(), droppedBytes);
   const cpuMs = reader.u32();
   const timedOut = (flags & flag.timedOut) !== 0;
-  // A call that ran out of time always costs the shell; that it did is said by `timedOut`.
+  // A call that timed out always ends the shell, and `timedOut` reports that already.
   const restarted = (flags & flag.shellRestarted) !== 0 && !timedOut;
   return {
     exitCode: code < 0 ? null : code,
@@ -127,12 +129,12 @@ export class SupervisorClient {
     this.dial = dial;
   }
 
-  /** Whether the sandbox has its spec already. */
+  /** True if the sandbox has its spec already. */
   async hello(): Promise<boolean> {
     return (await this.request(op.hello, Buffer.alloc(0))).readUInt8(0) === 1;
   }
 
-  /** Whether anybody answers; closes this client. */
+  /** True if the supervisor answers. Closes this client. */
   async answers(): Promise<boolean> {
     try {
       await this.hello();
@@ -144,7 +146,7 @@ export class SupervisorClient {
     }
   }
 
-  /** Gives the sandbox its spec. False when it had one; then nothing happens. */
+  /** Gives the sandbox its spec. Returns false, and changes nothing, if it had one already. */
   async init(spec: SupervisorSpec): Promise<boolean> {
     const body = encodeSpec(spec);
     if (body.length > MAX_SPEC_BYTES)
@@ -211,7 +213,7 @@ export class SupervisorClient {
     throw new SandboxUnavailable(`sandbox ${this.sandboxId}: its supervisor closes every connection`);
   }
 
-  /** `undefined` when the connection closed before the answer. */
+  /** Returns `undefined` if the connection closed before the answer. */
   private async attempt(operation: number, body: Buffer): Promise<Answer | undefined> {
     const connection = await this.connected();
     try {
@@ -244,12 +246,12 @@ export class SupervisorClient {
   }
 }
 
-/** Text out of what a command wrote: invalid UTF-8 becomes U+FFFD, and a cut never makes such a character itself. */
+/** Decodes a command's output: invalid UTF-8 becomes U+FFFD. A cut never splits a character (see `joinOutput`). */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 const isContinuation = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80;
 
-/** The length without an incomplete character at the end. */
+/** Length in bytes without an incomplete character at the end. */
 function wholeEnd(bytes: Uint8Array): number {
   let lead = bytes.length - 1;
   while (lead > 0 && lead > bytes.length - 4 && isContinuation(bytes[lead])) lead -= 1;
@@ -258,7 +260,7 @@ function wholeEnd(bytes: Uint8Array): number {
   return lead + needed > bytes.length ? Math.max(lead, 0) : bytes.length;
 }
 
-/** Joins the head and the tail of an output; where bytes were dropped between them, a line says how many. */
+/** Joins the head and the tail of an output. If bytes were dropped between them, a line gives their number. */
 export function joinOutput(head: Uint8Array, tail: Uint8Array, droppedBytes: number): string {
   if (droppedBytes === 0) return decoder.decode(Buffer.concat([head, tail]));
   let start = 0;

@@ -1,6 +1,6 @@
 /**
- * One connection to a supervisor: requests in, answers out by tag. Every request ends: answered, or refused when the
- * connection closes, and a supervisor that leaves several pings unanswered counts as closed.
+ * One connection to a supervisor: sends requests, and matches answers by tag. Every request ends: with an answer, or
+ * with an error when the connection closes. A supervisor that leaves several pings unanswered counts as closed.
  */
 
 import { closeSync, openSync } from 'node:fs';
@@ -14,7 +14,7 @@ const PING_EVERY_MS = 5_000;
 const PINGS_UNANSWERED = 6;
 const PING_TAG = 0;
 const HELLO = 1;
-/** As the supervisor's own; what claims to be longer is none of its frames, and would be kept in memory here. */
+/** The supervisor's own maximum. A longer frame cannot be the supervisor's, and would fill the memory here. */
 const MAX_FRAME = 64 << 20;
 
 export interface Answer {
@@ -22,7 +22,7 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** The connection ended before the answer came; the request may be sent again on another. */
+/** The connection closed before the answer arrived. The request may be sent again on a new connection. */
 export class ConnectionClosed extends Error {
   override readonly name = 'ConnectionClosed';
 }
@@ -32,10 +32,10 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** A stream to a supervisor; one over a socket can let the process end while nobody waits. */
+/** A stream to a supervisor. A socket can be unreferenced, so that it does not keep an idle process alive. */
 export type Channel = Duplex & { ref?(): unknown; unref?(): unknown };
 
-/** Opens a channel. Errors with a `code` of a socket that nobody listens on mean that the sandbox is gone. */
+/** Opens a channel. Errors: one whose `code` means that no process listens on the socket; then the sandbox is gone. */
 export type Dial = () => Promise<Channel>;
 
 export const dialSocket =
@@ -43,7 +43,7 @@ export const dialSocket =
   () =>
     openSocket(path);
 
-/** Connects to a socket whose path may be longer than the kernel's 108 bytes, through its folder's descriptor. */
+/** Connects to a socket. A path longer than the kernel's 108 bytes is opened through its folder's descriptor. */
 async function openSocket(path: string): Promise<Socket> {
   const folder = Buffer.byteLength(path) > MAX_SOCKET_PATH ? openSync(dirname(path), 'r') : undefined;
   const short = folder === undefined ? path : `/proc/self/fd/${folder}/${basename(path)}`;
@@ -112,7 +112,7 @@ export class SupervisorConnection {
     if (body.length >= 4096) this.socket.write(body);
   }
 
-  /** Keeps the process alive, and the supervisor honest, for as long as somebody waits. */
+  /** While a request waits: keeps the process alive, and pings the supervisor. */
   private watch(): void {
     this.socket.ref?.();
     this.unanswered = 0;

@@ -1,4 +1,6 @@
-/** Fields of the supervisor's frames: little-endian integers, and bytes led by their 32-bit length (see supervisor.c). */
+/**
+ * Fields of the supervisor's frames: little-endian integers, and bytes after their 32-bit length (see supervisor.c).
+ */
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -38,7 +40,7 @@ export class FrameWriter {
   }
 }
 
-/** Reads fields in order; a field that is not there is a `RangeError`. */
+/** Reads fields in order. Errors: `RangeError` if a field is missing. */
 export class FrameReader {
   private at = 0;
   private readonly frame: Buffer;

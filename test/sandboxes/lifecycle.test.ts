@@ -65,7 +65,7 @@ describe('create', () => {
   });
 
   it.each([
-    ['its set-up fails', { setup: 'echo broken; exit 3' }, 'its set-up ended with 3: broken'],
+    ['its set-up fails', { setup: 'echo broken; exit 3' }, 'its set-up failed with 3: broken'],
     ['its files do not fit', { files: [{ path: 'big', content: new Uint8Array(80 << 20) }] }, 'at most 67108848 fit'],
     ['its disk is too small', { files: [{ path: 'big', content: new Uint8Array(60 << 20) }] }, 'big: no space left'],
   ])('leaves nothing when %s', async (_, changes, message) => {
@@ -77,9 +77,7 @@ describe('create', () => {
 
   it('refuses a spec that cannot be, for good: the field, its value, and what to give', async () => {
     await expect(provider.create(specOf('bad', { image: 'any/image:1' }))).rejects.toThrow(
-      new SandboxImpossible(
-        'image any/image:1: has no meaning in bubblewrap; leave it out, or use the provider docker',
-      ),
+      new SandboxImpossible('image any/image:1: not supported by bubblewrap; remove it, or use the docker provider'),
     );
     await expect(provider.create(specOf('bad', { workdir: 'x' }))).rejects.toThrow(SandboxImpossible);
     await expect(provider.create(specOf('bad', { workdir: '/usr/x' }))).rejects.toThrow('workdir /usr/x: must be');

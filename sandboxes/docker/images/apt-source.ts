@@ -1,4 +1,4 @@
-/** The mirror that this machine's own apt uses: where it may fetch Debian's packages, a base image may be made of them. */
+/** Finds the mirror that this machine's own apt uses, from which a base image can be built. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,7 +47,7 @@ function readSources(folder: string): AptSource[] {
     });
 }
 
-/** The entry of this machine's own release, if it is Debian or one of its kin. */
+/** The entry of this machine's own release, if it is Debian or derived from it. */
 export function findAptSource(etc = '/etc'): AptSource | undefined {
   try {
     const release = /^VERSION_CODENAME=(\S+)/mu.exec(readFileSync(join(etc, 'os-release'), 'utf8'))?.[1];

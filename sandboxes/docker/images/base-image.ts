@@ -1,6 +1,6 @@
 /**
- * The base image: a published one where a registry answers, else this machine's release out of its own packages, with
- * what tasks need. What is made is kept under the digest of its recipe, and what is half made is never taken for made.
+ * The base image: a published one if a registry answers, else one that is built from the packages of this machine's
+ * release. A built image is cached under the digest of its recipe. A half-built one is never used.
  */
 
 import { execFile, spawn } from 'node:child_process';
@@ -51,9 +51,9 @@ const RECIPE = {
 export interface BaseImageOptions extends PullOptions {
   /** `$LONGHAUL_CACHE`. */
   readonly cache: string;
-  /** Tried before one is made here; `null`: none. Default: `PUBLISHED_BASE`. */
+  /** Reference that is tried before an image is built here; `null`: none. Default: `PUBLISHED_BASE`. */
   readonly published?: string | null;
-  /** Where apt and the release of this machine are described; default: /etc. */
+  /** Folder that describes apt and the release of this machine. Default: /etc. */
   readonly etc?: string;
 }
 
@@ -63,7 +63,10 @@ const digestOf = (suite: string): string =>
     .digest('hex')
     .slice(0, 16);
 
-/** Without the mirror: two mirrors of one release hold the same packages. Podman keeps a name only with its host. */
+/**
+ * The name does not depend on the mirror: all mirrors of a release have the same packages. Podman requires the host
+ * part.
+ */
 export const baseImageName = (suite: string): string => `localhost/longhaul-base:${digestOf(suite)}`;
 
 async function bootstrap(source: AptSource, rootfs: string): Promise<void> {
@@ -83,7 +86,7 @@ async function bootstrap(source: AptSource, rootfs: string): Promise<void> {
       error instanceof Error && 'stdout' in error
         ? String(error.stdout).trim().split('\n').slice(-3).join('; ')
         : String(error);
-    throw new SandboxUnavailable(`debootstrap could not make the base image: ${said}`);
+    throw new SandboxUnavailable(`debootstrap could not build the base image: ${said}`);
   }
 }
 
@@ -122,7 +125,7 @@ async function isThere(engine: Engine, image: string): Promise<boolean> {
 }
 
 async function importArchive(engine: Engine, path: string, image: string): Promise<void> {
-  // The tag is part of `repo`: Podman leaves out one that stands beside it.
+  // The tag is part of `repo`: Podman ignores a separate one.
   const options = { fromSrc: '-', repo: image, message: 'longhaul base' };
   const answer = (await within(
     'import',
@@ -132,22 +135,22 @@ async function importArchive(engine: Engine, path: string, image: string): Promi
   await followReports(answer, () => undefined);
 }
 
-/** Why this machine cannot make one; `undefined` where it can. */
+/** Why this machine cannot build one; `undefined` if it can. */
 export function cannotMake(source: AptSource | undefined): string | undefined {
-  if (source === undefined) return 'this machine has no apt to make one from';
-  if (process.getuid?.() !== 0) return 'only root can make one (debootstrap)';
+  if (source === undefined) return 'this machine has no apt to build one from';
+  if (process.getuid?.() !== 0) return 'only root can build one (debootstrap)';
   return which('debootstrap', process.env) === undefined
-    ? 'there is no debootstrap to make one: apt install debootstrap'
+    ? 'there is no debootstrap to build one: apt install debootstrap'
     : undefined;
 }
 
 const folderFor = (cache: string, suite: string): string => join(cache, 'images', `base-${digestOf(suite)}`);
 
-/** Whether one was made here before: then no registry is asked. */
+/** True if one was built here before: then no registry is queried. */
 export const wasMade = (cache: string, source: AptSource | undefined): boolean =>
   source !== undefined && existsSync(join(folderFor(cache, source.suite), ARCHIVE));
 
-/** The names that a base image may have on this host, the one that is preferred first. */
+/** The names that a base image may have on this host, the preferred one first. */
 export function baseImageNames(published: string | null, source: AptSource | undefined): string[] {
   return [
     ...(published === null ? [] : [publishedName(published)]),
@@ -155,7 +158,7 @@ export function baseImageNames(published: string | null, source: AptSource | und
   ];
 }
 
-/** Whichever of them the daemon has. */
+/** The first of `names` that the daemon has. */
 export async function presentImage(engine: Engine, names: readonly string[]): Promise<string | undefined> {
   for (const name of names) if (await isThere(engine, name)) return name;
   return undefined;
@@ -165,14 +168,14 @@ async function makeOwn(engine: Engine, source: AptSource, { cache, onProgress }:
   const image = baseImageName(source.suite);
   const folder = folderFor(cache, source.suite);
   onProgress?.(
-    wasMade(cache, source) ? `importing the base image ${image}` : `making the base image ${image} with debootstrap`,
+    wasMade(cache, source) ? `importing the base image ${image}` : `building the base image ${image} with debootstrap`,
   );
   await makeDirectoryOnce(folder, (aside) => fill(aside, source));
   await importArchive(engine, join(folder, ARCHIVE), image);
   return image;
 }
 
-/** What hindered it; `undefined` when it is there. */
+/** Pulls the published image. Returns the error, or `undefined` if that succeeded. */
 async function hindered(engine: Engine, published: string, options: BaseImageOptions): Promise<Error | undefined> {
   try {
     options.onProgress?.(`pulling the base image ${published}`);
@@ -184,7 +187,7 @@ async function hindered(engine: Engine, published: string, options: BaseImageOpt
   }
 }
 
-/** As `ensureBaseImage`, where the daemon has none. */
+/** As `ensureBaseImage`, if the daemon has none. */
 async function make(engine: Engine, options: BaseImageOptions): Promise<string> {
   const { published = PUBLISHED_BASE, etc } = options;
   const source = findAptSource(etc);
@@ -196,14 +199,14 @@ async function make(engine: Engine, options: BaseImageOptions): Promise<string> 
     if (hindrance !== undefined) options.onProgress?.(hindrance.message);
     return makeOwn(engine, source, options);
   }
-  const message = `no base image: ${hindrance === undefined ? '' : `${hindrance.message}, and `}${reason}; name an image in LONGHAUL_DOCKER_IMAGE`;
-  // A registry that is away for now may be back at the next try.
+  const message = `no base image: ${hindrance === undefined ? '' : `${hindrance.message}, and `}${reason}; set LONGHAUL_DOCKER_IMAGE to an image`;
+  // A registry that does not answer now may answer the next attempt.
   throw hindrance instanceof SandboxUnavailable ? new SandboxUnavailable(message) : new SandboxImpossible(message);
 }
 
 /**
- * Returns the image's name. Where the daemon has none: what was made here before is imported, else a published one is
- * pulled, else one is made. Errors: `SandboxImpossible`, `SandboxUnavailable`.
+ * Returns the image's name. If the daemon has none, it imports the one that was built here before, else pulls the
+ * published one, else builds one. Errors: `SandboxImpossible`, `SandboxUnavailable`.
  */
 export async function ensureBaseImage(engine: Engine, options: BaseImageOptions): Promise<string> {
   const names = baseImageNames(
@@ -212,7 +215,7 @@ export async function ensureBaseImage(engine: Engine, options: BaseImageOptions)
   );
   const there = await presentImage(engine, names);
   if (there !== undefined) return there;
-  const waiting = (): void => options.onProgress?.('another process makes the base image: waiting');
+  const waiting = (): void => options.onProgress?.('another process is building the base image: waiting');
   return await withLock(
     join(options.cache, 'images', 'base.lock'),
     waiting,

@@ -1,6 +1,6 @@
 /**
- * Who we are to a registry: what `docker login` left in Docker's own configuration, in its file or with a credential
- * helper. Nothing of it is kept, logged or put into an error.
+ * The credentials for a registry, from `docker login`: in Docker's configuration file or in a credential helper. They
+ * are never stored, logged or written into an error.
  */
 
 import { execFile } from 'node:child_process';
@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** As the daemon is told. */
+/** In the daemon's format. */
 export interface RegistryAuth {
   readonly serveraddress: string;
   readonly username?: string;
@@ -28,13 +28,13 @@ const HUB_ADDRESS = 'https://index.docker.io/v1/';
 const HUB_NAMES = new Set(['docker.io', HUB, 'registry-1.docker.io']);
 const HELPED_WITHIN_MS = 10_000;
 
-/** The host of a reference, or of an address in the file: `registry.example:5000`. */
+/** The host of a reference or of an address in the file: `registry.example:5000`. */
 const hostOf = (address: string): string => {
   const host = address.replace(/^https?:\/\//u, '').replace(/\/.*$/u, '');
   return HUB_NAMES.has(host) ? HUB : host;
 };
 
-/** The registry that an image's reference names; a name without a host is Docker Hub's. */
+/** The registry of an image's reference. Without a host it is Docker Hub. */
 export function registryOf(reference: string): string {
   const [first = '', ...rest] = reference.split('/');
   const isHost = rest.length > 0 && (/[.:]/u.test(first) || first === 'localhost');
@@ -47,9 +47,9 @@ async function readConfig(env: NodeJS.ProcessEnv): Promise<DockerConfig | undefi
     return JSON.parse(await readFile(path, 'utf8')) as DockerConfig;
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    // Not its message: a parser quotes what it reads.
+    // Without the parser's message: it quotes the content.
     throw new Error(
-      `${path} cannot be read, and no credentials are sent: mend it, or set DOCKER_CONFIG to another folder`,
+      `${path} cannot be read, so no credentials are sent: fix it, or set DOCKER_CONFIG to another folder`,
     );
   }
 }
@@ -62,7 +62,7 @@ function readAnswer(printed: string): { readonly Username?: string; readonly Sec
   }
 }
 
-/** `docker-credential-NAME get`: what it prints, `undefined` where it knows nothing of this registry. */
+/** Runs `docker-credential-NAME get`. Returns `undefined` if the helper has no credentials for this registry. */
 async function askHelper(name: string, address: string, env: NodeJS.ProcessEnv): Promise<RegistryAuth | undefined> {
   if (!/^[\w.-]+$/u.test(name)) return undefined;
   const printed = await new Promise<string>((resolve) => {
@@ -91,8 +91,8 @@ function fromFile({ auths = {} }: DockerConfig, host: string, address: string): 
 }
 
 /**
- * What to tell the registry of `reference`; `undefined` where nobody has logged in to it. Errors: one that names the
- * file where it cannot be read.
+ * The credentials for the registry of `reference`; `undefined` if there was no login. Errors: one with the path of the
+ * configuration, if it cannot be read.
  */
 export async function credentialsFor(reference: string, env: NodeJS.ProcessEnv): Promise<RegistryAuth | undefined> {
   const config = await readConfig(env);

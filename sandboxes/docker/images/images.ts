@@ -1,4 +1,4 @@
-/** The images of this host's daemon: each is looked for, pulled or made once, however many sandboxes wait for it. */
+/** The images of this host's daemon: each is inspected, pulled or built once, even if many sandboxes wait for it. */
 
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
@@ -10,27 +10,27 @@ import { type Engine, statusOf, within } from '../engine.ts';
 import { pullImage } from './pull.ts';
 
 export interface ImagesOptions extends BaseImageOptions {
-  /** What a sandbox is made of that names no image; default: the base image. */
+  /** Image of sandboxes whose spec sets none. Default: the base image. */
   readonly base?: string;
 }
 
 export interface Images {
   /**
-   * The digest of what `image` (or the base image) names on this host, when it is there; `hear` gets what is told
-   * meanwhile. Errors: those of pulling.
+   * Gets `image` (default: the base image) onto this host, and returns its digest. `hear` receives lines of progress.
+   * Errors: those of pulling.
    */
   ensure(image: string | undefined, hear?: (line: string) => void): Promise<string>;
-  /** Whether it is somebody's own, and not the base image as Longhaul makes it. */
+  /** True if the user chose the image, false if it is Longhaul's base image. */
   isGiven(image: string | undefined): boolean;
-  /** The digest that `ensure` found. */
+  /** The digest that `ensure` returned; `undefined` before. */
   known(image: string | undefined): string | undefined;
-  /** It was there once, and is no longer. */
+  /** Forgets the digest: the image was removed from this host. */
   forget(image: string | undefined): void;
 }
 
 const BASE = '';
 
-/** An image that is looked for, and who hears what is told of it. */
+/** A search for an image, and the functions that receive its progress. */
 interface Looking {
   readonly digest: Promise<string>;
   readonly hearers: Set<(line: string) => void>;
@@ -42,7 +42,7 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
 
   const digestOf = async (image: string): Promise<string | undefined> => {
     try {
-      // Podman takes an id for a name when it begins with the name of the hash.
+      // Podman treats an id that starts with the name of the hash as an image name.
       return (await within(`inspect ${image}`, engine.docker.getImage(image).inspect())).Id.replace(/^sha256:/u, '');
     } catch (error) {
       if (statusOf(error) === 404) return undefined;
@@ -58,10 +58,10 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
       'images',
       `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`,
     );
-    // One process of this host pulls; the others then find the image.
+    // One process of this host pulls; the others wait and then find the image.
     return await withLock(
       lock,
-      () => options.onProgress?.(`${image}: another process pulls it`),
+      () => options.onProgress?.(`${image}: another process is pulling it: waiting`),
       async () => {
         if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
         return (await digestOf(image)) ?? image;
@@ -75,7 +75,7 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
     const made = await ensureBaseImage(engine, options);
     const digest = await digestOf(made);
     if (digest === undefined)
-      throw new SandboxUnavailable(`image ${made} was imported, and the daemon does not know it`);
+      throw new SandboxUnavailable(`image ${made} was imported, but the daemon does not list it`);
     return digest;
   };
 

@@ -1,4 +1,4 @@
-/** Where a sandbox's base image would come from on this host: found out without pulling or making anything. */
+/** Reports where a sandbox's base image would come from on this host, without pulling or building anything. */
 
 import { type Engine, within } from '../engine.ts';
 import { findAptSource } from './apt-source.ts';
@@ -10,10 +10,10 @@ import { asUsOrAnybody } from './pull.ts';
 
 const ANSWERS_WITHIN_MS = 15_000;
 
-/** `lacks`: why there is none. */
+/** `lacks`: the reason why there is no image. */
 export type ImageOutlook = { readonly found: string } | { readonly lacks: string };
 
-/** Why the registry of `image` does not give it; `undefined` where it does. */
+/** Why `image` cannot be pulled from its registry; `undefined` if it can. */
 async function refusal(engine: Engine, image: string, options: ImagesOptions): Promise<string | undefined> {
   const ask = (authconfig: RegistryAuth | undefined) => {
     const asked = engine.docker.getImage(image).distribution(authconfig === undefined ? {} : { authconfig });
@@ -31,16 +31,16 @@ async function namedOutlook(engine: Engine, image: string, options: ImagesOption
   return lacks === undefined ? { found: `${image}, at its registry` } : { lacks };
 }
 
-/** Errors: `SandboxUnavailable` where the daemon does not answer. */
+/** Errors: `SandboxUnavailable` if the daemon does not answer. */
 export async function imageOutlook(engine: Engine, options: ImagesOptions): Promise<ImageOutlook> {
   const { base, cache, published = PUBLISHED_BASE } = options;
   if (base !== undefined) return namedOutlook(engine, base, options);
   const source = findAptSource(options.etc);
   const there = await presentImage(engine, baseImageNames(published, source));
   if (there !== undefined) return { found: `${there}, on this host` };
-  if (wasMade(cache, source)) return { found: 'made here before, in the cache' };
-  const refused = published === null ? 'none is published' : await refusal(engine, published, options);
+  if (wasMade(cache, source)) return { found: 'built here before, in the cache' };
+  const refused = published === null ? 'no published image is set' : await refusal(engine, published, options);
   if (refused === undefined) return { found: `${published}, at its registry` };
   const reason = cannotMake(source);
-  return reason === undefined ? { found: 'debootstrap can make one' } : { lacks: `${refused}, and ${reason}` };
+  return reason === undefined ? { found: 'debootstrap can build one' } : { lacks: `${refused}, and ${reason}` };
 }

@@ -1,6 +1,6 @@
 /**
- * The daemon's reports on a pull or an import: a JSON document a line, and an error may be one of them inside of an
- * answer that began as 200. A stream that says nothing for long is given up.
+ * The daemon's reports on a pull or an import: one JSON document per line. An error may be such a document, although
+ * the answer has status 200. A stream that sends nothing for too long is closed.
  */
 
 import type { Readable } from 'node:stream';
@@ -17,12 +17,14 @@ export interface PullReport {
   readonly errorDetail?: { readonly message?: string };
 }
 
-/** What the daemon said of a pull or an import, word for word. */
+/** An error in the daemon's reports; its message is the daemon's own. */
 export class DaemonRefused extends Error {
   override readonly name = 'DaemonRefused';
 }
 
-/** Returns when the stream has ended without an error. Errors: `DaemonRefused`; `SandboxUnavailable` when it fell silent. */
+/**
+ * Returns after the stream ended without an error. Errors: `DaemonRefused`; `SandboxUnavailable` if it sent nothing.
+ */
 export async function followReports(
   stream: Readable,
   hear: (report: PullReport) => void,
@@ -45,7 +47,7 @@ export async function followReports(
     }
     hearLine(rest, hear);
   } catch (error) {
-    if (fellSilent) throw new SandboxUnavailable(`the daemon said nothing for ${silentMs / 1000} s`);
+    if (fellSilent) throw new SandboxUnavailable(`the daemon sent nothing for ${silentMs / 1000} s`);
     throw error;
   } finally {
     clearTimeout(timer);

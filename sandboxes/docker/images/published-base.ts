@@ -1,6 +1,6 @@
 /**
- * A published image as the base image: pulled where a registry answers, held to what tasks need, and given the /etc that
- * every sandbox has. One that lacks something is never taken.
+ * A published image as the base image: it is pulled, checked for the programs that tasks need, and given the /etc of
+ * every sandbox. An image that lacks a program is never used.
  */
 
 import { createHash } from 'node:crypto';
@@ -10,13 +10,13 @@ import { sandboxEtc } from '../../supervised/runtime.ts';
 import { classifyDocker, type Engine, within } from '../engine.ts';
 import { isFinal, pullOnce, type PullOptions, refusedPull } from './pull.ts';
 
-/** Debian's stable release of its day with git, procps, and the Python that Mercurial brings (`buildpack-deps:bookworm-scm`). */
+/** Debian 12 with git, procps, and the Python that Mercurial depends on (`buildpack-deps:bookworm-scm`). */
 export const PUBLISHED_BASE =
   'docker.io/library/buildpack-deps@sha256:4332a0bc58e96b1311c7d9a9c53d0a4dcc141c801869cbd555e7d7797ea95c3b';
-/** What tasks call. */
+/** The programs that tasks call. */
 const PROGRAMS = ['bash', 'git', 'python3', 'ps'];
 const REMOVED = ['machine-id', 'shadow', 'shadow-', 'gshadow', 'gshadow-'];
-/** Where nobody answers, another way is there. */
+/** Short: if the registry does not answer, the base image is built here instead. */
 const LIMITS = { answerMs: 20_000, silentMs: 60_000 };
 const CHECKED_WITHIN_MS = 60_000;
 const LACKS = 9;
@@ -31,7 +31,7 @@ const tagOf = (reference: string): string =>
 
 export const publishedName = (reference: string): string => `${REPOSITORY}:${tagOf(reference)}`;
 
-/** The daemon mounts its own over these, or they are a machine's. */
+/** False for files over which the daemon mounts its own, and for files that belong to a machine. */
 const isOurs = (name: string): boolean => !['hosts', 'hostname', 'ld.so.cache'].includes(name);
 
 const SCRIPT = [
@@ -62,14 +62,14 @@ async function prepared(engine: Engine, reference: string): Promise<void> {
       .trim();
     if (StatusCode === LACKS) throw new SandboxImpossible(`image ${reference} ${said}`);
     if (StatusCode !== 0)
-      throw new SandboxUnavailable(`image ${reference} could not be looked at (${StatusCode}): ${said.slice(0, 500)}`);
+      throw new SandboxUnavailable(`image ${reference} could not be checked (${StatusCode}): ${said.slice(0, 500)}`);
     await within('commit', container.commit({ repo: REPOSITORY, tag: tagOf(reference) }), CHECKED_WITHIN_MS);
   } finally {
     await within('remove', container.remove({ force: true, v: true })).catch(() => undefined);
   }
 }
 
-/** Leaves `publishedName(reference)` with the daemon. Errors: `SandboxImpossible`, `SandboxUnavailable`. */
+/** Makes the image `publishedName(reference)`. Errors: `SandboxImpossible`, `SandboxUnavailable`. */
 export async function makePublished(engine: Engine, reference: string, options: PullOptions): Promise<void> {
   try {
     await pullOnce(engine, reference, options, LIMITS);

@@ -1,7 +1,7 @@
 /**
- * Images by reference: pulled once however many sandboxes ask, with our credentials, progress and back-off. A registry
- * that is away is tried again with longer and longer pauses, one that lets nobody in for now is waited for; a reference
- * that it does not have is refused at once.
+ * Pulls images by reference, with the user's credentials, progress and back-off. If a registry does not answer, the
+ * pull is retried with growing pauses. If it limits requests, the pull waits longer. If it lacks the image, the pull
+ * fails at once.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,31 +14,33 @@ import { DaemonRefused, followReports, type PullReport } from './progress.ts';
 
 const TRIES = 5;
 const FIRST_PAUSE_MS = 1_000;
-/** Of a registry that counts what it is asked, in first pauses: the longest one, and all of them (ten minutes). */
+/**
+ * For a registry that limits requests, as multiples of the first pause: the longest pause, and their sum (ten minutes).
+ */
 const LONGEST_PAUSE = 60;
 const BUSY_PAUSES = 600;
-/** Of the registry, passed on by the daemon in words or as a status. */
+/** Errors of the registry, which the daemon passes on in its message. */
 const NEVER =
   /manifest unknown|not found|(?<!permission )\bdenied\b|403 Forbidden|unauthorized|authentication required|no basic auth|invalid reference|no matching manifest/iu;
 const BUSY = /toomanyrequests|too many requests|rate limit|\b429\b/iu;
 const REFUSES_US = /denied|403 Forbidden|unauthorized|authentication required|no basic auth/iu;
 
 export interface PullOptions {
-  /** Hears layers done of all known, seldom more often than once a second. */
+  /** Receives the number of finished layers and of all known ones, about once a second. */
   readonly onProgress?: (line: string) => void;
-  /** Milliseconds before the second try; doubled each time. */
+  /** Milliseconds before the second attempt; doubled each time. */
   readonly pauseMs?: number;
-  /** Says where Docker's configuration is (`DOCKER_CONFIG`, `HOME`); default: this process's. */
+  /** Environment that locates Docker's configuration (`DOCKER_CONFIG`, `HOME`). Default: this process's. */
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** For who has something else to do where a registry does not answer; default: the daemon's own patience. */
+/** Time limits of a caller that has an alternative if a registry does not answer. Default: the daemon's own limits. */
 export interface PullLimits {
   readonly answerMs: number;
   readonly silentMs: number;
 }
 
-/** `DaemonRefused` and HTTP errors of a pull: worth another try? */
+/** True if another attempt of the pull cannot succeed. */
 export function isFinal(error: unknown): boolean {
   const status = statusOf(error);
   if (isBusy(error)) return false;
@@ -48,7 +50,7 @@ export function isFinal(error: unknown): boolean {
   );
 }
 
-/** The registry answers, and lets nobody in for now: it counts requests, by hours. */
+/** True if the registry answers, but limits requests for now. Such limits are per hour. */
 export function isBusy(error: unknown): boolean {
   return (
     statusOf(error) === 429 ||
@@ -79,7 +81,7 @@ async function authOf(
   try {
     return await credentialsFor(image, env);
   } catch (error) {
-    // An image that is for everybody can be had all the same.
+    // A public image can still be pulled.
     onProgress?.(error instanceof Error ? error.message : String(error));
     return undefined;
   }
@@ -91,8 +93,8 @@ function refusesUs(error: unknown): boolean {
 }
 
 /**
- * `ask` with our credentials, and once without where those are refused: a login that has expired keeps nobody from an
- * image that is for everybody. Errors: those of `ask`; of two refusals the first, which the user can do something about.
+ * Calls `ask` with the user's credentials, and once without if those are rejected: an expired login must not prevent
+ * the pull of a public image. Errors: those of `ask`; of two rejections the first, since the user can fix the login.
  */
 export async function asUsOrAnybody<T>(
   image: string,
@@ -106,7 +108,7 @@ export async function asUsOrAnybody<T>(
   } catch (refused) {
     if (!refusesUs(refused)) throw refused;
     options.onProgress?.(
-      `${image}: ${registryOf(image)} refuses our login (${reasonOf(refused)}); it is asked once without`,
+      `${image}: ${registryOf(image)} rejects the credentials of docker login (${reasonOf(refused)}); retrying without them`,
     );
     return await ask(undefined).catch((error: unknown) => {
       throw isFinal(error) ? refused : error;
@@ -114,7 +116,7 @@ export async function asUsOrAnybody<T>(
   }
 }
 
-/** One try. Errors: the daemon's, as they are; `SandboxUnavailable` where it or the registry does not answer. */
+/** Makes one attempt. Errors: the daemon's, unchanged; `SandboxUnavailable` if it or the registry does not answer. */
 export function pullOnce(engine: Engine, image: string, options: PullOptions = {}, limits?: PullLimits): Promise<void> {
   return asUsOrAnybody(image, options, (auth) => pullAs(auth, engine, image, options, limits));
 }
@@ -135,7 +137,7 @@ async function pullAs(
     const stream = (await within(`pull ${image}`, asked, limits?.answerMs)) as Readable;
     await followReports(stream, progressOf(image, options.onProgress ?? (() => undefined)), limits?.silentMs);
   } catch (error) {
-    // The daemon ends what nobody waits for.
+    // The daemon cancels a pull whose client is gone.
     given.abort();
     asked.catch(() => undefined);
     throw error;
@@ -144,16 +146,18 @@ async function pullAs(
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** What to tell of a pull that can never succeed. */
+/** The error for a pull that can never succeed. */
 export function refusedPull(image: string, error: unknown): SandboxImpossible {
   const reason = reasonOf(error);
   const remedy = refusesUs(error)
-    ? `; log in where the init worker runs (docker login ${registryOf(image)}), or name another image`
+    ? `; log in where the init worker runs (docker login ${registryOf(image)}), or set another image`
     : '';
   return new SandboxImpossible(`image ${image} cannot be pulled: ${reason}${remedy}`);
 }
 
-/** Errors: `SandboxImpossible` when the registry has no such image for us, `SandboxUnavailable` after the last try. */
+/**
+ * Errors: `SandboxImpossible` if the registry does not provide the image, `SandboxUnavailable` after the last attempt.
+ */
 export async function pullImage(engine: Engine, image: string, options: PullOptions = {}): Promise<void> {
   const first = options.pauseMs ?? FIRST_PAUSE_MS;
   let [pause, waited, failures] = [first, 0, 0];
@@ -166,13 +170,13 @@ export async function pullImage(engine: Engine, image: string, options: PullOpti
       const busy = isBusy(error);
       if (!busy) failures += 1;
       if (failures === TRIES)
-        throw new SandboxUnavailable(`image ${image} could not be pulled in ${TRIES} tries: ${reasonOf(error)}`);
+        throw new SandboxUnavailable(`image ${image} could not be pulled in ${TRIES} attempts: ${reasonOf(error)}`);
       if (busy && waited + pause > BUSY_PAUSES * first)
         throw new SandboxUnavailable(
-          `image ${image}: its registry let nobody in for ${Math.round(waited / 1000)} s: ${reasonOf(error)}`,
+          `image ${image}: its registry limited requests for ${Math.round(waited / 1000)} s: ${reasonOf(error)}`,
         );
       options.onProgress?.(
-        `${image}: ${busy ? 'the registry lets nobody in' : `try ${failures} failed`} (${reasonOf(error)}); again in ${pause / 1000} s`,
+        `${image}: ${busy ? 'the registry limits requests' : `attempt ${failures} failed`} (${reasonOf(error)}); next attempt in ${pause / 1000} s`,
       );
       await sleep(pause);
       waited += pause;

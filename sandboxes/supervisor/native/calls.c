@@ -1,7 +1,7 @@
 /*
- * The queue of calls: one runs at a time, every one is noted in the journal before it starts, and everybody who asks
- * for the same id gets the same result. A call that reaches its time limit, or spends its processor time, takes every
- * process of the sandbox with it.
+ * The queue of calls: one runs at a time, each is recorded in the journal before it starts, and every request with the
+ * same id gets the same result. If a call reaches its time limit or uses up its processor time, every process of the
+ * sandbox is ended.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -20,7 +20,7 @@ enum { KILL_AGAIN_MS = 20, GIVE_UP_KILLING_MS = 5000, MAX_STARTS = 20, MAX_FORKS
 struct call {
   char *id, *command;
   bool fresh, alone, ended, killing, reported, spent;
-  uint32_t timeout, limit, budget; /* of processor time in ms; 0: it is not counted */
+  uint32_t timeout, limit, budget; /* processor time in ms; 0: not counted */
   int code, status, output;
   pid_t pid;
   uint64_t started, deadline, give_up, oom_before, processor_before, count_next, total;
@@ -30,8 +30,8 @@ struct call {
 };
 
 static struct call *current, *queue;
-static bool restarted_between; /* the shell ended while no call ran: the next call says so */
-static int starts;             /* of the shell, since the last call */
+static bool restarted_between; /* the shell ended while no call ran: the next call reports it */
+static int starts;             /* starts of the shell since the last call */
 
 static uint64_t oom_kills(void) {
   char text[4096];
@@ -42,7 +42,8 @@ static uint64_t oom_kills(void) {
   return line ? strtoull(line + 9, NULL, 10) : 0;
 }
 
-/* Keeps the first and the last half of the limit. The tail holds up to twice its half, so that it moves seldom. */
+/* Keeps the first and the last half of the limit. The tail buffer may hold twice its half, so that it is rarely moved.
+   */
 static void keep(struct call *c, const uint8_t *data, size_t len) {
   size_t half = c->limit / 2;
   c->total += len;
@@ -55,7 +56,7 @@ static void keep(struct call *c, const uint8_t *data, size_t len) {
   }
 }
 
-/* Reads at most `budget` bytes of what is there; into the call, or away. */
+/* Reads at most `budget` available bytes, into the call or (NULL) to drop them. */
 static void drain(int fd, size_t budget, struct call *into) {
   uint8_t chunk[65536];
   while (budget && fd >= 0) {
@@ -71,7 +72,7 @@ static size_t waiting_in(int fd) {
   return fd >= 0 && !ioctl(fd, FIONREAD, &n) && n > 0 ? (size_t)n : 0;
 }
 
-/* Reaps what has ended; true when no process of the policy is left. */
+/* Reaps ended processes. True if no process of the policy remains. */
 static bool reap_all(void) {
   int status;
   pid_t pid;
@@ -79,13 +80,13 @@ static bool reap_all(void) {
   return pid < 0 && errno == ECHILD;
 }
 
-/* False when no shell can be made even though everything of the policy was ended. */
+/* False if no shell can be made even after all processes of the policy were ended. */
 static bool ensure_shell(void) {
   if (shell.pid > 0) return true;
   starts++;
   for (int tries = 0; tries < MAX_FORKS; tries++) {
     if (shell_start()) return true;
-    /* What the policy left behind holds all there is of processes, or of memory. */
+    /* The policy's remaining processes use up the limit on processes or memory. */
     kill_agents(-1);
     usleep(20000);
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
@@ -93,7 +94,8 @@ static bool ensure_shell(void) {
   return false;
 }
 
-/* Between calls. What ends every new shell is ended itself; where that does not help, the next call tries again. */
+/* Restarts the shell between calls. If something ends every new shell, all processes of the policy are ended; if that
+   does not help, the next call retries. */
 static void keep_shell(void) {
   if (!spec.workdir || shell.pid > 0 || starts > MAX_STARTS) return;
   if (starts == MAX_STARTS) kill_agents(-1);
@@ -145,7 +147,7 @@ static void result_body(struct call *c, struct buf *body) {
 static void finish(struct call *c) {
   int from = c->fresh ? c->output : shell.output;
   drain(from, waiting_in(from), c);
-  if (c->pid > 0) kill_agents(-c->pid); /* what it left in its own group; its output has nowhere to go */
+  if (c->pid > 0) kill_agents(-c->pid); /* processes that it left in its own group; their output would be lost */
   if (c->output >= 0) close(c->output);
   sockets_sweep();
   struct buf body = {0};
@@ -167,7 +169,7 @@ static void start(struct call *c) {
   if (!journal_started(c->id)) _exit(74);
   if (c->alone) clear_agents();
   bool room = c->alone || ensure_shell();
-  drain(shell.output, waiting_in(shell.output), NULL); /* said between calls, by what runs in the background */
+  drain(shell.output, waiting_in(shell.output), NULL); /* output of background processes between calls */
   c->processor_before = c->budget ? processor_ms() : 0;
   c->started = now_ms();
   c->deadline = c->started + c->timeout;
@@ -175,7 +177,7 @@ static void start(struct call *c) {
   if (c->fresh) c->pid = spawn_fresh(c->command, &c->output);
   if (c->pid < 0 || !c->fresh) {
     c->pid = 0;
-    c->deadline = c->started; /* no room for a process: clear the sandbox, and say that it was cleared */
+    c->deadline = c->started; /* no room for a process: end all processes, and report a timeout */
   }
 }
 
@@ -206,7 +208,7 @@ void calls_reaped(pid_t pid, int status) {
   }
 }
 
-/* At most a look each tenth of a second: what is spent in between is a tenth of a second of its processors. */
+/* Checks at most every 100 ms, so a call can exceed its budget by at most 100 ms on each of its processors. */
 static bool has_spent(struct call *c) {
   uint64_t now = now_ms();
   if (!c->budget || c->killing || now < c->count_next) return false;

@@ -1,6 +1,6 @@
 /*
- * What a process of the policy may never do, set between fork and exec: it keeps no descriptor of ours, has resource
- * limits, is the first that the out-of-memory killer takes, and cannot reach the supervisor through odd system calls.
+ * The restrictions on a process of the policy, set between fork and exec: it keeps no descriptor of the supervisor, has
+ * resource limits, is the first victim of the out-of-memory killer, and cannot reach the supervisor by system calls.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -26,7 +26,7 @@
 #error "only x86-64 and arm64 have a filter of system calls"
 #endif
 
-/* Refused outright: kernel surface that programs under test do not need. */
+/* Always refused: parts of the kernel that programs under test do not need. */
 static const int refused[] = {
   SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_bpf,
   SYS_perf_event_open, SYS_userfaultfd, SYS_mount, SYS_umount2, SYS_pivot_root, SYS_move_mount, SYS_open_tree,
@@ -41,19 +41,20 @@ static const int refused[] = {
 #endif
 };
 
-/* What the machine has one number of for everybody (fs.aio-max-nr); libraries do without it. */
+/* Uses a limit that the whole machine shares (fs.aio-max-nr). Libraries work without it. */
 static const int machine_wide[] = {SYS_io_setup};
 
-/* And timers, each of which keeps a signal ready. */
+/* Also limits timers: each reserves a signal. */
 enum { PENDING_SIGNALS = 1024 };
 
-/* Kinds of sockets that programs under test need. Others reach the machine's host (AF_VSOCK) or rarely used code. */
+/* The kinds of sockets that programs under test need. Others reach the machine's host (AF_VSOCK) or rarely used code.
+   */
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
-/* Memory that no killed process gives back; where a container has no bound of its own on it, there is none of it. */
+/* Memory that outlives its processes. Refused unless the container has its own limit on it. */
 static const int outlasting[] = {SYS_shmget, SYS_msgget, SYS_semget};
 
-/* Refused for other processes than the caller: the supervisor has the same uid, so these would reach it. */
+/* Allowed for the caller only: the supervisor has the same uid, so these calls could affect it. */
 static const int own_only[] = {
   SYS_prlimit64, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr, SYS_sched_setaffinity,
 };
@@ -97,7 +98,7 @@ static void filter_system_calls(void) {
     EMIT(RETURN(SECCOMP_RET_ALLOW));
     EMIT(REFUSE(EPERM));
   }
-  /* Priorities: of the caller alone (PRIO_PROCESS is 0, and 0 names the caller). */
+  /* Priorities: only the caller's own (PRIO_PROCESS is 0, and pid 0 means the caller). */
   EMIT(UNLESS(SYS_setpriority, 6));
   EMIT(LOAD(args[0]));
   EMIT(UNLESS(0, 3));
@@ -105,7 +106,7 @@ static void filter_system_calls(void) {
   EMIT(UNLESS(0, 1));
   EMIT(RETURN(SECCOMP_RET_ALLOW));
   EMIT(REFUSE(EPERM));
-  /* A new user namespace by clone; clone3 hides its flags from a filter, and libraries do without it. */
+  /* No new user namespace by clone. A filter cannot see the flags of clone3, and libraries work without it. */
   EMIT(UNLESS(SYS_clone3, 1));
   EMIT(REFUSE(ENOSYS));
   EMIT(UNLESS(SYS_clone, 4));
@@ -116,7 +117,7 @@ static void filter_system_calls(void) {
   EMIT(UNLESS(SYS_ioprio_set, 1));
   EMIT(REFUSE(EPERM));
 #if defined(__x86_64__)
-  /* The x32 table would be a way around the numbers above. */
+  /* The x32 system calls have other numbers, and would bypass the list above. */
   EMIT(BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1));
   EMIT(REFUSE(ENOSYS));
 #endif
@@ -135,7 +136,7 @@ static void limit(int which, uint64_t value) {
 }
 
 void die_first(void) {
-  /* While undumpable, /proc/self belongs to root; the caller has closed what was worth hiding. */
+  /* While a process is not dumpable, its /proc/self belongs to root. The caller has closed its secret descriptors. */
   prctl(PR_SET_DUMPABLE, 1);
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;

@@ -1,11 +1,11 @@
 /*
- * The supervisor inside a container, where nobody outside opens descriptors for it. It stays root without any
- * capability but those that it needs to make processes of the policy's user; files it touches as that user alone.
+ * The supervisor inside a container, where it opens its descriptors itself. It stays root, but keeps only the
+ * capabilities to start processes of the policy's user. It accesses files only with the rights of that user.
  *
  *   supervisor contain DIR UID GID OWNED RESERVE
- *                                            pid 1 of the container; DIR (of root, closed to others) gets socket,
- *                                            journal and log; OWNED is given to the user with all that is below;
- *                                            RESERVE is how many processes must find room from outside (0: none)
+ *                                            pid 1 of the container; DIR (owned by root, closed to others) gets
+ *                                            socket, journal and log; OWNED and everything below it is given to the
+ *                                            user; RESERVE is the number of processes kept free for attaching
  *   supervisor attach DIR                    stdin and stdout become one connection to the socket in DIR
  */
 #define _GNU_SOURCE
@@ -28,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Neither root, which the policy's user might become by a mistake in an image, nor that user. */
+/* Not root, which the policy's user might become by a mistake in an image, and not the policy's user. */
 enum { ATTACH_USER = 65533 };
 
 struct agent agent;
@@ -38,7 +38,7 @@ void become_agent(void) {
   if (setresuid(0, 0, 0) || setgroups(0, NULL) || setresgid(agent.gid, agent.gid, agent.gid) || setresuid(agent.uid, agent.uid, agent.uid)) _exit(126);
 }
 
-/* By the user for files alone; where the kernel has no such thing (gVisor), by the effective one, with a way back. */
+/* Sets the user for file access (fsuid) only. If the kernel has none (gVisor), sets the effective user, reversibly. */
 static void files_as_agent(void) {
   setfsgid(agent.gid);
   setfsuid(agent.uid);
@@ -46,7 +46,8 @@ static void files_as_agent(void) {
   if (setresgid(0, agent.gid, 0) || setresuid(0, agent.uid, 0)) _exit(71);
 }
 
-/* With the rights of the policy's user: connections that were attached from outside belong to another one. */
+/* Signals with the rights of the policy's user, so that connections attached from outside, which have another user,
+   live. */
 void kill_agents(pid_t who) {
   if (!agent.uid) {
     kill(who, SIGKILL);
@@ -72,7 +73,7 @@ static int give(const char *path, const struct stat *st, int type, struct FTW *a
   return st->st_uid == agent.uid ? 0 : lchown(path, agent.uid, agent.gid);
 }
 
-/* Without a right over all files root too writes only where the mode lets it: the root of some images is 0555. */
+/* Without CAP_DAC_OVERRIDE root needs write permission too, and the root folder of some images has mode 0555. */
 static bool make_folder(const char *folder) {
   if (!mkdir(folder, 0755) || errno == EEXIST) return true;
   return errno == EACCES && !chmod("/", 0755) && !mkdir(folder, 0755);
@@ -90,7 +91,7 @@ static int open_oom_counter(void) {
   return fd;
 }
 
-/* Of the container's own group alone: the machine's, where that is what is seen, counts everybody. */
+/* Only of the container's own group. If the machine's root group is visible instead, it counts everything. */
 static int open_cpu_counter(void) {
   if (!access("/sys/fs/cgroup/cgroup.events", F_OK)) return open_high("/sys/fs/cgroup/cpu.stat", O_RDONLY, 0);
   if (!access("/sys/fs/cgroup/cpuacct/release_agent", F_OK)) return -1;
@@ -122,7 +123,7 @@ void contain(char **argv) {
   files_as_agent();
 }
 
-/* Moves what is there from one side to the other; false when either has ended. */
+/* Copies available bytes from one side to the other. False if either side has ended. */
 static bool pump(int from, int to) {
   uint8_t chunk[65536];
   ssize_t n = read(from, chunk, sizeof chunk);
@@ -135,7 +136,7 @@ static bool pump(int from, int to) {
   return true;
 }
 
-/* Two processes, one for each direction: a side that does not read never holds up the other. */
+/* Uses two processes, one for each direction: a side that does not read never blocks the other direction. */
 int attach(const char *folder) {
   if (chdir(folder)) exit_saying(folder);
   int fd = connected();

@@ -1,6 +1,7 @@
 /*
- * Files, read and written with the rights and in the mount namespace of the policy: only regular files, never
- * through a symbolic link at the end of a path nor through the magic links of /proc, and written aside, then renamed.
+ * Reads and writes files with the rights and in the mount namespace of the policy: only regular files, never through a
+ * symbolic link at the end of a path nor through the magic links of /proc. A write goes to a new file, which is
+ * renamed.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -49,7 +50,7 @@ static const char *reason(int error) {
   }
 }
 
-/* A path of the caller, relative to the workspace unless it is absolute. */
+/* Makes a path absolute; relative paths start at the workspace. */
 static char *absolute(const char *path) {
   char *full;
   if (path[0] == '/') full = strdup(path);
@@ -74,7 +75,7 @@ bool make_directories(const char *path) {
   return true;
 }
 
-/* By opening it, since access() asks for the rights of another user than the one that files are touched as. */
+/* Tests by opening the file, since access() checks the rights of another user than the one for file access. */
 static bool may_write(const char *path) {
   int fd = open_plain(path, O_WRONLY, 0);
   if (fd >= 0) close(fd);
@@ -149,7 +150,7 @@ static void denied(struct buf *body, const char *why) {
   buf_str(body, why);
 }
 
-/* Reads `size` bytes, the length of the file when it was opened: nobody makes us read a file that grows for ever. */
+/* Reads `size` bytes, the length of the file when it was opened, so that a growing file cannot be read for ever. */
 static void read_regular(int fd, uint64_t size, struct buf *body) {
   buf_reserve(body, size + 16);
   buf_u8(body, READ_FILE);

@@ -1,8 +1,9 @@
 /*
  * The journal of calls: append-only records on the descriptor that the launcher opened, and an index in memory.
- * A call is noted as started before anything of it runs, and its result is written before anybody is told.
+ * A call is recorded as started before anything of it runs, and its result is recorded before any client gets it.
  *
- * Record: u32 length of the rest, u8 kind, u64 milliseconds since the epoch, call id, then (if finished) the body of the answer.
+ * Record: u32 length of the rest, u8 kind, u64 milliseconds since the epoch, call id, then (if finished) the body of
+ * the answer.
  */
 #include "supervisor.h"
 
@@ -12,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of the whole journal, also where its disk has more; an answer has a share of what is left, which so never ends. */
+/* Limit on the whole journal, even if its disk has more room. An answer gets at most a share of the remaining room, so
+   some room always remains. */
 enum { MAX_JOURNAL = 256 << 20, SHARES = 16 };
 
 struct entry { char *id; enum record kind; off_t body; size_t len; bool finished; };
@@ -50,7 +52,7 @@ static bool append(const struct buf *b) {
     ssize_t n = write(JOURNAL_FD, b->p + done, b->len - done);
     if (n > 0) done += (size_t)n;
     else {
-      /* A torn record would be read as the next one's head. */
+      /* A partial record would be read as the head of the next one. */
       if (ftruncate(JOURNAL_FD, end_of_journal)) _exit(74);
       return false;
     }
@@ -90,7 +92,7 @@ static bool record(const char *id, enum record kind, const struct buf *body) {
 size_t journal_room(void) {
   uint64_t left = end_of_journal < MAX_JOURNAL ? (uint64_t)(MAX_JOURNAL - end_of_journal) : 0;
   struct statvfs fs;
-  /* Some file systems tell of no size at all. */
+  /* Some file systems report no size. */
   if (!fstatvfs(JOURNAL_FD, &fs) && fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < left) left = (uint64_t)fs.f_bavail * fs.f_frsize;
   return left / SHARES;
 }

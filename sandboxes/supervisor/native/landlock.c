@@ -1,7 +1,7 @@
 /*
- * A second wall around the kernel's own files: processes of the policy write nothing below /proc and /sys, so that none
- * makes itself a worse victim of the out-of-memory killer than the supervisor is. Kernels without Landlock, or with its
- * first version, which knows no renames between folders, go without.
+ * A second protection of the kernel's own files: processes of the policy cannot write below /proc and /sys, so that
+ * none can make the out-of-memory killer prefer the supervisor. It is skipped on kernels without Landlock, or with its
+ * first version, which forbids all renames between folders.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"

@@ -1,11 +1,12 @@
 /*
- * The launcher: runs outside, as the caller, and becomes bubblewrap. When it says `ready` on its stdout, the socket
- * listens, the owner record is written, and the sandbox lives or dies on its own: own session, no stdio of the caller.
+ * The launcher: runs outside, as the caller, and becomes bubblewrap. When it prints `ready` on its stdout, the socket
+ * listens, the owner record is written, and the sandbox no longer depends on the caller: it has its own session and
+ * stdio.
  *
  *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CPU_FILE CGROUP_PROCS... -- (PLACE FILES)... -- BWRAP ARG...
  *
  * DIR is the sandbox's state directory. FIRST_UID 0 keeps the caller's user. OOM_FILE, CPU_FILE and UID_DIR may be `-`.
- * Each PLACE is where the sandbox may write, and holds that many FILES (see places.c).
+ * Each PLACE is a writable folder of the sandbox, which may hold that many FILES (see places.c).
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -64,7 +65,7 @@ static void write_file(const char *path, const char *text) {
   close(fd);
 }
 
-/* pid and start time (clock ticks after boot): together they name a process, a pid alone does not. */
+/* Writes pid and start time (clock ticks since boot). Together they identify a process; a pid alone does not. */
 static void write_owner(void) {
   char stat[1024], record[64];
   int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -80,7 +81,8 @@ static void write_owner(void) {
   if (rename("owner.partial", "owner")) exit_saying("owner");
 }
 
-/* A uid that no live sandbox has: its lock is held by the descriptor that the sandbox keeps, so it frees itself. */
+/* Takes a uid that no live sandbox has. A descriptor that the sandbox keeps holds the lock, so its end frees the uid.
+   */
 static unsigned take_uid(unsigned first, unsigned count, const char *dir, int *lock) {
   char path[4096];
   mkdir(dir, 0700);
@@ -96,7 +98,7 @@ static unsigned take_uid(unsigned first, unsigned count, const char *dir, int *l
     }
     close(fd);
   }
-  fprintf(stderr, "all %u uids of the pool are taken\n", count);
+  fprintf(stderr, "all %u uids of the pool are in use\n", count);
   exit(1);
 }
 

@@ -1,8 +1,9 @@
 /*
- * How many files each of the sandbox's own places holds, and how many pseudo-terminals there are. Bubblewrap bounds their size alone, and what the kernel keeps
- * of names and empty files stays taken when every process of the policy has ended: enough of that, and the supervisor
- * would be the only one left for the out-of-memory killer. A helper outside, of the user whose namespaces these are,
- * gives each place its number; before that the supervisor serves nobody.
+ * Limits the number of files in each writable place of the sandbox, and the number of pseudo-terminals. Bubblewrap
+ * limits only sizes. The kernel's memory for names and empty files stays in use after every process of the policy has
+ * ended; with enough of it, the supervisor would be the only victim left for the out-of-memory killer. A helper
+ * outside, which runs as the owner of the sandbox's namespaces, sets the limits. Until then the supervisor serves no
+ * requests.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -32,7 +33,7 @@ static bool pass(int socket, int fd) {
   return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
 }
 
-/* The descriptor that the other side passes; -1 when it ended before. */
+/* Receives a descriptor from the other side; -1 if that ended first. */
 static int passed(int socket) {
   union control control = {0};
   char room;
@@ -53,7 +54,7 @@ static void bound(int socket, char **places) {
   for (; strcmp(places[0], "--"); places += 2) {
     char number[64];
     bool terminals = !strcmp(places[0], "/dev/pts");
-    /* Of terminals all options, since those that are not named go back to what they are without any. */
+    /* For terminals all options are given: a remount resets the others to their defaults. */
     snprintf(number, sizeof number, terminals ? "ptmxmode=0666,mode=620,max=%s" : "nr_inodes=%s", places[1]);
     unsigned long flags = MS_REMOUNT | MS_NOSUID | (terminals ? MS_NOEXEC : MS_NODEV);
     if (mount(NULL, places[0], NULL, flags, number)) exit_saying(places[0]);
@@ -67,7 +68,7 @@ void places_helper(char **places) {
   pid_t child = fork();
   if (child < 0) exit_saying("fork");
   if (!child) {
-    /* Twice, so that bubblewrap has no child but its own. */
+    /* Forks twice, so that bubblewrap does not inherit a child. */
     pid_t helper = fork();
     if (helper) _exit(helper < 0);
     dup2(ends[0], LISTEN_FD);

@@ -1,8 +1,8 @@
 /*
- * Processor time of everything of the policy, as its control group counts. Where it has none: of what has ended, as the
- * kernel adds it up for whoever reaped it, and of what lives, as /proc says. A child whose parent ignores SIGCHLD is
- * nowhere once it has ended, so that of such a child only what was seen while it lived is counted.
- * What else runs on the machine adds nothing to it, which is what a clock cannot say.
+ * Processor time of all processes of the policy, from their control group. Without one: of ended processes, the sum
+ * that the kernel keeps for the process that reaped them; of live ones, the value in /proc. A child whose parent
+ * ignores SIGCHLD is in neither after its end, so only the time that was seen while it lived is counted. Unlike a
+ * clock, this does not depend on other load on the machine.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -17,7 +17,7 @@
 
 static uint64_t ms_of(struct timeval t) { return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_usec / 1000; }
 
-/* In clock ticks, with the children that it has reaped. */
+/* Processor time in clock ticks, with the children that the process has reaped. */
 static uint64_t ticks_of(const char *pid) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
@@ -25,7 +25,7 @@ static uint64_t ticks_of(const char *pid) {
   ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
   if (fd >= 0) close(fd);
   text[n > 0 ? n : 0] = 0;
-  /* The name before it may hold anything. */
+  /* The name before the last `)` may contain any character. */
   char *field = strrchr(text, ')');
   uint64_t ticks = 0;
   for (int i = 3; field && i <= 17 && (field = strchr(field + 1, ' ')); i++)
@@ -33,7 +33,7 @@ static uint64_t ticks_of(const char *pid) {
   return ticks;
 }
 
-/* Of what lives, and of what was waited for. */
+/* Time of live processes, and of reaped ones. */
 static uint64_t seen_ms(void) {
   struct rusage ended;
   uint64_t ticks = 0, ms = getrusage(RUSAGE_CHILDREN, &ended) ? 0 : ms_of(ended.ru_utime) + ms_of(ended.ru_stime);
@@ -44,8 +44,8 @@ static uint64_t seen_ms(void) {
   return ms + ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
 }
 
-/* What is gone without a trace lowers the sum: it had that much, and more since the last look. A child that its parent
-   waits for during the walk is missing from one sum, and is there again in the next. */
+/* A process that vanishes without being reaped lowers the sum by the time that it had at the last check; that time is
+   added again. A child that is reaped during the walk is missing from one sum only, so the walk is repeated. */
 static uint64_t watched_ms(void) {
   enum { LOOKS = 4 };
   static uint64_t last, unwaited;
@@ -59,7 +59,7 @@ static uint64_t watched_ms(void) {
   return seen + unwaited;
 }
 
-/* By the control group, whose sum is of everything that ever ran in it; false where there is none. */
+/* From the control group, which counts everything that ever ran in it. False if there is none. */
 static bool group_ms(uint64_t *ms) {
   static const char v2[] = "usage_usec ";
   char text[64];

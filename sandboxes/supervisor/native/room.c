@@ -1,6 +1,6 @@
 /*
- * Room for processes that come from outside: an attached connection is a process in the same count as the policy's.
- * What the policy leaves running may not take that room: where it stands so for two looks, all of it is ended.
+ * Keeps room for processes that attach from outside: the same limit counts them and the policy's processes. If the
+ * policy's background processes leave too little room at two checks in a row, all of them are ended.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A connection that is being made takes room for less than the time between two looks. */
+/* A new connection takes extra room for less than the time between two checks. */
 enum { LOOK_EVERY_MS = 500, LOOK_AGAIN_MS = 150 };
 
 static int current_fd = -1;
-static unsigned long limit; /* processes beyond which there is no room */
+static unsigned long limit; /* more processes than this leave too little room */
 static bool was_full;
 static uint64_t next_look;
 
@@ -21,7 +21,7 @@ static unsigned long number_in(int fd) {
   char text[32];
   ssize_t n = pread(fd, text, sizeof text - 1, 0);
   text[n > 0 ? n : 0] = 0;
-  return strtoul(text, NULL, 10); /* `max` is 0: nothing is counted */
+  return strtoul(text, NULL, 10); /* `max` (no limit) becomes 0 */
 }
 
 static int open_either(const char *v1, const char *v2) {
@@ -46,7 +46,7 @@ int64_t room_wait(void) {
 
 void room_keep(void) {
   if (current_fd < 0 || now_ms() < next_look) return;
-  /* A call that runs has a time limit, and what is over it then ends. */
+  /* Only between calls: a running call has a time limit, which ends all processes. */
   bool full = calls_idle() && number_in(current_fd) > limit;
   if (full && was_full) kill_agents(-1);
   was_full = full;

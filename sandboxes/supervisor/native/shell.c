@@ -1,6 +1,7 @@
 /*
- * The one long-lived bash. A command is fed as a quoted string to `eval`, so that an unclosed quote is an error of
- * that command alone; its end is told by a line with a one-time number over a pipe that the command does not inherit.
+ * The one long-lived bash. It runs each command as a quoted string with `eval`, so that an unclosed quote is an error
+ * of that command alone. A line with a one-time number reports the command's end, on a pipe that the command does not
+ * inherit.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -18,10 +19,10 @@ enum { STATUS_FD = 200, MAX_EXPORTS = 256 << 10 };
 
 struct shell shell = {.script = -1, .status = -1, .output = -1};
 static int output_end = -1;
-static struct buf pending; /* not yet taken by the script pipe */
-static bool ended;         /* the first half of the report came: `ended_code` holds, exports follow */
+static struct buf pending; /* not yet written to the script pipe */
+static bool ended;         /* the first half of the report arrived: `ended_code` is valid, exports follow */
 static int ended_code;
-static bool too_much;       /* part of the exports was dropped: none are kept */
+static bool too_much;       /* part of the exports was dropped, so none are kept */
 
 static void nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -102,7 +103,7 @@ static void restore_state(void) {
   free(exports);
 }
 
-/* The pipe for what shells print: it outlives each of them. */
+/* The pipe for the shells' output. It outlives each shell. */
 static bool open_output(void) {
   int output[2];
   if (shell.output >= 0) return true;
@@ -176,14 +177,16 @@ bool shell_feed(const char *command) {
   return true;
 }
 
-/* `said` up to and with the line that begins with the nonce is dropped; its argument is returned, or NULL. */
+/* Finds the line that starts with the nonce. Returns its argument, or NULL; `before` is the number of bytes before it.
+   */
 static char *after_nonce(size_t *before) {
   static char argument[16];
   size_t len = strlen(shell.nonce);
   uint8_t *at = shell.said.len ? memmem(shell.said.p, shell.said.len, shell.nonce, len) : NULL;
   if (!at) return NULL;
   uint8_t *end = memchr(at, '\n', shell.said.len - (size_t)(at - shell.said.p));
-  /* The policy may have written it: neither longer than there is room for nor, as without its space, shorter than nothing. */
+  /* The policy may have written the line, so its length is checked: there must be a space, and the argument must fit.
+     */
   if (!end || (size_t)(end - at) <= len || (size_t)(end - at) > len + sizeof argument) return NULL;
   *before = (size_t)(at - shell.said.p);
   size_t size = (size_t)(end - at) - len - 1;
@@ -202,7 +205,7 @@ static void listen_to_shell(void) {
   ssize_t n;
   while (shell.status >= 0 && (n = read(shell.status, chunk, sizeof chunk)) != -1) {
     if (n == 0) {
-      /* The shell replaced itself or threw the channel away: it is heard of again when it ends. */
+      /* The shell replaced itself or closed the pipe. The next event is its end. */
       close(shell.status);
       shell.status = -1;
       return;

@@ -1,8 +1,9 @@
 /*
- * Memory that outlives processes in sockets: what was sent to a socket that is itself only on its way belongs to nobody
- * when its senders are dead, and the kernel looks for such sockets when another one is closed. Full memory files in
- * there would leave the supervisor as the only victim of the out-of-memory killer. So wherever there are sockets that
- * it does not know, it has the kernel look, and a process that may be killed finds out whether there is room.
+ * Memory in sockets that outlives processes. A process can send a socket through another socket and die: then no
+ * process holds it, and the kernel searches for such sockets only when some socket is closed. If they hold full memory
+ * files, the supervisor would remain as the only victim of the out-of-memory killer. So if there are more sockets than
+ * the supervisor knows, it makes the kernel search, and then a child process that may be killed tests whether memory is
+ * available.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -22,7 +23,7 @@ static int counter = -1, spare = -1;
 static unsigned each;
 static long known;
 
-/* Of this network namespace. */
+/* Sockets in use in this network namespace. */
 static long used(void) {
   char text[64];
   ssize_t n = pread(counter, text, sizeof text - 1, 0);
@@ -44,7 +45,8 @@ static void let_kernel_look(void) {
   spare = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-/* Whether a process of the policy's rank gets as much memory as an answer may need. */
+/* True if a process with the policy's priority for the out-of-memory killer gets as much memory as an answer may need.
+   */
 static bool has_room(void) {
   int status;
   pid_t pid = fork();
@@ -62,7 +64,7 @@ void sockets_sweep(void) {
   if (used() <= known + (long)each * clients_now()) return;
   let_kernel_look();
   if (has_room()) return;
-  /* What lives may hold the rest: without it the kernel finds that, too. */
+  /* Live processes may still hold sockets. After their end the kernel finds these too. */
   clear_agents();
   let_kernel_look();
 }

@@ -1,6 +1,6 @@
 /*
  * The supervisor of one sandbox: its pid 1, one thread, one poll loop. It holds the shell and the journal of calls,
- * so that a call with a known id never runs twice, and it never waits for one client, one command or one process.
+ * so that a call with a known id never runs twice. It never blocks on a single client, command or process.
  *
  * PROTOCOL, on the UNIX socket that the launcher opened. A frame, in both directions:
  *     u32 length of the rest · u32 tag, chosen by the client and repeated in the answer · u8 operation · body
@@ -20,7 +20,7 @@
  *   6 WRITTEN   str id                                                 u8 1 and the body of WRITE, or u8 0
  *   7 RENEW     u64 time to live in ms                                 (empty)
  *   9 STATE     (empty)                                                str directory of the shell, bytes its exports
- *  10 RESUME    str directory, bytes exports: the shell begins anew    (empty); an error while a call runs or waits
+ *  10 RESUME    str directory, bytes exports: the shell restarts       (empty); an error while a call runs or waits
  *   8 END       (empty)                                                none: the sandbox ends, the connection closes
  *   127 ERROR   never a request                                        str message
  *
@@ -78,7 +78,7 @@ void reply(uint64_t number, uint32_t tag, uint8_t op, const struct buf *body) {
     if (c->number != number) continue;
     size_t len = body ? body->len : 0;
     if (c->out.len > MAX_UNREAD) {
-      /* It asks and never reads. It is told by the end of its connection, and may come back. */
+      /* It sends requests and never reads. Its connection is closed; it may connect again. */
       shutdown(c->fd, SHUT_RDWR);
       continue;
     }
@@ -227,7 +227,7 @@ static void on_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor 
     case OP_WRITE: on_write(client, tag, c); return;
     case OP_WRITTEN: on_written(client, tag, c); return;
     case OP_RENEW: {
-      /* The warm pool's word may come after the one of who took the sandbox from it: then it must not shorten its life. */
+      /* The warm pool's renewal may arrive after that of the sandbox's new owner: it must not shorten the time to live. */
       uint64_t until = now_ms() + take_u64(c);
       if (!spec.workdir || until > ends_at) ends_at = until;
       reply(client, tag, OP_RENEW, NULL);
@@ -248,7 +248,7 @@ static void drop_client(struct client *c) {
   *c = clients[--client_count];
 }
 
-/* False when the client is gone. */
+/* False if the client is gone. */
 static bool receive(struct client *c) {
   uint8_t chunk[65536];
   ssize_t n = recv(c->fd, chunk, sizeof chunk, MSG_DONTWAIT);
@@ -279,7 +279,7 @@ static void accept_client(void) {
   else clients[client_count++] = (struct client){.fd = fd, .number = ++last_number};
 }
 
-/* Whether anything has ended. */
+/* True if any process has ended. */
 static bool reap(void) {
   int status;
   bool any = false;
@@ -344,7 +344,7 @@ int main(int argc, char **argv) {
   sigprocmask(SIG_BLOCK, &child, NULL);
   int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) return 71;
-  /* Outside of a container nobody's socket is in this namespace; one that was attached has both ends here. */
+  /* Sockets per client in this network namespace: outside a container none; of an attached connection both ends. */
   sockets_watch(argc == 2 ? 0 : strcmp(argv[6], "0") ? 2 : 1);
   ends_at = now_ms() + SPEC_WITHIN_MS;
   for (;;) turn(signals);

@@ -1,4 +1,4 @@
-/* What the parts of the supervisor share. The protocol is described at the top of supervisor.c. */
+/* Declarations that the parts of the supervisor share. The protocol is described at the top of supervisor.c. */
 #ifndef LONGHAUL_SUPERVISOR_H
 #define LONGHAUL_SUPERVISOR_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Descriptors that the launcher opens outside of the sandbox; all are closed in what the policy runs. */
+/* Descriptors that the launcher opens outside the sandbox. All are closed in the policy's processes. */
 enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, PLACES_FD = 8, CPU_FD = 9, FIRST_FREE_FD = 10 };
 
 enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
@@ -20,10 +20,10 @@ enum read_kind { READ_FILE, READ_DIRECTORY, READ_MISSING, READ_DENIED, READ_TOO_
 enum result_flag { TIMED_OUT = 1, OUT_OF_MEMORY = 2, SHELL_RESTARTED = 4 };
 enum phase { PHASE_NEW, PHASE_READY };
 
-/* A growing byte string. Running out of memory ends the supervisor: the sandbox counts as lost. */
+/* A growing byte string. If memory runs out, the supervisor ends, and the sandbox counts as lost. */
 struct buf { uint8_t *p; size_t len, cap; };
 void buf_add(struct buf *b, const void *data, size_t len);
-/* Room for `len` more bytes, no more than that where it is much. */
+/* Reserves room for `len` more bytes; for a large `len` exactly that many. */
 void buf_reserve(struct buf *b, size_t len);
 void buf_u8(struct buf *b, uint8_t v);
 void buf_u32(struct buf *b, uint32_t v);
@@ -33,16 +33,16 @@ void buf_str(struct buf *b, const char *s);
 void buf_free(struct buf *b);
 void *need(size_t bytes);
 
-/* Reads fields off a frame; after the first field that does not fit, `bad` stays true and every field is empty. */
+/* Reads the fields of a frame. After the first field that does not fit, `bad` stays true and every field is empty. */
 struct cursor { const uint8_t *p; size_t left; bool bad; };
 uint8_t take_u8(struct cursor *c);
 uint32_t take_u32(struct cursor *c);
 uint64_t take_u64(struct cursor *c);
 const uint8_t *take_bytes(struct cursor *c, size_t *len);
-/* A copy that ends with NUL; a string with a NUL inside is bad. The caller frees it. */
+/* Returns a copy that ends with NUL; the caller frees it. A string with a NUL inside is bad. */
 char *take_str(struct cursor *c);
 
-/* Who waits for an answer: a client may be gone by then, its number is never used again. */
+/* A client that waits for an answer. It may be gone when the answer comes; client numbers are never reused. */
 struct waiter { uint64_t client; uint32_t tag; struct waiter *next; };
 void reply(uint64_t client, uint32_t tag, uint8_t op, const struct buf *body);
 void reply_error(uint64_t client, uint32_t tag, const char *message);
@@ -50,7 +50,7 @@ void reply_error(uint64_t client, uint32_t tag, const char *message);
 uint64_t now_ms(void);
 int clients_now(void);
 
-/* The spec of this sandbox, set once by OP_INIT. */
+/* The spec of this sandbox; OP_INIT sets it once. */
 struct spec {
   char *workdir;
   char **env; /* KEY=VALUE, ends with NULL */
@@ -60,26 +60,26 @@ extern struct spec spec;
 
 /* confine.c */
 void confine_child(void);
-/* Makes the caller the first that the out-of-memory killer takes. */
+/* Makes the caller the first victim of the out-of-memory killer. */
 void die_first(void);
 void close_from(unsigned first, unsigned last);
 
-/* landlock.c: the caller and its children never again write below /proc and /sys. */
+/* landlock.c: forbids the caller and its children to write below /proc and /sys. */
 void refuse_kernel_files(void);
 
-/* processor.c: milliseconds of processor time that everything but this process has taken so far; to be looked at often. */
+/* processor.c: milliseconds of processor time that all other processes have used so far. Call it often (see there). */
 uint64_t processor_ms(void);
 
-/* room.c: room for processes that come from outside, where the policy's are counted with them. */
+/* room.c: keeps room for processes that attach from outside, where one limit counts them and the policy's. */
 void room_watch(unsigned reserve);
 void room_keep(void);
-/* Milliseconds until room_keep looks again; -1 for never. */
+/* Milliseconds until room_keep checks again; -1 for never. */
 int64_t room_wait(void);
 
-/* journal.c: call id -> what is known of it. */
+/* journal.c: call id -> state and answer of the call. */
 enum call_state { CALL_UNKNOWN, CALL_RUNNING, CALL_FINISHED };
 enum record { RECORD_STARTED = 1, RECORD_EXEC = 2, RECORD_WRITE = 3 };
-/* Bytes that the answer of a call may have, if no number of calls is to fill the journal. */
+/* Largest answer of a call in bytes, such that no number of calls can fill the journal. */
 size_t journal_room(void);
 bool journal_started(const char *id);
 bool journal_finished(const char *id, enum record kind, const struct buf *body);
@@ -93,23 +93,23 @@ bool make_directories(const char *path);
 /* shell.c: the one long-lived bash. */
 struct shell { pid_t pid; int script, status, output; char nonce[33]; struct buf said, exports; char *cwd; };
 extern struct shell shell;
-/* False when there is no room for a process or its pipes. */
+/* False if there is no room for a process or its pipes. */
 bool shell_start(void);
 bool shell_feed(const char *command);
-/* True when the command that was fed last has ended; its exit code is then in `code`. */
+/* True if the last command has ended; `code` is then its exit code. */
 bool shell_report(int *code);
-/* Part of what was fed still waits for room in the pipe to the shell. */
+/* True if part of the command still waits for room in the pipe to the shell. */
 bool shell_wants_to_write(void);
 void shell_note_directory(void);
 void shell_forget(void);
-/* The next shell begins with this directory and these exports (as `declare -px` prints them). */
+/* The next shell starts with this directory and these exports (as `declare -px` prints them). */
 void shell_resume(const char *cwd, const uint8_t *exports, size_t len);
-/* -1 when there is no room for a process or its pipe; `output` is then as it was, or to be closed. */
+/* Returns -1 if there is no room for a process or its pipe; `output` is then unchanged, or the caller must close it. */
 pid_t spawn_fresh(const char *command, int *output);
 
 /* calls.c: the queue of calls, one at a time. */
 bool calls_idle(void);
-/* Ends everything of the policy that runs, so that what follows meets none of it. */
+/* Ends all processes of the policy, and waits for their end. */
 void clear_agents(void);
 void call_request(uint64_t client, uint32_t tag, struct cursor *c);
 void calls_step(void);
@@ -117,7 +117,7 @@ void calls_reaped(pid_t pid, int status);
 void calls_none_left(void);
 void calls_client_gone(uint64_t client);
 int calls_fds(int *fds);
-/* Milliseconds until calls_step has something to do by the clock; -1 for never. */
+/* Milliseconds until the next deadline of calls_step; -1 for never. */
 int64_t calls_wait(void);
 
 /* launch.c */
@@ -125,13 +125,13 @@ int launch(int argc, char **argv);
 void exit_saying(const char *what) __attribute__((noreturn));
 /* Duplicates a descriptor to the wanted number and closes the original. */
 void put_at(int fd, int wanted);
-/* Opens a file at a descriptor above all that have a meaning. */
+/* Opens a file at a descriptor above the fixed ones (LISTEN_FD to CPU_FD). */
 int open_high(const char *path, int flags, mode_t mode);
-/* A new socket named `socket` in the current folder, and a connection to it. */
+/* listening: makes a socket named `socket` in the current folder. connected: connects to it. */
 int listening(void);
 int connected(void);
 
-/* sockets.c: memory in sockets that nobody holds any more; a client has `per_client` sockets here. */
+/* sockets.c: frees memory in sockets that no process holds any more. A client has `per_client` sockets here. */
 void sockets_watch(unsigned per_client);
 void sockets_sweep(void);
 
@@ -139,7 +139,7 @@ void sockets_sweep(void);
 void places_helper(char **places);
 void places_await(void);
 
-/* contain.c: the policy's user where the supervisor is another one; uid 0 where both are the same. */
+/* contain.c: the policy's user. uid 0: the policy has the supervisor's user. */
 struct agent { uid_t uid; gid_t gid; };
 extern struct agent agent;
 void become_agent(void);

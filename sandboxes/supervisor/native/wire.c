@@ -1,4 +1,4 @@
-/* Byte strings and frame fields: little-endian integers, and bytes led by their 32-bit length. */
+/* Byte strings and frame fields: little-endian integers, and bytes after their 32-bit length. */
 #include "supervisor.h"
 
 #include <stdlib.h>

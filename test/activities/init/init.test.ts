@@ -117,7 +117,7 @@ describe('where a sandbox does not come to use', () => {
     const controller = new AbortController();
     const told = Promise.withResolvers<void>();
     world.now.provider.prepares = (hear) => {
-      hear('image: the registry lets nobody in');
+      hear('image: the registry limits requests');
       told.resolve();
       return new Promise(() => undefined);
     };

@@ -122,7 +122,7 @@ it('an image is reported with the source that sandboxes would get it from', asyn
   const missing = `${registry.address}/no/such:image`;
   const lacks = {
     lacks: expect.stringMatching(
-      new RegExp(`^image ${missing} cannot be pulled: .*, and this machine has no apt to make one from$`, 'u'),
+      new RegExp(`^image ${missing} cannot be pulled: .*, and this machine has no apt to build one from$`, 'u'),
     ) as string,
   };
   expect(await imageOutlook(engine, { ...asked, published: missing })).toEqual(lacks);
@@ -140,6 +140,6 @@ it('an image is reported with the source that sandboxes would get it from', asyn
   await docker.getImage(image).remove({ force: true });
   expect(await imageOutlook(engine, { ...asked, base: image })).toEqual({ found: `${image}, at its registry` });
   expect(await imageOutlook(engine, { ...asked, published: null })).toEqual({
-    lacks: 'none is published, and this machine has no apt to make one from',
+    lacks: 'no published image is set, and this machine has no apt to build one from',
   });
 });

@@ -74,10 +74,10 @@ it('the context that is chosen names it; a variable goes before the file, and DO
 it('a context that is not there, and what is no address, are refused by name', () => {
   choose('gone');
   expect(() => dockerAddress({ HOME })).toThrow(
-    /config\.json: no Docker context is named "gone" in .*contexts; choose one with docker context use, or set DOCKER_HOST$/u,
+    /config\.json: there is no Docker context "gone" in .*contexts; choose one with docker context use, or set DOCKER_HOST$/u,
   );
   expect(() => remoteDockerHost({ HOME, DOCKER_CONTEXT: 'lost' })).toThrow(
-    /^DOCKER_CONTEXT: no Docker context is named "lost"/u,
+    /^DOCKER_CONTEXT: there is no Docker context "lost"/u,
   );
   for (const DOCKER_HOST of ['/var/run/docker.sock', 'fd://', 'tcp://', 'tcp://a b'])
     for (const asked of [dockerClient, remoteDockerHost])

@@ -107,7 +107,7 @@ it('one that lacks a program is not taken, and what lacks is named', async () =>
   const refused = ensure('without-git', false);
   await expect(refused).rejects.toThrow(SandboxImpossible);
   await expect(refused).rejects.toThrow(
-    `no base image: image ${name}:without-git lacks git, and this machine has no apt to make one from; name an image in LONGHAUL_DOCKER_IMAGE`,
+    `no base image: image ${name}:without-git lacks git, and this machine has no apt to build one from; set LONGHAUL_DOCKER_IMAGE to an image`,
   );
   expect(await docker.listContainers({ all: true, filters: { ancestor: [`${name}:without-git`] } })).toEqual([]);
 });
@@ -134,7 +134,7 @@ it('where no registry has one it is made here, and from then on no registry is a
   expect(heard).toEqual([
     `pulling the base image ${name}:none`,
     expect.stringContaining('cannot be pulled'),
-    `making the base image ${baseImageName(SUITE)} with debootstrap`,
+    `building the base image ${baseImageName(SUITE)} with debootstrap`,
   ]);
   await forget(baseImageName(SUITE));
   registry.reset();
@@ -145,11 +145,11 @@ it('where no registry has one it is made here, and from then on no registry is a
 it('where none can be made, both reasons are told', async () => {
   vi.stubEnv('PATH', '/nonexistent');
   await expect(ensure('none', true)).rejects.toThrow(
-    /^no base image: image .*:none cannot be pulled: .*, and there is no debootstrap to make one: apt install debootstrap; name an image/u,
+    /^no base image: image .*:none cannot be pulled: .*, and there is no debootstrap to build one: apt install debootstrap; set LONGHAUL_DOCKER_IMAGE/u,
   );
   copyFileSync('/bin/true', join(folder, 'debootstrap'));
   vi.stubEnv('PATH', folder);
   vi.spyOn(process, 'getuid').mockReturnValue(1000);
-  await expect(ensure('none', true)).rejects.toThrow(/, and only root can make one/u);
+  await expect(ensure('none', true)).rejects.toThrow(/, and only root can build one/u);
   vi.restoreAllMocks();
 });

@@ -45,7 +45,7 @@ describe("Podman's service", () => {
     const at = { stateDir: '/nowhere', supervisorPath: '/nowhere', cache: '/nowhere' };
     const refused = createDockerProvider({ ...at, docker: saying(PODMAN_ROOTLESS) });
     await expect(refused).rejects.toThrow(SandboxImpossible);
-    await expect(refused).rejects.toThrow('no limit of memory, processes, processors');
+    await expect(refused).rejects.toThrow('does not enforce limits on memory, processes, processors');
     expect((await openEngine(saying({ ...PODMAN_ROOTLESS, CgroupVersion: '2' }))).unheld).toEqual([]);
     expect((await openEngine(saying({ ...PODMAN_ROOTLESS, Rootless: false }))).unheld).toEqual([]);
   });

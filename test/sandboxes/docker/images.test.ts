@@ -95,7 +95,7 @@ describe('an image', () => {
     const heard: string[] = [];
     registry.reset(2);
     await pullImage(engine, `${name}:1`, { pauseMs: 5, onProgress: (line) => heard.push(line) });
-    const pauses = heard.flatMap((line) => /again in ([\d.]+) s/u.exec(line)?.[1] ?? []);
+    const pauses = heard.flatMap((line) => /next attempt in ([\d.]+) s/u.exec(line)?.[1] ?? []);
     expect(pauses.length).toBeGreaterThan(0);
     expect(pauses.map(Number)).toEqual(pauses.map((_, n) => 0.005 * 2 ** n));
   });
@@ -105,13 +105,13 @@ describe('an image', () => {
     registry.reset(16, 429);
     await pullImage(engine, `${name}:1`, { pauseMs: 1, onProgress: (line) => heard.push(line) });
     const pauses = heard
-      .flatMap((line) => /the registry lets nobody in .*; again in ([\d.]+) s/u.exec(line)?.[1] ?? [])
+      .flatMap((line) => /the registry limits requests .*; next attempt in ([\d.]+) s/u.exec(line)?.[1] ?? [])
       .map(Number);
     expect(pauses.length).toBeGreaterThan(5);
     expect(Math.max(...pauses)).toBe(0.06);
     await forget(`${name}:1`);
     registry.reset(1_000_000, 429);
-    await expect(pullImage(engine, `${name}:1`, { pauseMs: 1 })).rejects.toThrow(/its registry let nobody in for/u);
+    await expect(pullImage(engine, `${name}:1`, { pauseMs: 1 })).rejects.toThrow(/its registry limited requests for/u);
   });
 
   it('that the registry does not have is refused at once', async () => {
@@ -135,7 +135,7 @@ describe('an image', () => {
       SandboxImpossible,
     );
     await expect(bench.provider.create(specOf('impossible', { image: 'Not A Reference' }))).rejects.toThrow(
-      'image Not A Reference: must be a reference',
+      'image Not A Reference: must be an image reference',
     );
     expect(await bench.provider.list()).toEqual([]);
   });

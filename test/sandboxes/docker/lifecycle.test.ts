@@ -193,7 +193,7 @@ describe('create', () => {
       try {
         const ended = provider.create(specOf('unwanted'));
         await expect(ended).rejects.toThrow(SandboxUnavailable);
-        await expect(ended).rejects.toThrow('was ended while it was made');
+        await expect(ended).rejects.toThrow('was ended while it was being created');
       } finally {
         docker.createContainer = create;
       }
@@ -205,7 +205,7 @@ describe('create', () => {
   it('leaves nothing when its set-up fails', async () => {
     const failed = provider.create(specOf('fails', { setup: 'echo broken; exit 3' }));
     await expect(failed).rejects.toThrow(SandboxUnavailable);
-    await expect(failed).rejects.toThrow('its set-up ended with 3: broken');
+    await expect(failed).rejects.toThrow('its set-up failed with 3: broken');
     expect(await containersOf(stateDir)).toEqual([]);
   });
 
@@ -213,7 +213,7 @@ describe('create', () => {
     const refused = openDockerBench({ runtime: 'no-such-runtime' });
     await expect(refused).rejects.toThrow(SandboxImpossible);
     await expect(refused).rejects.toThrow(
-      `runtime no-such-runtime: ${podman ? "Podman's service starts every container with its own (" : 'the Docker daemon has '}`,
+      `runtime no-such-runtime: ${podman ? "Podman's service starts every container with its own runtime (" : 'the Docker daemon has '}`,
     );
     // Podman knows these by name, and would take its own all the same.
     for (const runtime of podman ? ['runsc', 'kata'] : [])

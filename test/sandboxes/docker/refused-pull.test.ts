@@ -86,7 +86,9 @@ describe('a login that is refused', () => {
     const { engine, asked } = scripted([EXPIRED, undefined]);
     await pullImage(engine, image, { pauseMs: 1, env: loggedIn(), onProgress: (line) => heard.push(line) });
     expect(asked).toEqual(['me', undefined]);
-    expect(heard[0]).toMatch(/ghcr\.io refuses our login \(.*denied: denied\); it is asked once without/u);
+    expect(heard[0]).toMatch(
+      /ghcr\.io rejects the credentials of docker login \(.*denied: denied\); retrying without them/u,
+    );
   });
 
   it('is what is told where nobody gets the image, once', async () => {

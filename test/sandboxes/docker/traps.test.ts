@@ -170,7 +170,7 @@ describe('frames (7)', () => {
 
   it('that cannot be are an error, never output', () => {
     const parser = new FrameParser({ stdout: () => undefined, stderr: () => undefined });
-    expect(() => parser.push(Buffer.from('OCI runtime exec failed'))).toThrow('where a frame begins');
+    expect(() => parser.push(Buffer.from('OCI runtime exec failed'))).toThrow('where a frame starts');
   });
 });
 
@@ -191,7 +191,7 @@ describe('the daemon', () => {
 
   it('that falls silent, in a stream or a call, does not hold anybody up (11)', async () => {
     const silent = new PassThrough();
-    await expect(followReports(silent, () => undefined, 50)).rejects.toThrow('the daemon said nothing for 0.05 s');
+    await expect(followReports(silent, () => undefined, 50)).rejects.toThrow('the daemon sent nothing for 0.05 s');
     await expect(within('anything', new Promise(() => undefined), 20)).rejects.toThrow(
       'Docker did not answer within 0.02 s: anything',
     );
