@@ -1,4 +1,4 @@
-/** What the policy is told when its turn held no usable call: short, stable texts. */
+/** The texts that the policy receives if its turn had no usable call: short and stable. */
 
 import type { ToolCallFormat } from './parse-tool-calls.ts';
 
@@ -15,7 +15,7 @@ export function malformedCallHint(format: ToolCallFormat, error: string): string
   return `The tool call could not be read: ${error} Use this form:\n${FORM[format]}`;
 }
 
-/** For policies whose server writes and reads the calls. */
+/** For policies whose server encodes and parses the calls. */
 export const noChatCallHint = 'No tool call found. Call one of the tools, and the finish tool when done.';
 
 export function malformedChatCallHint(error: string): string {

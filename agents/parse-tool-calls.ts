@@ -1,23 +1,26 @@
 /**
- * From a policy's text to tool calls. A text is a message, one or more calls, or an error that the policy is told;
- * nothing here throws, whatever the text is.
+ * Parses tool calls from a policy's text. The result is a message, one or more calls, or an error for the policy. No
+ * text makes it throw.
  */
 
 import { type ParsedTurn, isObject, type ToolCall, toolCallOf } from '../protocol/message.ts';
 import { entriesOf, readWritten, type Written } from '../protocol/written-json.ts';
 
-/** How calls are written: OpenHands' and SkyRL's tags, or Hermes' JSON (Qwen's template). */
+/** The text format of calls: OpenHands' and SkyRL's tags, or Hermes' JSON (Qwen's template). */
 export type ToolCallFormat = 'function-xml' | 'hermes-json';
 
 interface Section {
-  /** Between `open` and the next `>`; of at least one character, and without a line end. */
+  /** The text between `open` and the next `>`: at least one character, no line end. */
   readonly name: string;
   readonly body: string;
 }
 
 type Find = (from: number) => number;
 
-/** The first place of `part` from each of some places on, which only ever grow: each character is looked at once. */
+/**
+ * Returns a function that finds the first `part` at or after an index. Its indices must not decrease, so each character
+ * is read once.
+ */
 function finder(text: string, part: string): Find {
   let at = -1;
   return (from) => {
@@ -27,7 +30,7 @@ function finder(text: string, part: string): Find {
   };
 }
 
-/** `<NAME=name>body</NAME>`, each up to the first end of its kind, in time that grows with the text and no faster. */
+/** All `<TAG=name>body</TAG>`, each up to its first end tag. Takes time linear in the text. */
 function sectionsOf(text: string, tag: string): Section[] {
   const [open, close] = [`<${tag}=`, `</${tag}>`];
   const [opens, closes, ends, lines] = [open, close, '>', '\n'].map((part) => finder(text, part)) as [
@@ -49,7 +52,7 @@ function sectionsOf(text: string, tag: string): Section[] {
   return found;
 }
 
-/** What stands between `open` and the next `close`, as often as it does. */
+/** Every text between `open` and the next `close`. */
 function between(text: string, open: string, close: string): string[] {
   const found: string[] = [];
   for (let at = text.indexOf(open); at >= 0;) {
@@ -61,7 +64,7 @@ function between(text: string, open: string, close: string): string[] {
   return found;
 }
 
-/** The format that a chat template's text asks for. */
+/** The format that a chat template uses. */
 export function toolCallFormatOf(chatTemplate: string): ToolCallFormat {
   return chatTemplate.includes('<function=') ? 'function-xml' : 'hermes-json';
 }
@@ -80,7 +83,10 @@ function parseFunctionXml(text: string): ParsedTurn {
   return { kind: 'calls', content, calls };
 }
 
-/** A value on lines of its own loses exactly those two line ends; indentation stays, or `old_str` would never match. */
+/**
+ * Removes the line ends around a value on its own lines, and nothing else: without its indentation `old_str` would
+ * never match.
+ */
 function unwrapLines(value: string): string {
   return value.startsWith('\n') && value.endsWith('\n') && value.length > 1 ? value.slice(1, -1) : value;
 }
@@ -113,7 +119,7 @@ function readHermesCall(body: string): ToolCall | string {
   return isObject(given) ? toolCallOf(name, given) : '"arguments" is not an object.';
 }
 
-/** Reads every call of one assistant turn; `text` without its end-of-turn token. */
+/** Parses every call of one assistant turn. `text` has no end-of-turn token. */
 export function parseToolCalls(text: string, format: ToolCallFormat): ParsedTurn {
   return format === 'function-xml' ? parseFunctionXml(text) : parseHermesJson(text);
 }

@@ -1,13 +1,13 @@
 /**
- * From messages to token ids, one turn at a time: what was sampled is never re-encoded, a turn only appends ids. Where
- * a chat template rewrites what came before, the caller is told, and a new training sequence starts.
+ * Encodes messages as token ids, one turn at a time. Sampled ids are never encoded again; a turn only appends ids. If a
+ * chat template rewrites earlier messages, the result is `undefined`, and the caller starts a new training sequence.
  */
 
 import type { Message, ToolSchema } from '../protocol/message.ts';
 
-/** What rendering needs of a tokenizer and its chat template. */
+/** The part of a tokenizer and its chat template that rendering needs. */
 export interface ChatTokenizer {
-  /** Token ids of `text`, special tokens recognised, none added. */
+  /** Token ids of `text`. Special tokens are recognised; none are added. */
   encode(text: string): number[];
   decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
   renderChat(
@@ -19,10 +19,10 @@ export interface ChatTokenizer {
   readonly endOfTurn: string;
 }
 
-/** Stands for the sampled turn, whose own text must not matter: any template prints it as it is. */
+/** Replaces the sampled turn, whose text must not affect the result. Every template prints this one unchanged. */
 const PLACEHOLDER: Message = { role: 'assistant', content: 'x' };
 
-/** Ids of the first prompt, generation prompt included. */
+/** Ids of the first prompt, with the generation prompt. */
 export function renderPrompt(
   tokenizer: ChatTokenizer,
   messages: readonly Message[],
@@ -32,8 +32,8 @@ export function renderPrompt(
 }
 
 /**
- * Ids to append after a sampled assistant turn (which ends with the end-of-turn token) so that `added` follows it and
- * the next turn can be sampled; `undefined` when the template is not prefix-stable there.
+ * The ids that append `added` after a sampled assistant turn (which ends with the end-of-turn token), so that the next
+ * turn can be sampled. `undefined` if the template is not prefix-stable there.
  */
 export function renderContinuation(
   tokenizer: ChatTokenizer,

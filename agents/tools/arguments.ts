@@ -1,6 +1,6 @@
 /**
- * Arguments of a tool call, checked against its parameters. A text stays exactly as written; numbers, booleans and
- * lists may also come as text, since the text format of tool calls knows nothing else.
+ * Arguments of a tool call, checked against its parameters. A text stays exactly as written. Numbers, booleans and
+ * lists may also be given as text, since the text format of tool calls has only texts.
  */
 
 export type ToolParameter =
@@ -10,7 +10,7 @@ export type ToolParameter =
 
 export type ToolParameters = Readonly<Record<string, ToolParameter>>;
 
-/** The policy's own mistake: what it gave for which parameter, and what to give instead. */
+/** A mistake of the policy: the message names the parameter, the given value and what is allowed. */
 export class ToolArgumentError extends Error {
   override readonly name = 'ToolArgumentError';
   readonly tool: string;
@@ -42,7 +42,7 @@ function fromText(type: ToolParameter['type'], value: unknown): unknown {
   }
 }
 
-/** The value in the parameter's type, or `undefined` when it is of another. */
+/** The value, converted to the parameter's type; `undefined` if it has another type. */
 function coerce(parameter: ToolParameter, given: unknown): Value | undefined {
   const value = fromText(parameter.type, given);
   if (parameter.type === 'string') return typeof value === 'string' ? value : undefined;
@@ -71,7 +71,7 @@ export class Arguments {
     this.values = values;
   }
 
-  /** Errors: `ToolArgumentError` when it was not given. */
+  /** Errors: `ToolArgumentError` if it was not given. */
   text(name: string): string {
     const value = this.optionalText(name);
     if (value === undefined) throw new ToolArgumentError(this.tool, name, `${this.tool} needs the parameter ${name}.`);
@@ -83,7 +83,7 @@ export class Arguments {
     return typeof value === 'string' ? value : undefined;
   }
 
-  /** Of an `integer` a whole one. */
+  /** The value of a `number` or `integer` parameter. */
   number(name: string): number | undefined {
     return this.integer(name);
   }
@@ -102,13 +102,13 @@ export class Arguments {
     return typeof value === 'object' ? value : undefined;
   }
 
-  /** The error to throw about a parameter whose value does not do. */
+  /** The error to throw for a parameter with an invalid value. */
   wrong(name: string, remedy: string): ToolArgumentError {
     return new ToolArgumentError(this.tool, name, `${name} ${shown(this.values.get(name))}: ${remedy}`);
   }
 }
 
-/** Errors: `ToolArgumentError` on the first parameter that is unknown, missing or of the wrong type. */
+/** Errors: `ToolArgumentError` for the first parameter that is unknown, missing or of the wrong type. */
 export function readArguments(
   tool: string,
   parameters: ToolParameters,

@@ -1,4 +1,4 @@
-/** `bash`: a command in the sandbox's long-lived shell; whatever the command does, the answer is what it printed. */
+/** `bash`: runs a command in the sandbox's long-lived shell. The answer is always its output. */
 
 import type { ExecResult } from '../../sandboxes/sandbox.ts';
 import { normalizeOutput, truncateMiddle } from './observation.ts';
@@ -6,7 +6,7 @@ import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
 
 const OUTPUT_BYTES = 256 << 10;
 
-/** The shell counts lines over all calls of its life: a number that says nothing to whoever wrote this command. */
+/** Removes line numbers: the shell counts lines over all of its calls, so the number means nothing for this command. */
 const withoutLineNumbers = (output: string): string =>
   output.replaceAll(
     /^(bash|main): (?:eval: )?line \d+: /gmu,

@@ -1,8 +1,8 @@
-/** A tool of one's own, looked at whole when it is defined: every parameter is one that its arguments can be checked by. */
+/** Checks a custom tool when it is defined, so that every call's arguments can be checked against its parameters. */
 
 import { Definition } from '../../modules/check-definition.ts';
 
-/** What OpenAI's API takes for a function's name. */
+/** Function names that OpenAI's API accepts. */
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 const TYPES = ['string', 'integer', 'number', 'boolean', 'array'];
 
@@ -17,7 +17,7 @@ function checkParameter(definition: Definition, path: string, parameter: unknown
   if (typeof description !== 'string') throw definition.refused(`${path}.description`, description, 'give a text');
   const isWholeList = isObject(items) && items['type'] === 'integer';
   if (type === 'array' && !isWholeList)
-    throw definition.refused(`${path}.items`, items, "give { type: 'integer' }: lists are of whole numbers");
+    throw definition.refused(`${path}.items`, items, "give { type: 'integer' }: lists hold whole numbers");
   const areTexts = Array.isArray(values) && values.length > 0 && values.every((value) => typeof value === 'string');
   if (values !== undefined && (type !== 'string' || !areTexts))
     throw definition.refused(`${path}.enum`, values, "give texts, with type: 'string'; or leave it out");
@@ -40,6 +40,6 @@ export function checkTool(given: unknown): void {
     throw definition.refused(
       'required',
       required,
-      `name parameters that there are (${Object.keys(parameters).join(', ') || 'none'})`,
+      `name only existing parameters (${Object.keys(parameters).join(', ') || 'none'})`,
     );
 }

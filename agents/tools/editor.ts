@@ -1,6 +1,6 @@
 /**
- * `str_replace_editor`: views and edits files. An edit is written with its answer under the call's id, so that a
- * repeated call returns the answer that it got, and never edits twice.
+ * `str_replace_editor`: views and edits files. An edit is journalled with its answer under the call's id, so a repeated
+ * call returns the same answer and never edits twice.
  */
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
@@ -12,7 +12,7 @@ import { readText, view } from './view.ts';
 
 const NAME = 'str_replace_editor';
 
-/** `note`, once it was written. Errors: `ToolArgumentError` for what could not be. */
+/** Returns `note`. Errors: `ToolArgumentError` if the file could not be written. */
 function saved(path: string, note: string, error: string | undefined): string {
   if (error !== undefined) throw new ToolArgumentError(NAME, 'path', `${path} was not written: ${error}.`);
   return note;

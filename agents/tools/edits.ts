@@ -1,8 +1,8 @@
-/** Edits of a file's bytes: pure, and what is not edited stays as it is, whatever its encoding and line ends. */
+/** Pure edits of a file's bytes. All other bytes stay unchanged, for any encoding and line ends. */
 
 const NEWLINE = 10;
 
-/** More occurrences than anybody reads are not looked for. */
+/** Occurrences that are searched for and listed; more would not help the reader. */
 export const MOST_OCCURRENCES = 20;
 
 function countNewlines(bytes: Buffer, begin: number, end: number): number {
@@ -12,8 +12,8 @@ function countNewlines(bytes: Buffer, begin: number, end: number): number {
 }
 
 /**
- * Lines (from 1) at which `needle` begins; overlapping occurrences count, since either could be meant. At most one more
- * than `MOST_OCCURRENCES`.
+ * Lines (from 1) at which `needle` starts. Overlapping occurrences count, since either could be meant. Returns at most
+ * `MOST_OCCURRENCES` + 1 lines.
  */
 export function occurrences(bytes: Buffer, needle: Buffer): number[] {
   const lines: number[] = [];
@@ -41,7 +41,7 @@ export function lineCount(bytes: Buffer): number {
   return bytes.length > 0 && bytes.at(-1) !== NEWLINE ? ends + 1 : ends;
 }
 
-/** Inserts `text` as lines of its own after line `line`; returns the number of lines when there is no such line. */
+/** Inserts `text` as separate lines after line `line`. Returns the number of lines if there is no such line. */
 export function insertLine(bytes: Buffer, line: number, text: string): Buffer | number {
   const lines = lineCount(bytes);
   if (line < 0 || line > lines) return lines;

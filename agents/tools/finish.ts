@@ -1,11 +1,11 @@
 /**
- * `finish`: the policy's word that it is done. The agent loop ends at this call and never waits for its answer, unless a
- * call before it in the same message was refused: what the policy has not seen, it does not mean to finish on.
+ * `finish`: with this call the policy ends the task. The agent loop ends without waiting for its answer, unless an
+ * earlier call in the same message was refused: the policy did not know about that failure when it called `finish`.
  */
 
 import { makeTool } from './tool.ts';
 
-/** What it is answered then, and what the calls after it are. */
+/** The answer of `finish` in that case, and the answer of the calls after it. */
 export const NOT_FINISHED = 'Error: not finished, since a call before it failed.';
 export const AFTER_FINISH = 'Error: not run, since it comes after finish.';
 

@@ -1,6 +1,6 @@
 /**
- * What a program printed, as a policy may read it: no terminal escapes, no control characters, lines as a terminal
- * would show them at last, and no more than it has room for.
+ * Converts a program's output for the policy: without terminal escapes and control characters, with each line as a
+ * terminal would finally show it, and cut to the limit of an observation.
  */
 
 // Escape sequences: CSI, OSC (and the like, which end with BEL or ST), and those of two or three characters.
@@ -14,11 +14,11 @@ const ESCAPES = new RegExp(
 );
 const CONTROLS = new RegExp(String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f]`, 'gu');
 
-/** What stays of a line that was written over: the part after the last carriage return. */
+/** The visible part of an overwritten line: the text after the last carriage return. */
 const lastWritten = (line: string): string => line.slice(line.lastIndexOf('\r') + 1);
 
 export function normalizeOutput(text: string): string {
-  // A run is looked at from its begin alone: from each of its characters would take the square of its length.
+  // The lookbehind matches a run of `\r` only at its start: matching from each character would take quadratic time.
   const plain = text.replaceAll(ESCAPES, '').replaceAll(/(?<!\r)\r+\n/gu, '\n');
   const lines = plain.includes('\r')
     ? plain.split('\n').map((line) => lastWritten(line.replace(/(?<!\r)\r+$/u, '')))
@@ -26,13 +26,13 @@ export function normalizeOutput(text: string): string {
   return (lines?.join('\n') ?? plain).replaceAll(CONTROLS, '');
 }
 
-/** Index that does not split a surrogate pair. */
+/** The index, moved so that it does not split a surrogate pair. */
 const between = (text: string, index: number): number => {
   const code = text.charCodeAt(index);
   return code >= 0xdc00 && code <= 0xdfff ? index - 1 : index;
 };
 
-/** Keeps the first and the last part of a text that is longer than `max` characters, and says how much is missing. */
+/** Cuts the middle of a text longer than `max` characters, and inserts a line with the number of missing characters. */
 export function truncateMiddle(text: string, max: number): string {
   if (text.length <= max) return text;
   const head = between(text, Math.ceil(max / 2));

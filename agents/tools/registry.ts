@@ -1,4 +1,4 @@
-/** The tools by the names that policies call them by: those that come with Longhaul, and one's own. */
+/** The tools by the names that policies use: those of Longhaul, and custom ones. */
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
@@ -16,7 +16,7 @@ export const toolRegistry: ReadonlyMap<string, Tool> = tools.parts;
 /** Errors: `UnknownName`, with the known ones. */
 export const toolNamed = (name: string): Tool => tools.get(name);
 
-/** Adds a tool of one's own, for tasks that name it; its name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
+/** Adds a custom tool, for tasks that list its name. The name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
 export function defineTool(definition: ToolDefinition): Tool {
   checkTool(definition);
   const tool = makeTool(definition);

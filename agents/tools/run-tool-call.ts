@@ -1,4 +1,4 @@
-/** Runs one tool call: whatever the policy wrote, the answer is an observation, and only a lost sandbox is an error. */
+/** Runs one tool call. The answer is an observation for any input of the policy; only a lost sandbox is an error. */
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import type { ToolCall } from '../../protocol/message.ts';
@@ -9,7 +9,7 @@ function offered(call: ToolCall, allowed: readonly string[], registry: ReadonlyM
   return allowed.includes(call.name) ? registry.get(call.name) : undefined;
 }
 
-/** Whether the call, run by `runToolCall`, leaves the sandbox as it is. */
+/** True if the call, run by `runToolCall`, does not change the sandbox. */
 export function onlyReads(
   call: ToolCall,
   allowed: readonly string[],
@@ -19,7 +19,7 @@ export function onlyReads(
 }
 
 /**
- * `allowed` are the names of the tools that the task offers. Errors: `SandboxLost`, `SandboxUnavailable`.
+ * `allowed`: names of the tools that the task offers. Errors: `SandboxLost`, `SandboxUnavailable`.
  */
 export async function runToolCall(
   call: ToolCall,

@@ -1,6 +1,6 @@
 /**
- * `search`: lines of the files that contain a text, as `path:line:text`, by path and line. It runs beside the shell,
- * whose state it neither sees nor changes, and leaves nothing in the workspace.
+ * `search`: returns the lines of files that contain a text, as `path:line:text`, sorted by path and line. It runs in a
+ * new shell, so it neither sees nor changes the state of the long-lived one, and it writes nothing into the workspace.
  */
 
 import type { ExecResult } from '../../sandboxes/sandbox.ts';
@@ -40,14 +40,14 @@ export function searchCommand({ query, path, include, regex }: SearchQuery): str
     ...SKIPPED.map((name) => `--exclude-dir=${name}`),
   ];
   if (include !== undefined) options.push(quoteForShell(`--include=${include}`));
-  // Without a path grep names files without `./` before them.
+  // Without a path, grep prints file names without `./` before them.
   const where = path === undefined || path === '.' || path === './' ? [] : [quoteForShell(path)];
   return ['grep', ...options, '-e', quoteForShell(query), '--', ...where].join(' ');
 }
 
 const byPathAndLine = (a: Match, b: Match): number => (a.path === b.path ? a.line - b.line : a.path < b.path ? -1 : 1);
 
-/** Matches out of grep's output, where a NUL ends each file name. */
+/** Parses grep's output, in which a NUL ends each file name. */
 export function parseMatches(output: string): Match[] {
   return output
     .split('\n')
@@ -60,7 +60,7 @@ export function parseMatches(output: string): Match[] {
     .toSorted(byPathAndLine);
 }
 
-/** Errors: `ToolArgumentError` for what could not be searched. */
+/** Errors: `ToolArgumentError` if the search timed out or failed. */
 function observation(result: ExecResult, query: string, maxCharacters: number): string {
   if (result.timedOut) throw new ToolArgumentError(NAME, 'path', 'the search took too long; search a smaller path.');
   if (result.exitCode === 1) return `No matches for ${JSON.stringify(query)}.`;

@@ -1,6 +1,6 @@
 /**
- * A tool: what the policy can call, in OpenAI's function schema. Its arguments reach it as the policy wrote them, not
- * a blank less, and whatever they are, the answer is an observation.
+ * A tool: a function that the policy can call, in OpenAI's function schema. It receives its arguments exactly as the
+ * policy wrote them. The answer is an observation for any arguments.
  */
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
@@ -15,10 +15,13 @@ export interface ToolContext {
   readonly maxCharacters?: number;
 }
 
-/** What a call is answered. */
+/** The answer of a call. */
 export interface Observation {
   readonly content: string;
-  /** The call was not carried out, and nothing has changed: its tool, its arguments or what they name are wrong. */
+  /**
+   * True if the call did not run and changed nothing: its tool or its arguments are wrong, or refer to something
+   * missing.
+   */
   readonly refused?: true;
 }
 
@@ -28,11 +31,11 @@ export function refusal(reason: string): Observation {
 
 export interface Tool {
   readonly schema: ToolSchema;
-  /** What is wrong with the arguments: parameter, value, remedy. `undefined` when nothing is. */
+  /** The error in the arguments, with parameter, value and remedy; `undefined` if there is none. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
-  /** Such a call leaves workspace, shell and processes as they are, whatever comes of it. */
+  /** True if the call never changes the workspace, the shell or processes. */
   onlyReads(call: ToolCall): boolean;
-  /** Errors: `SandboxLost`, `SandboxUnavailable`; what the policy did wrong is an observation. */
+  /** Errors: `SandboxLost`, `SandboxUnavailable`. Mistakes of the policy become observations. */
   run(call: ToolCall, sandbox: Sandbox, context: ToolContext): Promise<Observation>;
 }
 
@@ -41,15 +44,15 @@ export interface ToolDefinition {
   readonly description: string;
   readonly parameters: ToolParameters;
   readonly required: readonly string[];
-  /** Left out: no call does. */
+  /** True if the call never changes the sandbox. Default: false for every call. */
   readonly onlyReads?: (args: Readonly<Record<string, unknown>>) => boolean;
-  /** The observation. Errors: `ToolArgumentError`, which becomes a refusal. */
+  /** Returns the observation. Errors: `ToolArgumentError`, which becomes a refusal. */
   run(args: Arguments, sandbox: Sandbox, context: ToolContext): Promise<string>;
 }
 
 export const DEFAULT_MAX_CHARACTERS = 8000;
 
-/** Makes a tool out of its name, its parameters and what it does. */
+/** Makes a tool from its definition. */
 export function makeTool(definition: ToolDefinition): Tool {
   const { name, description, parameters, required } = definition;
   const read = (args: Readonly<Record<string, unknown>>): Arguments => readArguments(name, parameters, required, args);

@@ -1,6 +1,6 @@
 /**
- * Earlier versions of edited files, kept in the sandbox outside of the workspace: they outlive the worker, and a
- * repeated call keeps or takes the same version once.
+ * Earlier versions of edited files, stored in the sandbox outside the workspace. They outlive the worker. A repeated
+ * call neither stores nor removes a version twice.
  */
 
 import { createHash } from 'node:crypto';
@@ -24,13 +24,18 @@ async function versions(sandbox: Sandbox, path: string): Promise<number[]> {
     .toSorted((a, b) => a - b);
 }
 
-/** Keeps the content that an edit is about to replace. Without room for it the edit cannot be undone, no more. */
+/**
+ * Stores the content that an edit is about to replace. If there is no room for it, the edit still runs but cannot be
+ * undone.
+ */
 export async function keepVersion(sandbox: Sandbox, callId: string, path: string, content: Uint8Array): Promise<void> {
   const last = (await versions(sandbox, path)).at(-1) ?? 0;
   await sandbox.write({ callId: `${callId}#keep`, path: `${folderOf(path)}/${last + 1}`, content, note: '' });
 }
 
-/** Gives the last version to `restore`, then forgets it; `undefined` when there is none. `restore` returns its answer. */
+/**
+ * Passes the last version to `restore`, removes it, and returns the answer of `restore`; `undefined` if there is none.
+ */
 export async function takeLastVersion(
   sandbox: Sandbox,
   callId: string,

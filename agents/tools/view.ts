@@ -1,4 +1,4 @@
-/** `view`: a file with its line numbers, or a directory two levels deep; never more than there is room for. */
+/** `view`: shows a file with line numbers, or a directory two levels deep, cut to the limit of an observation. */
 
 import { posix } from 'node:path';
 
@@ -8,7 +8,7 @@ import { truncateMiddle } from './observation.ts';
 import { DEFAULT_MAX_CHARACTERS, type ToolContext } from './tool.ts';
 
 const MAX_FILE_BYTES = 4 << 20;
-/** Beyond so many its folders are not looked into: each look takes time, and nobody reads what they hold. */
+/** A directory with more folders is listed without their contents: each listing takes time, and few would read them. */
 const MAX_FOLDERS = 200;
 const NAME = 'str_replace_editor';
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });

@@ -64,7 +64,7 @@ describe('defineTool', () => {
       { ...tool, parameters: { unit: { type: 'string', description: '', enum: [1] } } },
       /parameters\.unit\.enum is \[1\]/,
     ],
-    [{ ...tool, required: ['kilos'] }, /required is \["kilos"\]; name parameters that there are \(grams\)/],
+    [{ ...tool, required: ['kilos'] }, /required is \["kilos"\]; name only existing parameters \(grams\)/],
     [{ ...tool, required: undefined }, /required is missing/],
   ])('%#: names the member', (given, message) => {
     expect(() => defineTool(given as never)).toThrow(message);
