@@ -1,4 +1,4 @@
-/** Counter-based randomness: draw number `n` of a named stream is a function of the name and `n` alone. */
+/** Counter-based randomness: draw `n` of a named stream depends only on the name and `n`. */
 
 import { createHash } from 'node:crypto';
 
@@ -7,7 +7,7 @@ export interface Random {
   integer(low: number, high: number): number;
   /** True with probability `p`. */
   chance(p: number): boolean;
-  /** Errors: `RangeError` when `items` is empty. */
+  /** Errors: `RangeError` if `items` is empty. */
   pick<T>(items: readonly T[]): T;
   /** A shuffled copy (Fisher-Yates). */
   shuffle<T>(items: readonly T[]): T[];

@@ -1,4 +1,4 @@
-/** The environments by name: a task id begins with its environment's. */
+/** The environments by name. A task id starts with the name of its environment. */
 
 import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
@@ -8,12 +8,12 @@ import { type Environment, UnknownTask } from './task.ts';
 
 const environments = new Registry<Environment>('environment', { [sweMini.name]: sweMini });
 
-/** Letters, digits and what stands between them: the name is part of ids, of paths and of workflows' names. */
+/** The name is part of ids, of paths and of workflow ids. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 /**
- * Adds an environment of one's own; its name must be new.
- * Errors: `DefinitionRefused` for a member that is missing or wrong; `NameTaken`.
+ * Adds a custom environment. The name must be new.
+ * Errors: `DefinitionRefused` if a member is missing or wrong; `NameTaken`.
  */
 export function defineTask(environment: Environment): void {
   const definition = new Definition(
@@ -34,8 +34,8 @@ export function environmentNamed(name: string): Environment {
 }
 
 /**
- * The environment that `taskId` (`NAME-SPLIT-N`) belongs to. Errors: `UnknownName`, with the known ones; `UnknownTask`
- * where the environment is known and the rest is no split and index.
+ * The environment of `taskId` (`NAME-SPLIT-N`). Errors: `UnknownName`, with the known ones; `UnknownTask` if the
+ * environment is known but the rest is not a split and an index.
  */
 export function environmentOf(taskId: string): Environment {
   const name = /^(.+?)-(?:train|held-out)-\d+$/.exec(taskId)?.[1];
@@ -51,6 +51,6 @@ export function environmentOf(taskId: string): Environment {
 function unknown(what: string, name: string): UnknownName {
   const names = environments.names();
   return new UnknownName(
-    `there is no ${what}; known: ${names.join(', ')} (one's own are loaded by LONGHAUL_MODULES)${didYouMean(name, names)}`,
+    `there is no ${what}; known: ${names.join(', ')} (LONGHAUL_MODULES loads custom ones)${didYouMean(name, names)}`,
   );
 }

@@ -1,4 +1,4 @@
-/** A task: one problem, made from its id alone, so that any worker can rebuild it. */
+/** A task: one problem. It depends only on its id, so any worker can make it. */
 
 import type { Verdict } from '../protocol/stages.ts';
 import type { Message } from '../protocol/message.ts';
@@ -9,13 +9,13 @@ export type Split = 'train' | 'held-out';
 export interface Task {
   /** `ENVIRONMENT-SPLIT-N`, for example `swe-mini-train-17`. */
   readonly id: string;
-  /** What pass rates are broken down by: the bug family. */
+  /** The group for which pass rates are reported separately, such as the bug family. */
   readonly family: string;
   readonly messages: readonly Message[];
   readonly tools: readonly string[];
 }
 
-/** A task id, or an index, that its environment has no task of. */
+/** A task id, or an index, for which the environment has no task. */
 export class UnknownTask extends Error {
   override readonly name = 'UnknownTask';
   readonly taskId: string;
@@ -28,7 +28,9 @@ export class UnknownTask extends Error {
 
 export interface Environment {
   readonly name: string;
-  /** How many tasks a split has, where that is bounded: what asks for more is refused before anything starts. */
+  /**
+   * Number of tasks of a split, if it is limited. A configuration that needs more is an error before anything starts.
+   */
   size?(split: Split): number;
   /** `NAME-SPLIT-INDEX`. */
   taskId(split: Split, index: number): string;
@@ -36,12 +38,13 @@ export interface Environment {
   /** The agent's sandbox. */
   sandbox(taskId: string, sandboxId: string): Omit<SandboxSpec, 'ttlSeconds'>;
   /**
-   * What is graded, taken from the agent's sandbox before it is released (a diff). Empty when nothing changed. Where the
-   * agent itself is why nothing can be had, that is what is graded; where the machine may be, it is an error, and tried
-   * again. A control may be made by `provider`; what it leaves ends with the execution. `execution` counts the tries from
-   * 1 (the default): part of the names of the calls, which the sandbox runs once each.
+   * Returns the artifact to grade (a diff), taken from the agent's sandbox before its release. Empty if nothing
+   * changed. If the agent's own actions prevent it, that fact is the artifact. If the machine may be at fault, it
+   * throws, and the collection is retried. `provider` may make control sandboxes, which end with the execution.
+   * `execution` counts the executions from 1 (the default): it is part of the call ids, each of which the sandbox runs
+   * once.
    */
   collect(taskId: string, sandbox: Sandbox, provider: SandboxProvider, execution?: number): Promise<Uint8Array>;
-  /** Grades in a fresh sandbox of `provider`, which it may destroy; what it leaves ends with the execution. */
+  /** Grades in new sandboxes of `provider`. It may destroy them; the remaining ones end with the execution. */
   grade(taskId: string, artifact: Uint8Array, provider: SandboxProvider, sandboxId: string): Promise<Verdict>;
 }

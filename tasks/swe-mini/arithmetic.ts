@@ -1,9 +1,9 @@
-/** Operators of the generated code, with the meaning that Python gives them on integers. */
+/** Operators of the generated code, with Python's semantics for integers. */
 
 export type Operator = '+' | '-' | '*' | '%';
 export type Comparison = '<' | '<=' | '>' | '>=';
 
-/** `%` takes the sign of the divisor, as in Python. Errors: `RangeError` on a division by zero. */
+/** The result of `%` has the sign of the divisor, as in Python. Errors: `RangeError` for a division by zero. */
 export function apply(operator: Operator, a: number, b: number): number {
   switch (operator) {
     case '+':

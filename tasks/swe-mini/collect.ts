@@ -1,13 +1,13 @@
 /**
- * Takes the agent's diff against the commit that it began from, whatever it did to git in between. What it takes is
- * data, never run here: a sandbox that lies about its diff only changes what is graded, as an edit would. Nothing that
- * the agent left behind decides whether a diff can be taken, for a rollout without one is not graded.
+ * Takes the agent's diff against the commit that it started from, whatever the agent did to git. The diff is data and
+ * is never run here: a sandbox that reports a false diff only changes what is graded, as an edit would. The agent must
+ * not be able to prevent the collection, since a rollout whose collection fails is not graded.
  *
- * So all of it has one budget of processor time, which no other load on the machine adds to: what needs more is the
- * agent's doing, and is no diff. What is cut off otherwise, or late by the clock, may be the machine's doing: then a
- * control is collected, in a sandbox that the agent never was in, and takes as much processor time. Where that is cut
- * off or late as well, the machine is at fault, and the collection fails. Where it is not, the diff is taken once more;
- * cut off again beside a control that is not, the agent is to blame: no diff.
+ * So the whole collection has one budget of processor time, which does not depend on other load on the machine. If it
+ * needs more, the agent is at fault: there is no diff. If it is cut off in another way, or late by the clock, the
+ * machine may be at fault. Then a control is collected, in a sandbox that the agent never used, with as much processor
+ * time. If the control is cut off or late too, the machine is at fault, and the collection fails. If not, the diff is
+ * taken once more. If it is cut off again and its control is not, the agent is at fault: there is no diff.
  */
 
 import {
@@ -20,19 +20,19 @@ import {
 } from '../../sandboxes/sandbox.ts';
 import { MOST, spend, TIDY, TOO_MUCH } from './tidy.ts';
 
-/** A diff beyond this earns nothing. */
+/** A larger diff gets a reward of 0. */
 const MAX_BYTES = 1 << 20;
-/** Many times what all that fits on the disk takes. */
+/** Many times what a full disk needs. */
 const CPU_MS = 4_000;
-/** A control is late as well where the machine gives a sandbox less than a twentieth of a processor. */
+/** A control is late too if the machine gives a sandbox less than a twentieth of a processor. */
 const TIMEOUT_MS = 90_000;
 const TTL_SECONDS = 240;
 const NO_DIFF = 'no diff: ';
 
 /**
- * A repository of our own in an emptied /tmp: no configuration, hook, filter, attribute or index of the agent's, only
- * its objects, which git reads as data. One file under many names, and trees that name each other again and again, are
- * more to read than was ever written.
+ * Uses a separate repository in the emptied /tmp: no configuration, hook, filter, attribute or index of the agent, only
+ * its objects, which git reads as data. They can still need much time: one file under many names, and trees that refer
+ * to each other many times, give more to read than was written.
  */
 function command(base: string): string {
   const options =
@@ -46,34 +46,37 @@ function command(base: string): string {
   ].join('\n');
 }
 
-/** Git was cut off before it could say what changed, and so was a control: no word on the agent's work, and worth another try. */
+/**
+ * The collection was cut off, and so was its control. That says nothing about the agent's work, and a retry may
+ * succeed.
+ */
 export class CollectFailed extends Error {
   override readonly name = 'CollectFailed';
   readonly sandbox: string;
   readonly execution: number;
 
   constructor(sandbox: string, execution: number, cause: string) {
-    super(`The diff of ${sandbox} could not be taken (try ${execution}): ${cause}`);
+    super(`The diff of ${sandbox} could not be taken (attempt ${execution}): ${cause}`);
     this.sandbox = sandbox;
     this.execution = execution;
   }
 }
 
-/** What a diff is taken of, and where the control is made. */
+/** The sandbox whose diff is taken, and what its control needs. */
 export interface Collection {
   readonly sandbox: Sandbox;
-  /** As the sandbox was before the agent's first turn. */
+  /** The sandbox as it was before the agent's first turn. */
   readonly spec: Omit<SandboxSpec, 'id' | 'ttlSeconds'>;
-  /** The commit that the agent began from. */
+  /** The commit that the agent started from. */
   readonly base: string;
   readonly provider: SandboxProvider;
-  /** Counts the tries from 1: the sandbox's journal would answer a repeated name with the try that failed. */
+  /** Counts executions from 1. For a repeated call id, the sandbox's journal would return the failed result. */
   readonly execution: number;
 }
 
 const isSpent = ({ signal }: ExecResult): boolean => signal === 'SIGXCPU';
 
-/** What ended it other than git itself, or what it was given to read; a shell reports a signal as 128 and its number. */
+/** What cut the run off, other than git itself or the content. A shell reports a signal as 128 plus its number. */
 function interruption(result: ExecResult): string | undefined {
   const { exitCode, signal, timedOut, outOfMemory } = result;
   if (isSpent(result)) return undefined;
@@ -87,20 +90,20 @@ function interruption(result: ExecResult): string | undefined {
 
 const noDiff = (reason: string): Uint8Array => Buffer.from(`${NO_DIFF}${reason}\n`);
 
-/** Why there is none, where that is what was collected: no diff begins so. */
+/** The reason why there is no diff, if that was collected. No diff starts with this prefix. */
 export function whyNoDiff(collected: Uint8Array): string | undefined {
   const text = Buffer.from(collected).toString();
   return text.startsWith(NO_DIFF) ? text.slice(NO_DIFF.length).trim() : undefined;
 }
 
 function taken(result: ExecResult): Uint8Array {
-  if (isSpent(result)) return noDiff(`what was left takes more than ${CPU_MS / 1000} s of processor time to read`);
+  if (isSpent(result)) return noDiff(`reading the workspace takes more than ${CPU_MS / 1000} s of processor time`);
   if (result.exitCode === TOO_MUCH)
     return noDiff(
       `more than ${MOST.files} files, folders nested more than ${MOST.depth} deep, or a path of more than ${MOST.pathBytes} bytes`,
     );
-  if (result.droppedBytes > 0) return noDiff(`it has more than ${MAX_BYTES} bytes`);
-  return result.exitCode === 0 ? Buffer.from(result.output) : noDiff('git cannot read what was left');
+  if (result.droppedBytes > 0) return noDiff(`it is larger than ${MAX_BYTES} bytes`);
+  return result.exitCode === 0 ? Buffer.from(result.output) : noDiff('git cannot read the workspace');
 }
 
 function run(sandbox: Sandbox, callId: string, text: string, cpuMs?: number): Promise<ExecResult> {
@@ -114,7 +117,9 @@ function run(sandbox: Sandbox, callId: string, text: string, cpuMs?: number): Pr
   });
 }
 
-/** What cut off a collection without anything of the agent's, which took `cpuMs` beside; `undefined`: nothing did. */
+/**
+ * Collects a control without the agent's files, which also uses `cpuMs`. Returns what cut it off; `undefined`: nothing.
+ */
 async function controlled(
   { spec, base, provider }: Collection,
   id: string,
@@ -137,7 +142,7 @@ async function controlled(
 }
 
 /**
- * Empty when nothing changed; where no diff can be had because of the agent, the reason (`whyNoDiff`).
+ * Returns the diff, empty if nothing changed. If the agent prevents a diff, it returns the reason (see `whyNoDiff`).
  * Errors: `CollectFailed`, and those of the sandbox.
  */
 export async function collectDiff(work: Collection): Promise<Uint8Array> {
@@ -155,7 +160,7 @@ export async function collectDiff(work: Collection): Promise<Uint8Array> {
       result.timedOut ? Math.min(result.cpuMs ?? 0, CPU_MS) : 0,
     );
     if (fault !== undefined)
-      throw new CollectFailed(sandbox.id, execution, `${cause}, and so was a control (${fault})`);
+      throw new CollectFailed(sandbox.id, execution, `${cause}; the control was cut off too (${fault})`);
   }
-  return noDiff(`git was cut off twice (${cause}), and nothing else was`);
+  return noDiff(`git was cut off twice (${cause}), and the control never was`);
 }

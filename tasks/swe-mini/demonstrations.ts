@@ -1,6 +1,6 @@
 /**
- * Scripted demonstrations: the messages of one attempt at a task, right or wrong in ways that are fixed by the task's
- * id, the quality that was asked for, and a variant number alone.
+ * Scripted demonstrations: the messages of one attempt at a task. Whether and how it is wrong depends only on the task
+ * id, the requested quality, and a variant number.
  */
 
 import { numbered } from '../../agents/tools/view.ts';
@@ -20,11 +20,14 @@ export interface Demonstration {
   readonly family: Family;
   readonly outcome: Outcome;
   readonly messages: readonly Message[];
-  /** Positions in `messages` of turns that slip in copying, and are answered with an error: shown, not to be learnt. */
+  /** Positions in `messages` of turns with a copying mistake, answered with an error. They are context, not targets. */
   readonly slips: readonly number[];
 }
 
-/** Shares of outcomes per family in the `mixed` quality; what is left gives up. In half of them mistakes prevail. */
+/**
+ * Shares of outcomes per family in the `mixed` quality; the remaining share gives up. Mistakes prevail in half of the
+ * families.
+ */
 export const MIX: Readonly<Record<Family, { readonly right: number; readonly mistake: number }>> = {
   'wrong-operator': { right: 0.55, mistake: 0.25 },
   'off-by-one': { right: 0.3, mistake: 0.55 },
@@ -36,7 +39,7 @@ export const MIX: Readonly<Record<Family, { readonly right: number; readonly mis
   'wrong-comparison': { right: 0.55, mistake: 0.25 },
 };
 
-/** `clean`: all right. `mixed`: in the shares of `MIX`. `even`: a third of each outcome, whatever `MIX` says. */
+/** `clean`: all are right. `mixed`: the shares of `MIX`. `even`: a third of each outcome. */
 export type Quality = 'clean' | 'mixed' | 'even';
 
 const THIRDS = { right: 1 / 3, mistake: 1 / 3 } as const;
@@ -73,14 +76,14 @@ function viewTurn(problem: Problem): Message[] {
   return [turn(viewCall(problem.path)), observation('str_replace_editor', viewed(sourceOf(problem)))];
 }
 
-/** What a digit, or a name by a slip in its second syllable, may become: a name stays in its split. */
+/** The wrong copies of a digit, or of a name (with another second syllable, within the same split). */
 function slipsOf(word: string): readonly string[] {
   if (word.length === 1) return '23456789'.split('').filter((digit) => digit !== word);
   const names = SYLLABLES.map((syllable) => word.slice(0, 2) + syllable);
   return names.includes(word) ? names.filter((name) => name !== word && splitOfName(name) === splitOfName(word)) : [];
 }
 
-/** `text` with a slip of the pen: one syllable of a name, or one digit, is another one. */
+/** `text` with one copying mistake: another syllable in a name, or another digit. */
 function slipped(text: string, random: Random): string {
   const places = [...text.matchAll(/\d|\b[a-z]{4}\b/g)].filter(([word]) => slipsOf(word).length > 0);
   if (places.length === 0) return text;
@@ -88,14 +91,17 @@ function slipped(text: string, random: Random): string {
   return text.slice(0, index) + random.pick(slipsOf(word)) + text.slice(index + word.length);
 }
 
-/** A view of a file that does not exist, and what it is answered. Rarely; else nothing. */
+/** With probability 0.08: a view of a file that does not exist, and its answer. Otherwise empty. */
 function viewSlip(problem: Problem, random: Random): Message[] {
   const path = slipped(problem.path, random);
   if (!random.chance(0.08) || path === problem.path) return [];
   return [turn(viewCall(path)), observation('str_replace_editor', missing(path))];
 }
 
-/** An edit of a text that is not in the file, with the calls of its turn, and what they are answered. Now and then; else nothing. */
+/**
+ * With probability 0.15: an edit of a text that is not in the file, with the other calls of its turn, and their
+ * answers. Otherwise empty.
+ */
 function editSlip(problem: Problem, edit: Edit, rest: readonly ToolCall[], random: Random): Message[] {
   const old = slipped(edit.old, random);
   if (!random.chance(0.15) || old === edit.new || sourceOf(problem).includes(old)) return [];
@@ -110,10 +116,10 @@ function editCall(path: string, edit: Edit): ToolCall {
   return call('str_replace_editor', { command: 'str_replace', path, old_str: edit.old, new_str: edit.new });
 }
 
-/** In the turn of the edit most attempts finish as well: each turn of a rollout costs as much as what is done in it. */
+/** Share of attempts that finish in the same turn as the edit: each turn of a rollout has a cost of its own. */
 const FINISHING = 0.85;
 
-/** How the attempt ends after the edit. Of the right ones, one in ten runs the tests. */
+/** The edit and the end of the attempt. One in ten right attempts runs the tests. */
 function editTurns(problem: Problem, edit: Edit, outcome: Outcome, roll: number): Message[] {
   const change = editCall(problem.path, edit);
   if (roll < FINISHING) return [turn(change, FINISH)];
@@ -151,7 +157,8 @@ export function demonstrate(taskId: string, quality: Quality, variant = 0): Demo
   return { taskId, family: problem.family, outcome, messages, slips };
 }
 
-/** What tools answer, by their own words. `str_replace_editor view` of a whole file that ends with a line end. */
+// The tools' answers, with their exact texts.
+/** `str_replace_editor view` of a whole file that ends with a line end. */
 function viewed(source: string): string {
   return numbered(source.slice(0, -1).split('\n'), 1);
 }
@@ -166,7 +173,7 @@ function notFound(path: string): string {
   return `Error: old_str is not in ${path}; copy it exactly, with its indentation.`;
 }
 
-/** Any command of `str_replace_editor` on a file that is not there. */
+/** Any command of `str_replace_editor` on a file that does not exist. */
 function missing(path: string): string {
   return `Error: ${path} does not exist.`;
 }

@@ -1,4 +1,4 @@
-/** A draft: functions of a module, of which one carries a bug that replacing one line repairs. */
+/** A draft: functions of a module. One of them has a bug, which replacing one line repairs. */
 
 import type { Random } from '../random.ts';
 import type { NameSource } from './names.ts';
@@ -16,21 +16,21 @@ export const FAMILIES = [
 
 export type Family = (typeof FAMILIES)[number];
 
-/** What the generated functions take and give: their Python literals are these values' JSON, but for booleans. */
+/** Arguments and results of the generated functions. Except for booleans, their JSON is also a Python literal. */
 export type Value = number | boolean | readonly number[] | { readonly [key: string]: number };
 
 export interface DraftFunction {
   readonly name: string;
   readonly parameters: readonly string[];
-  /** Body lines of the right version, indented by four spaces. */
+  /** Body lines of the correct version, indented by four spaces. */
   readonly body: readonly string[];
-  /** What the right version returns: TypeScript's twin of `body`. */
+  /** The result of the correct version: `body` in TypeScript. */
   readonly reference: (...values: readonly Value[]) => Value;
-  /** Arguments of test case `n`; any three neighbouring cases tell the right version from the broken one. */
+  /** Arguments of test case `n`. Any three consecutive cases distinguish the correct version from the broken one. */
   readonly sample: (random: Random, n: number) => readonly Value[];
 }
 
-/** Replacing `old`, which stands once in the module, by `new`. Neither begins or ends with white space. */
+/** Replaces `old`, which occurs once in the module, by `new`. Neither starts or ends with white space. */
 export interface Edit {
   readonly old: string;
   readonly new: string;
@@ -38,16 +38,16 @@ export interface Edit {
 
 export interface Draft {
   readonly family: Family;
-  /** In the order in which they stand in the module. */
+  /** In the order of the module. */
   readonly functions: readonly DraftFunction[];
-  /** Name of the function that the bug is in. */
+  /** Name of the function with the bug. */
   readonly target: string;
   /** Body lines of the target with the bug. */
   readonly broken: readonly string[];
   readonly fix: Edit;
   /** A plausible edit that does not repair it. */
   readonly mistake: Edit;
-  /** One sentence that says exactly what is needed; names in backticks. */
+  /** One sentence that states the required behaviour exactly; names are in backticks. */
   readonly issue: string;
 }
 
@@ -58,13 +58,13 @@ export interface DraftInput {
 
 export type DraftMaker = (input: DraftInput) => Draft;
 
-/** Errors: `TypeError`: a generated function was called with what it does not take. */
+/** Errors: `TypeError` if a generated function was called with a value of another type. */
 export function asNumber(value: Value | undefined): number {
   if (typeof value !== 'number') throw new TypeError(`a number was expected, got ${JSON.stringify(value)}`);
   return value;
 }
 
-/** The body line that holds one return. */
+/** A body with one return line. */
 export function returning(expression: string): string[] {
   return [`    return ${expression}`];
 }

@@ -1,4 +1,6 @@
-/** The environment `swe-mini`: repair a broken Python package, judged by hidden tests. Everything follows from the task id. */
+/**
+ * The environment `swe-mini`: repair a broken Python package, graded by hidden tests. It depends only on the task id.
+ */
 
 import type { SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Environment } from '../task.ts';
@@ -9,7 +11,7 @@ import { makeRepository, workingTree } from './repository.ts';
 
 const TOOLS = ['bash', 'str_replace_editor', 'search', 'finish'] as const;
 
-/** Commits that an agent makes are the same on any day. */
+/** Fixed, so that an agent's commits do not depend on the day. */
 const ENV: Readonly<Record<string, string>> = {
   GIT_AUTHOR_NAME: 'agent',
   GIT_AUTHOR_EMAIL: 'agent@longhaul.invalid',
@@ -19,7 +21,7 @@ const ENV: Readonly<Record<string, string>> = {
   GIT_COMMITTER_DATE: '2024-12-31T12:00:00Z',
 };
 
-/** The problem of each task is asked for several times a rollout: the last ones are kept. */
+/** Problems that are cached: each is needed several times per rollout. */
 const KEPT = 256;
 const kept = new Map<string, Problem>();
 

@@ -1,6 +1,6 @@
 /**
- * A git repository as files, without git: blobs, trees, commits, references and the index. The same commits give the
- * same bytes on any machine; objects are stored, not compressed, since zlib's output differs from build to build.
+ * Makes a git repository as files, without git: blobs, trees, commits, references and the index. Equal commits give
+ * equal bytes on every machine. Objects are not compressed, since zlib's output differs between builds.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { deflateSync } from 'node:zlib';
 
 import type { SandboxFile } from '../../sandboxes/sandbox.ts';
 
-/** Path to content of a commit's whole tree; paths are relative and use slashes. */
+/** A commit's whole tree: path -> content. Paths are relative and use slashes. */
 export type Tree = ReadonlyMap<string, string>;
 
 export interface Commit {
@@ -83,8 +83,8 @@ function addCommit(objects: Objects, commit: Commit, parent: string | undefined)
 }
 
 /**
- * The index (version 2) of a tree: https://git-scm.com/docs/index-format. Times and sizes are 0, which git takes for
- * "not looked at yet", so that it compares contents.
+ * The index (version 2) of a tree: https://git-scm.com/docs/index-format. Times and sizes are 0, so git treats the
+ * files as not checked yet, and compares contents.
  */
 function indexOf(tree: Tree): Buffer {
   const header = Buffer.from('DIRC\0\0\0\0\0\0\0\0', 'latin1');
@@ -106,7 +106,7 @@ function indexOf(tree: Tree): Buffer {
   return Buffer.concat([body, createHash('sha1').update(body).digest()]);
 }
 
-/** Errors: `RangeError` when there is no commit. */
+/** Errors: `RangeError` if `commits` is empty. */
 export function makeGitRepository(commits: readonly Commit[]): GitRepository {
   const last = commits.at(-1);
   if (last === undefined) throw new RangeError('a repository needs a commit');

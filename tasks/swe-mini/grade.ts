@@ -1,19 +1,20 @@
 /**
- * Grades a diff in a fresh sandbox over the pristine repository. The process that runs the candidate's code is given
- * arguments and asked for results; what the results should be never enters the sandbox. So there is nothing to read,
- * and nothing that the code prints, patches or ends can earn a reward but the right answers to calls that it had not
- * seen when the diff was taken. Tests of the repository play no part: editing them gains nothing.
+ * Grades a diff in a new sandbox with the original repository. The process that runs the candidate's code receives
+ * arguments and returns results; the expected results never enter the sandbox. So the code cannot read them, and
+ * whatever it prints, patches or ends, it gets a reward only for right answers to calls that it could not know when the
+ * diff was taken. The repository's own tests are not used, so editing them does not help.
  *
- * What is cut off without results (a signal, memory that ran out) may be the machine's doing or the code's own, and
- * nothing in its sandbox can tell. So a control without any of that code is graded next, in a sandbox of its own: where
- * that is cut off too, the grader has failed. Where it is not, the code has one more try; cut off again beside a control
- * that is not, it is to blame: 0. A machine must strike twice, and spare what runs right after each time, to cost a
- * reward; code that ends its judge never escapes its 0, for it has no part in the control. A sandbox that is lost while
- * it is graded in counts as cut off: nothing can tell who ended it.
+ * If a run is cut off without results (by a signal, or because memory ran out), the machine or the code may be at
+ * fault, and nothing in the sandbox can show which. So a control without the candidate's code runs next, in its own
+ * sandbox. If it is cut off too, the grader has failed. If not, the code runs once more. If it is cut off again and its
+ * control is not, the code is at fault: reward 0. So a machine costs a reward only if it fails twice and spares the
+ * control both times. Code that ends its grader always gets 0, since it cannot affect the control. A sandbox that is
+ * lost during grading counts as cut off: nothing can show what ended it.
  *
- * Diff and code together have a budget of processor time, which no other load on the machine adds to: what needs more is
- * to blame. What does not end in its time by the clock has six times as much once, and then a control with as much, which
- * takes as much processor time: a host that stands still, or is overloaded, is late with that one too.
+ * Applying the diff and running the code have a budget of processor time, which does not depend on other load on the
+ * machine. If they need more, the code is at fault. A run that exceeds its time by the clock is repeated once with six
+ * times as much. If it is late again, a control runs with the same limit and as much processor time: on a host that
+ * stands still or is overloaded, the control is late too.
  */
 
 import {
@@ -31,15 +32,18 @@ import { pythonRepr, workingTree } from './repository.ts';
 import { spend } from './tidy.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Dozens of times what right answers take. */
+/** Dozens of times what a right solution needs. */
 const CPU_MS = 2_000;
-/** Of the second run, and of controls. A control is late as well where the machine gives a sandbox less than a thirtieth of a processor. */
+/**
+ * For the second run and for controls. A control is late too if the machine gives a sandbox less than a thirtieth of a
+ * processor.
+ */
 const LONG_TIMEOUT_MS = 60_000;
 const OUTPUT_BYTES = 1 << 18;
 const TTL_SECONDS = 120;
 const PATCH = '/tmp/candidate.diff';
 const RESULTS = 'longhaul results';
-/** What the control changes: nothing that is asked for. */
+/** The control's diff. It changes nothing that is graded. */
 const CONTROL = [
   'diff --git a/control b/control',
   'new file mode 100644',
@@ -49,10 +53,10 @@ const CONTROL = [
   '+control',
   '',
 ].join('\n');
-/** From here on an exit code is a shell's that could not start a program, or was told of a signal. */
+/** Exit codes from this one on are the shell's: it could not start a program, or a signal ended the program. */
 const NOT_ITS_OWN = 126;
 
-/** Errors while importing or calling are results as well: the name of their class after a `!`. */
+/** The Python program that calls the cases. An error of an import or a call is a result too: `!` and its class name. */
 export function driver(cases: ReadonlyArray<Omit<Case, 'expected'>>): string {
   const modules = [...new Set(cases.map((item) => item.module))];
   return [
@@ -75,8 +79,8 @@ export function driver(cases: ReadonlyArray<Omit<Case, 'expected'>>): string {
 }
 
 /**
- * The first line is printed before any of the candidate's code can run: it says whether we or the diff failed. Git says
- * no by 1, or by 128 where it cannot read the diff; anything else is no word of its own.
+ * The first line is printed before any of the candidate's code can run: it shows whether the grader or the diff failed.
+ * Git rejects a diff with 1, or with 128 if it cannot read it. Any other exit code is not git's own.
  */
 const COMMAND = [
   'command -v git >/dev/null && command -v python3 >/dev/null || { echo missing; exit 0; }',
@@ -92,10 +96,12 @@ function resultsIn(output: string): string[] | undefined {
 
 type Ending = Omit<ExecResult, 'droppedBytes' | 'durationMs'>;
 
-/** It took all its processor time: its own doing, whatever else runs on the machine. */
+/** True if the run used up its processor time. That does not depend on other load on the machine. */
 const isSpent = ({ signal }: Ending): boolean => signal === 'SIGXCPU';
 
-/** What ended it before it had anything to say; `undefined`: it came to its own end, or to that of its time. */
+/**
+ * What cut the run off before its results; `undefined` if it ended by itself, timed out or used up its processor time.
+ */
 function cutOffBy(ending: Ending): string | undefined {
   const { exitCode, signal, output, timedOut, outOfMemory } = ending;
   if (timedOut || isSpent(ending) || resultsIn(output)) return undefined;
@@ -103,7 +109,7 @@ function cutOffBy(ending: Ending): string | undefined {
   return exitCode === null || exitCode >= NOT_ITS_OWN ? (signal ?? `exit code ${exitCode ?? 'unknown'}`) : undefined;
 }
 
-/** The same of a run that has had all the time that it gets. */
+/** As `cutOffBy`, but a timeout counts too: for a run that does not get more time. */
 function stoppedBy(ending: Ending): string | undefined {
   return ending.timedOut ? 'not in time' : cutOffBy(ending);
 }
@@ -112,12 +118,12 @@ function zero(reason: string): Verdict {
   return { code: 'graded', reward: 0, passed: false, reason };
 }
 
-/** Of what was not cut off or late, or was so twice and is to blame. */
+/** The verdict on a run that was not cut off or late, or that was so twice and is at fault. */
 export function judge(ending: Ending, cases: readonly Case[]): Verdict {
   const { output, timedOut } = ending;
   const [first] = output.split('\n', 1);
   const cause = cutOffBy(ending);
-  if (cause !== undefined) return zero(`the code was cut off twice (${cause}), and nothing else was`);
+  if (cause !== undefined) return zero(`the code was cut off twice (${cause}), and the control never was`);
   if (first === 'rejected') return zero('the diff does not apply');
   const what = first === 'applied' ? 'the code' : 'git, applying the diff,';
   const results = resultsIn(output) ?? [];
@@ -131,7 +137,7 @@ export function judge(ending: Ending, cases: readonly Case[]): Verdict {
   return { code: 'graded', reward: passed ? 1 : 0, passed, reason: `${right} of ${cases.length} hidden cases` };
 }
 
-/** How long a run may take, and of a control how much processor time it takes beside. */
+/** Time limit of a run in milliseconds; `spentMs`: processor time that a control uses in addition. */
 interface Time {
   readonly timeoutMs: number;
   readonly spentMs?: number;
@@ -174,7 +180,7 @@ async function runAfresh(candidate: Candidate, provider: SandboxProvider, id: st
   }
 }
 
-/** The candidate's machine with another diff. */
+/** The candidate's sandbox spec with another diff. */
 function withDiff(candidate: Candidate, diff: string): Candidate {
   return {
     ...candidate,
@@ -183,8 +189,8 @@ function withDiff(candidate: Candidate, diff: string): Candidate {
 }
 
 /**
- * Where something stopped a run (`cause`): whether it stops the control as well, at the next moment; `undefined`: no, or
- * nothing did. What was late is compared with a control that takes as much processor time.
+ * If a run was stopped (`cause`), runs a control right after it. Returns a verdict if the control is stopped too, else
+ * `undefined`. After a timeout, the control uses as much processor time as the run did.
  */
 async function faultOfHost(
   cause: string | undefined,
@@ -205,11 +211,11 @@ async function faultOfHost(
   if (why === undefined) return undefined;
   return {
     code: 'grader-failed',
-    reason: `the grader was stopped (${cause}), and so was one without the code that it grades (${why})`,
+    reason: `the grader was stopped (${cause}), and so was its control without the candidate's code (${why})`,
   };
 }
 
-/** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has longer. */
+/** A run that does not end by itself is repeated in a new sandbox, with a longer time limit. */
 async function verdictOn(
   candidate: Candidate,
   cases: readonly Case[],

@@ -1,6 +1,6 @@
 /**
- * Identifiers of two different syllables. Each pair of syllables belongs to one split by a hash rule, so a held-out task never
- * shares an identifier with training, while every syllable is met in training in both places.
+ * Identifiers of two different syllables. A hash assigns each pair of syllables to one split, so a held-out task never
+ * shares an identifier with training. Every syllable still occurs in training, at both positions.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import type { Random } from '../random.ts';
 import type { Split } from '../task.ts';
 
-/** Consonant and vowel; each is one token of the starter policy. */
+/** A consonant and a vowel. Each is one token of the starter policy. */
 export const SYLLABLES: readonly string[] = [
   'ba',
   'be',
@@ -60,7 +60,7 @@ export const SYLLABLES: readonly string[] = [
   'zu',
 ];
 
-/** Words that Python or a reader would take for something else. */
+/** Words that have a meaning in Python or in English. */
 const RESERVED: ReadonlySet<string> = new Set([
   'none',
   'self',
@@ -74,13 +74,13 @@ const RESERVED: ReadonlySet<string> = new Set([
   'fine',
 ]);
 
-/** One pair in four is held out. */
+/** Assigns one pair in four to `held-out`. */
 function hashedSplit(name: string): Split {
   const byte = createHash('sha256').update(`swe-mini name ${name}`).digest()[0] ?? 0;
   return byte < 64 ? 'held-out' : 'train';
 }
 
-/** A demonstration asks for hundreds of pairs: each is hashed once. */
+/** Cached, since a demonstration looks up hundreds of pairs. */
 const SPLITS: ReadonlyMap<string, Split> = new Map(
   SYLLABLES.flatMap((a) => SYLLABLES.map((b) => [a + b, hashedSplit(a + b)] as const)),
 );
@@ -89,7 +89,7 @@ export const splitOfName = (name: string): Split => SPLITS.get(name) ?? hashedSp
 
 interface Name {
   readonly text: string;
-  /** Of its syllables, in `SYLLABLES`. */
+  /** Indices of its syllables in `SYLLABLES`. */
   readonly first: number;
   readonly second: number;
 }
@@ -104,7 +104,7 @@ const NAMES: Readonly<Record<Split, readonly Name[]>> = { train: allNames('train
 
 const HELD_OUT: ReadonlySet<string> = new Set(NAMES['held-out'].map(({ text }) => text));
 
-/** True for a name that held-out tasks may use: nothing that trains a policy may hold it. */
+/** True if held-out tasks may use the name. Training data must not contain such names. */
 export const isHeldOutName = (text: string): boolean => HELD_OUT.has(text);
 
 /** Draws names of one split, each at most once per `NameSource`. */
@@ -113,8 +113,8 @@ export interface NameSource {
 }
 
 /**
- * No two names of a source share a syllable while there are enough of them: then one syllable tells which name is
- * meant, and copying a name takes no guess. Where they run out, names are only distinct.
+ * While there are enough names, no two names of a source share a syllable, so that one syllable identifies a name and a
+ * policy can copy it without guessing. After that, names are only distinct.
  */
 export function createNames(split: Split, random: Random): NameSource {
   const used = new Set<Name>();

@@ -1,6 +1,6 @@
 /**
- * One problem of swe-mini, from its task id alone: a small package, of which one function is broken, the issue that
- * tells what is meant, and the cases that the repaired package must answer. Same id, same problem, on any machine.
+ * One problem of swe-mini: a small package with one broken function, the issue that describes the right behaviour, and
+ * the cases that the repaired package must answer. It depends only on the task id, and is equal on every machine.
  */
 
 import type { SandboxLimits } from '../../sandboxes/sandbox.ts';
@@ -10,12 +10,12 @@ import { type Draft, type DraftFunction, type Edit, FAMILIES, type Family, type 
 import { draftMakers } from './families/index.ts';
 import { createNames, type NameSource } from './names.ts';
 
-/** The machine that problems live on: the same for the agent and for the grader. */
+/** Working directory and limits of the sandbox, equal for the agent and the grader. */
 export const WORKDIR = '/work';
 export const LIMITS: SandboxLimits = { memoryMiB: 256, processes: 64, diskMiB: 32 };
 
 export interface Case {
-  /** Dotted path, as imported: `PACKAGE.MODULE`. */
+  /** Dotted path for the import: `PACKAGE.MODULE`. */
   readonly module: string;
   readonly function: string;
   readonly arguments: readonly Value[];
@@ -39,7 +39,7 @@ export interface Problem {
   /** Path of the module with the bug, and the broken function in it. */
   readonly path: string;
   readonly target: string;
-  /** False where the issue does not say which file it is about. */
+  /** False if the issue does not name the file. */
   readonly pathGiven: boolean;
   readonly fix: Edit;
   readonly mistake: Edit;
@@ -59,7 +59,7 @@ export function parseTaskId(taskId: string): { readonly split: Split; readonly i
   return { split: split === 'train' ? 'train' : 'held-out', index: Number(index) };
 }
 
-/** Any eight neighbouring indices hold each family once, in an order of their own. */
+/** Each block of eight indices (8n to 8n + 7) has each family once, in its own order. */
 function familyOf(split: Split, index: number): Family {
   const block = Math.floor(index / FAMILIES.length);
   const order = createRandom(`swe-mini/${split}/families/${block}`).shuffle(FAMILIES);
@@ -75,7 +75,7 @@ function sourceOf(functions: readonly DraftFunction[], draft?: Draft): string {
     .join('\n');
 }
 
-/** A function that is right, from any family. */
+/** A correct function, from any family. */
 function bystander(random: Random, names: NameSource): DraftFunction {
   const draft = draftMakers[random.pick(FAMILIES.filter((family) => family !== 'swapped-arguments'))]({
     random,

@@ -1,13 +1,13 @@
 /**
- * A problem's repository: package, tests, a runner without timings, and a git history in which the bug is as old as
- * its module, so that nothing in it tells the fix.
+ * A problem's repository: package, tests, a runner that prints no timings, and a git history. The bug is as old as its
+ * module, so the history does not reveal the fix.
  */
 
 import type { Value } from './draft.ts';
 import { type Commit, type GitRepository, makeGitRepository, type Tree } from './git-objects.ts';
 import { parseTaskId, type Case, type Module, type Problem } from './problem.ts';
 
-/** Prints a line per test that fails and how many pass: nothing in it changes from run to run. */
+/** Prints a line per failed test and the number of passed ones. The output is equal in every run. */
 const RUNNER = `"""Runs the tests in tests/ and prints what fails; prints no timings."""
 import sys
 import unittest
@@ -24,7 +24,7 @@ sys.exit(1 if broken else 0)
 
 export const CHECK_COMMAND = 'python3 check.py';
 
-/** What the runner prints when everything passes. */
+/** The runner's output if all tests pass. */
 export function allPass(problem: Problem): string {
   const tests = problem.modules.reduce((sum, { functions }) => sum + functions.length, 0);
   return `${tests} of ${tests} tests pass`;
@@ -52,7 +52,7 @@ function testSource(problem: Problem, module: Module): string {
   ].join('\n');
 }
 
-/** Path to content of the working tree. */
+/** The working tree: path -> content. */
 export function workingTree(problem: Problem): Tree {
   return new Map([
     ['.gitignore', '__pycache__/\n'],
@@ -90,7 +90,7 @@ export function makeRepository(problem: Problem): GitRepository {
   ]);
 }
 
-/** Both a literal and what `repr` prints. */
+/** The Python literal of a value, equal to what `repr` prints. */
 export function pythonRepr(value: Value): string {
   if (typeof value === 'boolean') return value ? 'True' : 'False';
   if (typeof value === 'number') return String(value);

@@ -1,22 +1,22 @@
 /**
- * What is done in a sandbox before git reads what an agent left: room is made for git, and what would hold git up is
- * taken away. Each entry is handled once, relative to its open folder, so the work grows with the number of entries
- * alone: no path is ever put together, however deep folders are nested.
+ * Prepares a sandbox before git reads the agent's workspace: it empties /tmp and /dev/shm to make room for git, and
+ * removes entries that would block git. It handles each entry once, relative to its open folder and without building
+ * paths, so the work is linear in the number of entries at any depth of folders.
  */
 
 import { quoteForShell } from '../../agents/tools/search.ts';
 
-/** What git has to look at stays small: a workspace beyond this earns nothing. */
+/** Limits on the workspace that git has to read. A larger workspace gets a reward of 0. */
 export const MOST = { files: 20_000, depth: 100, pathBytes: 1024 } as const;
-/** Exit code of a workspace beyond it. */
+/** Exit code for a workspace beyond these limits. */
 export const TOO_MUCH = 3;
-/** As a shell says that a program could not start: no word on the workspace. */
+/** The shell's exit code for a program that could not start. It says nothing about the workspace. */
 const FAILED = 126;
 
 /**
- * `empty` brings each folder up to the top before it looks into it. `tidy` takes away pipes, sockets and devices, which
- * would hold up whoever opens them, links to them, and repositories within the workspace, which git takes for one word,
- * or for a reason to take nothing: their files are files.
+ * `empty` moves each folder to the top before it lists it. `tidy` removes pipes, sockets and devices, which block the
+ * process that opens them, and links to them. It removes the `.git` of nested repositories: git would add such a
+ * repository as one entry, or fail; without it, its files are added as files.
  */
 const PROGRAM = `
 import os, stat, sys
@@ -84,9 +84,12 @@ for place in "/tmp", "/dev/shm": empty(os.open(place, os.O_RDONLY | os.O_DIRECTO
 tidy(os.open(".", os.O_RDONLY | os.O_DIRECTORY), 1, 0)
 `;
 
-/** For a shell in the workspace; ends the shell where the workspace is too much, or where this could not be done. */
+/**
+ * Command for a shell in the workspace. It ends the shell if the workspace is beyond the limits, or if the program
+ * failed.
+ */
 export const TIDY = `python3 -I -S -B -c ${quoteForShell(PROGRAM)} 2>/dev/null; case $? in 0) ;; ${TOO_MUCH}) exit ${TOO_MUCH} ;; *) exit ${FAILED} ;; esac`;
 
-/** Takes as much processor time, and does nothing. */
+/** A command that uses `ms` milliseconds of processor time and does nothing else. */
 export const spend = (ms: number): string =>
   `python3 -I -S -c ${quoteForShell(`import time\nwhile time.process_time() < ${ms / 1000}: pass`)}`;

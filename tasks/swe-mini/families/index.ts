@@ -1,4 +1,4 @@
-/** The bug families: one maker of drafts each. */
+/** The bug families, each with its maker of drafts. */
 
 import type { DraftMaker, Family } from '../draft.ts';
 import { missingBaseCase } from './missing-base-case.ts';

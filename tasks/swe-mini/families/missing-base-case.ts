@@ -1,4 +1,4 @@
-/** Missing base case: a recursion that never ends; the issue says where it should end, and with what. */
+/** Missing base case: a recursion never ends. The issue states where it should end, and with which value. */
 
 import { asNumber, type Draft, type DraftInput } from '../draft.ts';
 

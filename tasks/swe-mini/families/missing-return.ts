@@ -1,4 +1,4 @@
-/** Missing return: the result is computed and thrown away. */
+/** Missing return: the result is computed but not returned. */
 
 import { apply, type Operator } from '../arithmetic.ts';
 import { asNumber, type Draft, type DraftInput } from '../draft.ts';

@@ -1,4 +1,4 @@
-/** Off by one: a range ends one too early or one too late; the issue says whether its end belongs to it. */
+/** Off by one: a range ends one too early or one too late. The issue states whether the range includes its end. */
 
 import { asNumber, type Draft, type DraftInput, returning } from '../draft.ts';
 

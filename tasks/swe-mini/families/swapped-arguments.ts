@@ -1,4 +1,4 @@
-/** Swapped arguments: a call hands two arguments over in the wrong order; the issue says which comes first. */
+/** Swapped arguments: a call passes two arguments in the wrong order. The issue states which one is first. */
 
 import { apply, type Operator } from '../arithmetic.ts';
 import { asNumber, type Draft, type DraftFunction, type DraftInput, returning } from '../draft.ts';

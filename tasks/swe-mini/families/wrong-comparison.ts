@@ -1,4 +1,4 @@
-/** Wrong comparison: the issue says in words when the answer is true. */
+/** Wrong comparison: the issue states in words when the result is true. */
 
 import { compare, type Comparison } from '../arithmetic.ts';
 import { asNumber, type Draft, type DraftInput, returning } from '../draft.ts';
@@ -12,10 +12,10 @@ const WORDS: Readonly<Record<Comparison, readonly string[]>> = {
   '>=': ['at least', 'not below'],
 };
 
-/** The bug: right but for the boundary. */
+/** The bug: wrong only at the boundary. */
 const BROKEN: Readonly<Record<Comparison, Comparison>> = { '<': '<=', '<=': '<', '>': '>=', '>=': '>' };
 
-/** What a careless fix puts: the other direction. */
+/** The comparison of a careless fix: the other direction. */
 const CARELESS: Readonly<Record<Comparison, Comparison>> = { '<': '>', '<=': '>=', '>': '<', '>=': '<=' };
 
 export function wrongComparison({ random, names }: DraftInput): Draft {

@@ -1,4 +1,4 @@
-/** Wrong constant: the issue says the right number. */
+/** Wrong constant: the issue states the right number. */
 
 import { apply, type Operator } from '../arithmetic.ts';
 import { asNumber, type Draft, type DraftInput, returning } from '../draft.ts';

@@ -1,4 +1,4 @@
-/** Wrong key: a dictionary is read at the wrong key; the issue names the right one. */
+/** Wrong key: the code reads a dictionary at the wrong key. The issue names the right one. */
 
 import { asNumber, type Draft, type DraftInput, returning, type Value } from '../draft.ts';
 

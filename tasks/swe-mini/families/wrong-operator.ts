@@ -1,11 +1,11 @@
-/** Wrong operator: the issue says in words which operation is meant. */
+/** Wrong operator: the issue states in words which operation is right. */
 
 import { apply, type Operator } from '../arithmetic.ts';
 import { asNumber, type Draft, type DraftInput, returning } from '../draft.ts';
 
 const OPERATORS: readonly Operator[] = ['+', '-', '*', '%'];
 
-/** The wrong operator that a careless fix puts, by the right one. */
+/** The wrong operators of a careless fix, by the right operator. */
 const CARELESS: Readonly<Record<Operator, readonly Operator[]>> = {
   '+': ['*', '-'],
   '-': ['+', '*'],

@@ -195,7 +195,7 @@ describe('gradeDiff', () => {
       const { verdict, log } = await grade(cut, cut);
       expect(verdict).toMatchObject({
         code: 'grader-failed',
-        reason: expect.stringContaining('and so was one without the code'),
+        reason: expect.stringContaining("and so was its control without the candidate's code"),
       });
       expect(log).toEqual(again.slice(0, 4));
     });

@@ -204,7 +204,7 @@ describe('what is more to read than was ever written is nothing', { timeout: LON
     ],
   ])('%s', async (_, command) => {
     const diff = await diffAfter(`${FIX}\n${command}`, LITTLE);
-    expect(diff).toMatch(/^no diff: what was left takes more than 4 s/u);
+    expect(diff).toMatch(/^no diff: reading the workspace takes more than 4 s/u);
     expect(await verdictOn(diff)).toMatchObject({
       code: 'graded',
       reward: 0,
