@@ -1,18 +1,18 @@
 /**
- * Which keys of its environment a worker may send, and where to, and which endpoints it may ask at all: the operator's
- * word, since an endpoint's settings come from whoever may start a workflow.
+ * The keys of its environment that a worker may send, with their addresses, and the endpoints that it may use. The
+ * operator lists them, since an endpoint's settings come from any client that may start a workflow.
  */
 
 import { readFileSync } from 'node:fs';
 
 /** Entries `NAME@https://host/path`, separated by commas or white space, or the path of a file with them. */
 export const KEYS_VARIABLE = 'LONGHAUL_KEYS';
-/** Entries `https://host/path`; given, no other endpoint is asked. */
+/** Entries `https://host/path`. If it is set, no other endpoint is used. */
 export const ENDPOINTS_VARIABLE = 'LONGHAUL_ENDPOINTS';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** An entry that cannot be used: the variable, what is written there and what to give. */
+/** An entry that cannot be used: the variable, the entry and the remedy. */
 export class BadEntry extends Error {
   override readonly name = 'BadEntry';
   readonly variable: string;
@@ -25,10 +25,10 @@ export class BadEntry extends Error {
   }
 }
 
-/** All addresses of one origin whose path is this one or below it. */
+/** All addresses of one origin with this path or a path below it. */
 export interface AllowedAddress {
   readonly origin: string;
-  /** Without a slash at its end. */
+  /** Without a slash at the end. */
   readonly path: string;
 }
 
@@ -52,7 +52,7 @@ function addressOf(text: string): (AllowedAddress & { readonly isSafe: boolean }
   };
 }
 
-/** The value itself, or what is in the file that it names; what follows `#` at a line's beginning is a comment. */
+/** The entries of the variable, or of the file that it names. A line that starts with `#` is a comment. */
 function entriesIn(variable: string, env: Environment): string[] {
   const value = (env[variable] ?? '').trim();
   const text = /^[./]/.test(value) ? fileText(variable, value) : value;
@@ -69,7 +69,7 @@ function fileText(variable: string, path: string): string {
     throw new BadEntry(
       variable,
       path,
-      `give entries, or a file of them that can be read (${(error as Error).message})`,
+      `give entries, or the path of a readable file with them (${(error as Error).message})`,
     );
   }
 }
@@ -79,7 +79,7 @@ export function allowedKeys(env: Environment): AllowedKey[] {
   return entriesIn(KEYS_VARIABLE, env).map((entry) => {
     const [, name, where = ''] = /^([A-Za-z_]\w{0,63})@(.+)$/.exec(entry) ?? [];
     const address = addressOf(where);
-    // What has no name may be a key that was given by mistake.
+    // An entry without a name may be a key that was given by mistake, so it is not shown.
     if (name === undefined)
       throw new BadEntry(
         KEYS_VARIABLE,
@@ -89,12 +89,12 @@ export function allowedKeys(env: Environment): AllowedKey[] {
     if (address === undefined)
       throw new BadEntry(KEYS_VARIABLE, entry, 'give the address that the key is for, such as MY_KEY@https://host/v1');
     if (!address.isSafe)
-      throw new BadEntry(KEYS_VARIABLE, entry, 'give an address of https: a key is sent by http to this machine alone');
+      throw new BadEntry(KEYS_VARIABLE, entry, 'give an https address: over http, keys are sent to this machine only');
     return { name, origin: address.origin, path: address.path };
   });
 }
 
-/** `undefined`: none are named. Errors: `BadEntry`. */
+/** Returns `undefined` if the variable lists none. Errors: `BadEntry`. */
 export function allowedEndpoints(env: Environment): AllowedAddress[] | undefined {
   const entries = entriesIn(ENDPOINTS_VARIABLE, env);
   if (entries.length === 0) return undefined;
@@ -106,7 +106,11 @@ export function allowedEndpoints(env: Environment): AllowedAddress[] | undefined
   });
 }
 
-/** Whether a request to `url` stays at the entry's address; a server may read an encoded slash or dot as one, also one that is encoded twice, and `..;` as `..`, with its semicolon encoded too: none is covered. */
+/**
+ * True if a request to `url` stays at the entry's address. False for paths that a server may decode to another one:
+ * with an encoded slash or dot (also encoded twice), or with `..;`, which some servers read as `..` (also with an
+ * encoded semicolon).
+ */
 export function covers({ origin, path }: AllowedAddress, url: string): boolean {
   const asked = URL.parse(url);
   if (asked === null || asked.username || asked.password || asked.origin !== origin) return false;

@@ -1,6 +1,6 @@
 /**
- * OpenAI's `/v1/chat/completions` with tools: messages out, one assistant message back, kept as it came. No ids, so
- * nothing of it can be trained on.
+ * OpenAI's `/v1/chat/completions` with tools: sends messages, and receives one assistant message, which is stored
+ * unchanged. It has no token ids, so it cannot be used for training.
  *
  * Source: platform.openai.com/docs/api-reference/chat/create; the same fields in vLLM, SGLang and llama.cpp.
  */
@@ -44,7 +44,10 @@ const chatCompletion = z.object({
 
 type ChatMessage = Readonly<Record<string, unknown>>;
 
-/** A turn as it is sent back. One whose calls could not be read goes as text: many servers refuse arguments that are no JSON. */
+/**
+ * The message that sends a turn back. If its calls could not be parsed, they are sent as text: many servers reject
+ * arguments that are not JSON.
+ */
 export function chatTurnMessage(turn: ChatTurn, readable: boolean): ChatMessage {
   if (turn.toolCalls.length === 0) return { role: 'assistant', content: turn.content };
   if (!readable) {
@@ -59,7 +62,7 @@ export function chatTurnMessage(turn: ChatTurn, readable: boolean): ChatMessage 
   return { role: 'assistant', content: turn.content, tool_calls: calls };
 }
 
-/** What follows a turn: tools answer its calls in their order; anything else is said as it is. */
+/** The messages after a turn: the tools' answers in the order of the calls; other messages are sent unchanged. */
 export function chatAnswerMessages(turn: ChatTurn, answers: readonly Message[]): ChatMessage[] {
   return answers.map((message, i) =>
     message.role === 'tool'
@@ -87,17 +90,17 @@ export function chatRequest(endpoint: Endpoint, { messages, tools, sampling }: C
   };
 }
 
-/** About as many characters of JSON make a token: of prose there are more, of code and other scripts fewer. */
+/** Estimated characters of JSON per token: prose has more, code and other scripts have fewer. */
 const CHARACTERS_A_TOKEN = 4;
 
-/** Tokens of the prompt, about: of messages and tools as they are sent. */
+/** Estimated tokens of the prompt: of messages and tools as they are sent. */
 export function promptTokensAbout({ messages, tools }: Pick<ChatCall, 'messages' | 'tools'>): number {
   return Math.ceil(JSON.stringify([messages, tools]).length / CHARACTERS_A_TOKEN);
 }
 
-/** Tokens of the prompt as the server counted them; `undefined` where it does not say. */
+/** Tokens of the prompt that the server reports; `undefined` if it reports none. */
 export function promptTokensIn(body: unknown): number | undefined {
-  // Who sends none did not count: each prompt has some.
+  // 0 means that the server did not count: every prompt has tokens.
   return z.object({ usage: usageSchema }).safeParse(body).data?.usage.prompt_tokens || undefined;
 }
 
@@ -109,18 +112,18 @@ export function readChat(body: unknown): ChatAnswer {
   const { message, finish_reason: reason } = choice;
   const refusal = message.refusal ?? '';
   const counted = usage ? { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens } : null;
-  // Of arguments that are no text there would be no JSON to keep.
+  // Arguments given as an object that is nested too deep cannot be stored as JSON.
   const isUnreadable = message.tool_calls?.some(({ function: { arguments: given } }) => isTooDeep(given)) ?? false;
   if (isUnreadable) return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: counted };
   const filtered = reason === 'content_filter' || refusal !== '';
   const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: given } }, i) => ({
-    // Some servers give no id, or the empty one.
+    // Some servers send no id, or an empty one.
     id: id || `call_${i}`,
     name,
-    // Sent back as it is kept: servers that parse it want an object.
+    // Stored in the form that is sent back: servers that parse it expect an object.
     arguments: typeof given === 'string' ? given.trim() || '{}' : JSON.stringify(given ?? {}),
   }));
-  // The second is vLLM's name for it.
+  // `reasoning` is vLLM's name for it.
   const reasoning = message.reasoning_content || message.reasoning;
   const turn: ChatTurn = {
     content: message.content ?? '',
@@ -131,7 +134,7 @@ export function readChat(body: unknown): ChatAnswer {
   return { turn, finish: filtered ? 'filtered' : reason === 'length' ? 'length' : 'stop', usage: counted };
 }
 
-/** A turn as the agent loop reads it: all of its calls, or what is wrong with the first that cannot be read. */
+/** Parses a turn for the agent loop: all of its calls, or the error of the first one that cannot be parsed. */
 export function parseChatTurn(turn: ChatTurn): ParsedTurn {
   const { content, toolCalls } = turn;
   if (toolCalls.length === 0) return { kind: 'no-call', content: content || (turn.refusal ?? '') };

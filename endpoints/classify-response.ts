@@ -1,6 +1,6 @@
 /**
- * From a server's refusal to its class. OpenAI, vLLM, SGLang and llama.cpp share status codes, not wording; what no
- * rule knows is classed by its status alone.
+ * Classifies a server's error response. OpenAI, vLLM, SGLang and llama.cpp share status codes, but not wording. A
+ * response that matches no rule is classified by its status.
  *
  * Wording: OpenAI's error codes (platform.openai.com/docs/guides/error-codes); vLLM, issue vllm-project/vllm#20409
  * ("This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 in the messages,
@@ -8,9 +8,9 @@
  * sgl-project/sglang#4048 and #8096 ("The input (85050 tokens) is longer than the model's context length (32768
  * tokens).", "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)"), and
  * srt/managers/tokenizer_manager.py of 0.5.23; llama.cpp, tools/server (`exceed_context_size_error`: "request (9412
- * tokens) exceeds the available context size (8192 tokens)", with `n_prompt_tokens` and `n_ctx`; common/chat.cpp, under
- * status 500 although the model is to blame: "The model produced output that does not match the expected peg-native
- * format", before "Failed to parse input at pos 12").
+ * tokens) exceeds the available context size (8192 tokens)", with `n_prompt_tokens` and `n_ctx`; common/chat.cpp, with
+ * status 500 although the model is at fault: "The model produced output that does not match the expected peg-native
+ * format", in older versions "Failed to parse input at pos 12").
  */
 
 import { EndpointError, type EndpointErrorKind } from './endpoint-error.ts';
@@ -21,7 +21,7 @@ export interface Refusal {
   readonly body: string;
 }
 
-/** 429s that no wait cures. */
+/** Codes of a status 429 that no wait resolves. */
 const QUOTA = new Set([
   'insufficient_quota',
   'credit_balance_exhausted',
@@ -31,7 +31,7 @@ const QUOTA = new Set([
   'organization_usage_limit_exceeded',
 ]);
 
-/** The answer that is asked for would not fit by itself, however short the prompt; vLLM cuts what is less to what fits. */
+/** The requested answer alone does not fit, for any prompt. vLLM shortens a smaller request to what fits. */
 const ANSWER_ALONE = /max_tokens=\d+ cannot be greater than max_model_len/i;
 
 const TOO_LONG = [
@@ -41,14 +41,14 @@ const TOO_LONG = [
   /prompt is too long/i,
   /context window/i,
   ANSWER_ALONE,
-  // Of what was left of the context for an answer.
+  // No context remains for an answer.
   /max_tokens must be at least 1, got 0/i,
 ];
 
-/** Told as a failure of the server; the same request gives it again. */
+/** Reported as a server error, but the same request fails again. */
 const UNREADABLE = [/model produced output that does not match/i, /^failed to parse input at pos \d+/i];
 
-/** `transformers serve` of one model, under status 400. */
+/** `transformers serve` with one model, status 400. */
 const OTHER_MODEL = /^server is pinned to .*; requested /i;
 
 const LIMIT = [
@@ -79,7 +79,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** `{error: {message, type, code}}` as OpenAI has it, `{message, …}` or `{error: "…"}` as others do, or plain text. */
+/** Reads `{error: {message, type, code}}` (OpenAI), `{message, …}` or `{error: "…"}` (others), or plain text. */
 function readRefusal(body: string): Said {
   let parsed: unknown;
   try {
@@ -110,7 +110,7 @@ function contextOf({ message, fields }: Said): { limit: number; prompt?: number 
   return limit === undefined ? undefined : { limit, ...(prompt === undefined ? {} : { prompt }) };
 }
 
-/** Milliseconds that `retry-after-ms` or `Retry-After` (seconds or a date) asks for. */
+/** Milliseconds that `retry-after-ms` or `Retry-After` (seconds or a date) requests. */
 export function retryAfterMs(headers: Refusal['headers'], now: number): number | undefined {
   const text = (name: string) =>
     typeof headers[name] === 'string' && headers[name] !== '' ? headers[name] : undefined;
@@ -137,7 +137,7 @@ function kindOf({ status }: Refusal, { message, code }: Said): EndpointErrorKind
   return 'bad-request';
 }
 
-/** The error that an answer other than 2xx stands for. */
+/** The error for an answer with a status other than 2xx. */
 export function classifyResponse(refusal: Refusal, now: number = Date.now()): EndpointError {
   const said = readRefusal(refusal.body);
   const { status, headers } = refusal;

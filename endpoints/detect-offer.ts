@@ -1,8 +1,8 @@
 /**
- * What an endpoint offers, found once and then kept on record: which server it says it is, and whether that server
- * gives back the ids that it was sent. Chat is what is left; the reason says why.
+ * Detects what an endpoint offers, once; the result is recorded. It finds out which server it is, and whether that
+ * server accepts and returns token ids. Otherwise the mode is chat, with the reason.
  *
- * Source: `/v1/models` names its server in `owned_by`: "vllm" (vllm/entrypoints/openai/models/protocol.py), "sglang"
+ * Source: `/v1/models` reports the server in `owned_by`: "vllm" (vllm/entrypoints/openai/models/protocol.py), "sglang"
  * (sglang/srt/entrypoints/openai/protocol.py), "llamacpp" (llama.cpp, tools/server).
  */
 
@@ -27,7 +27,7 @@ const models = z.object({
   ),
 });
 
-/** Longhaul's own server takes and gives ids as vLLM does. */
+/** Longhaul's own server uses vLLM's protocol for ids. */
 const OWNERS: Readonly<Record<string, TokenProtocol>> = {
   vllm: 'vllm',
   longhaul: 'vllm',
@@ -35,7 +35,10 @@ const OWNERS: Readonly<Record<string, TokenProtocol>> = {
   llamacpp: 'llama.cpp',
 };
 
-/** Failures that say something of what is offered, as opposed to failures of the moment, of the key or of the account. */
+/**
+ * True for an error that shows what the endpoint lacks; false for transient errors, and errors of the key or the
+ * account.
+ */
 function isAbsence(error: unknown): error is EndpointError {
   return (
     error instanceof EndpointError &&
@@ -61,15 +64,15 @@ async function serverOf(endpoint: Endpoint, client: EndpointClient, signal: Abor
   }
 }
 
-/** A server's own paths take no model's name: another model than the one that is named would answer, and nobody would know. */
+/** Checks the model's name. A server's own paths take no model name, so another model could answer unnoticed. */
 function checkName(endpoint: Endpoint, protocol: TokenProtocol, names: readonly string[]): void {
   if (!dialectOf(protocol).native || names.length === 0 || names.includes(endpoint.model)) return;
   throw new EndpointError('unknown-model', `the server has ${names.join(', ')}`);
 }
 
 /**
- * llama.cpp answers under any name with the one model that it has.
- * Errors: `EndpointError` of kind `unknown-model`; of another where the server cannot be asked.
+ * Checks that the server has the endpoint's model: llama.cpp, for example, answers for any name with its only model.
+ * Errors: `EndpointError` of kind `unknown-model`; of another kind if the request fails.
  */
 export async function checkServedName(endpoint: Endpoint, client: EndpointClient, signal: AbortSignal): Promise<void> {
   const { owner, names } = await serverOf(endpoint, client, signal);
@@ -77,7 +80,7 @@ export async function checkServedName(endpoint: Endpoint, client: EndpointClient
   if (protocol) checkName(endpoint, protocol, names);
 }
 
-/** One token is asked for; what comes back shows whether ids do. */
+/** Samples one token. Returns the error if the server does not handle ids, else `undefined`. */
 async function probe(
   endpoint: Endpoint,
   protocol: TokenProtocol,
@@ -96,8 +99,8 @@ async function probe(
 }
 
 /**
- * `prompt`: some ids of the tokenizer, where the endpoint names one.
- * Errors: `EndpointError`; of kind `protocol` or `retokenised` where `tokens` is asked for and not offered.
+ * `prompt`: some ids of the tokenizer, if the endpoint sets one.
+ * Errors: `EndpointError`; of kind `protocol` or `retokenised` if `mode` is `tokens` and the server does not offer it.
  */
 export async function detectOffer(
   endpoint: Endpoint,
@@ -106,11 +109,12 @@ export async function detectOffer(
   signal: AbortSignal,
 ): Promise<Offer> {
   if (endpoint.mode === 'chat') return { mode: 'chat', reason: 'mode: chat is set' };
-  if (prompt === undefined) return { mode: 'chat', reason: 'no tokenizer is named to make ids with' };
+  if (prompt === undefined)
+    return { mode: 'chat', reason: 'the endpoint sets no tokenizer, so prompts cannot be sent as ids' };
   const { owner, names, size } = await serverOf(endpoint, client, signal);
   const protocol = endpoint.protocol ?? OWNERS[owner ?? ''];
   if (!protocol) {
-    const reason = `${endpoint.baseUrl}/models names no server that takes ids (owned_by: ${JSON.stringify(owner ?? null)})`;
+    const reason = `${endpoint.baseUrl}/models reports no server that supports token ids (owned_by: ${JSON.stringify(owner ?? null)})`;
     if (endpoint.mode === 'tokens') throw new EndpointError('protocol', reason);
     return { mode: 'chat', reason, ...size };
   }

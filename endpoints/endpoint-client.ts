@@ -1,6 +1,6 @@
 /**
- * Asks endpoints: within each one's limits, again where a later try may succeed, and with what fits its context. It
- * remembers nothing but the limits; whoever calls records what was answered.
+ * The client of endpoints. It respects each one's limits, retries transient errors, and reduces the requested tokens to
+ * the context's room. It keeps no state except the limits; its callers record the answers.
  */
 
 import { EndpointError } from './endpoint-error.ts';
@@ -21,7 +21,9 @@ import { RateLimiter } from './rate-limiter.ts';
 import { dialectOf } from './tokens/sample-tokens.ts';
 import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
 
-/** What is left of the server's context for an answer, where its refusal says so and asking for less makes sense. */
+/**
+ * Remaining tokens of the server's context for an answer, if the error reports them and a smaller request can succeed.
+ */
 function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
   if (!(error instanceof EndpointError) || error.kind !== 'context-full' || !error.context) return undefined;
   const prompt = promptTokens ?? error.context.prompt;
@@ -29,14 +31,14 @@ function roomIn(error: unknown, asked: number, promptTokens?: number): number | 
   return room > 0 && room < asked ? room : undefined;
 }
 
-/** What a request takes of the limit of tokens a minute. */
+/** A request's use of the limit on tokens per minute. */
 interface Cost {
   readonly tokens: number;
-  /** How many more (or fewer) it was, by the answer. */
+  /** Tokens that the answer reports beyond `tokens`; negative if fewer. */
   readonly more?: (answer: unknown) => number;
 }
 
-/** What comes back is told to the limiter before it lets the next request in. */
+/** Reports the answer to the limiter before that admits the next request. */
 async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }: Cost): Promise<unknown> {
   try {
     const answer = await exchangeJson(exchange);
@@ -55,7 +57,7 @@ export class EndpointClient {
   readonly #endpoints: readonly AllowedAddress[] | undefined;
   readonly #limiters = new Map<string, RateLimiter>();
 
-  /** Errors: `BadEntry` for what the environment allows in words that cannot be read. */
+  /** Errors: `BadEntry` if a list in the environment cannot be parsed. */
   constructor(env: NodeJS.ProcessEnv = process.env) {
     this.#env = env;
     this.#keys = allowedKeys(env);
@@ -63,7 +65,8 @@ export class EndpointClient {
   }
 
   /**
-   * Errors: `EndpointError`; the reason of `signal`. An answer that was cut because the context is full says `length`.
+   * Errors: `EndpointError`; the reason of `signal`. An answer that was cut at the end of the context has `finish:
+   * 'length'`.
    */
   sampleTokens(
     endpoint: Endpoint,
@@ -84,7 +87,7 @@ export class EndpointClient {
     return this.#fitting(ask, call.sampling.maxTokens, call.tokens.length);
   }
 
-  /** Errors: as above. */
+  /** Errors: those of `sampleTokens`. */
   chat(endpoint: Endpoint, call: ChatCall, signal: AbortSignal): Promise<ChatAnswer> {
     const url = openAiUrl(endpoint, 'chat/completions');
     const about = promptTokensAbout(call);
@@ -96,7 +99,7 @@ export class EndpointClient {
     return this.#fitting(ask, call.sampling.maxTokens);
   }
 
-  /** Errors: as above. */
+  /** Errors: those of `sampleTokens`. */
   get(endpoint: Endpoint, url: string, signal: AbortSignal): Promise<unknown> {
     return this.#post(endpoint, url, undefined, { tokens: 0 }, signal);
   }
@@ -135,29 +138,31 @@ export class EndpointClient {
     }
   }
 
-  /** Whether the operator named the address; where some are named, no other is asked. */
+  /** True if the operator listed the address. Errors: `EndpointError` if there is a list of endpoints without it. */
   #isNamed(url: string): boolean {
     const named = [...(this.#endpoints ?? []), ...this.#keys].some((one) => covers(one, url));
     if (named || this.#endpoints === undefined) return named;
-    throw new EndpointError('address-not-allowed', `${ENDPOINTS_VARIABLE} of this worker does not name ${url}`);
+    throw new EndpointError('address-not-allowed', `${ENDPOINTS_VARIABLE} of this worker does not list ${url}`);
   }
 
-  /** A key is sent where the operator's list says, and read from the environment when a request is sent. */
+  /**
+   * The key for a request, read from the environment for each one. It is sent only to addresses that the operator
+   * listed for it.
+   */
   #keyOf({ apiKeyEnv }: Endpoint, url: string): string | undefined {
     if (apiKeyEnv === undefined) return undefined;
     if (!this.#keys.some((one) => one.name === apiKeyEnv && covers(one, url))) {
       throw new EndpointError(
         'key-not-allowed',
-        `${KEYS_VARIABLE} of this worker does not name ${apiKeyEnv} for ${url}`,
+        `${KEYS_VARIABLE} of this worker does not list ${apiKeyEnv} for ${url}`,
       );
     }
     const key = this.#env[apiKeyEnv];
-    if (!key)
-      throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
+    if (!key) throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set for this worker`);
     return key;
   }
 
-  /** Of one server, model and key, whichever rollout asks; other limits are another agreement with the server. */
+  /** The limiter of one server, model and key, shared by all rollouts. Other limits have another limiter. */
   #limiterOf({ baseUrl, model, apiKeyEnv, maxConcurrent, requestsPerMinute, tokensPerMinute }: Endpoint): RateLimiter {
     const name = JSON.stringify([baseUrl, model, apiKeyEnv, maxConcurrent, requestsPerMinute, tokensPerMinute]);
     const known = this.#limiters.get(name);
@@ -172,12 +177,15 @@ const FIRST_MS = 500;
 
 const LONGEST_MS = 30_000;
 
-/** A server that asks for longer is asked again by a later attempt of the activity, not by one that holds a slot. */
+/**
+ * Longest wait before a retry. If the server requests more, this attempt ends and frees its slot, and the activity is
+ * retried.
+ */
 export const PATIENCE_MS = 60_000;
 
 /**
- * Milliseconds to wait before try `tries + 1`; `undefined` when this attempt should end. `chance` in [0, 1) spreads
- * those that failed together.
+ * Milliseconds to wait before try `tries + 1`; `undefined` if the attempt should end. `chance` in [0, 1) spreads the
+ * retries of requests that failed together.
  */
 export function retryWaitMs(error: EndpointError, tries: number, maxTries: number, chance: number): number | undefined {
   if (!error.isTransient || tries >= maxTries) return undefined;

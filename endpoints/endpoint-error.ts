@@ -1,24 +1,24 @@
-/** What goes wrong at an endpoint, sorted by blame: the kind alone decides between a retry, an observation and an end. */
+/** Errors of endpoints, by cause. The kind alone decides between a retry, an observation and the end of the rollout. */
 
 export type EndpointErrorKind =
-  /** This worker may not send the key there. */
+  /** This worker may not send the key to the address. */
   | 'key-not-allowed'
-  /** This worker may not ask there at all. */
+  /** This worker may not send requests to the address. */
   | 'address-not-allowed'
-  /** No key, a wrong key, a key without the right. */
+  /** The key is missing, wrong, or lacks the permission. */
   | 'auth'
-  /** The account has run dry: no wait helps. */
+  /** The account's quota or credit is used up: no wait helps. */
   | 'quota'
   | 'unknown-model'
-  /** The server refuses the request as it is. */
+  /** The server rejects the request. */
   | 'bad-request'
-  /** The prompt, or prompt and answer together, do not fit. */
+  /** The prompt, or prompt and answer together, do not fit into the context. */
   | 'context-full'
-  /** The server could not read its own model's answer, and gives none of it. */
+  /** The server could not parse its own model's answer, and returns nothing of it. */
   | 'unreadable'
-  /** The server does not give what the mode needs. */
+  /** The server's answer lacks what the mode needs. */
   | 'protocol'
-  /** The server saw other ids than were sent. */
+  /** The server used other prompt ids than were sent. */
   | 'retokenised'
   | 'rate-limited'
   | 'unavailable'
@@ -27,7 +27,7 @@ export type EndpointErrorKind =
 export interface EndpointErrorDetails {
   readonly status?: number | undefined;
   readonly retryAfterMs?: number | undefined;
-  /** Tokens that the server's context holds, and that the prompt takes, where a refusal says so. */
+  /** Size of the server's context and of the prompt, in tokens, if the response reports them. */
   readonly context?: { readonly limit: number; readonly prompt?: number } | undefined;
   readonly cause?: unknown;
 }
@@ -47,7 +47,7 @@ export class EndpointError extends Error {
     this.context = details.context;
   }
 
-  /** Whether the same request may succeed later. */
+  /** True if the same request may succeed later. */
   get isTransient(): boolean {
     return this.kind === 'rate-limited' || this.kind === 'unavailable' || this.kind === 'timeout';
   }

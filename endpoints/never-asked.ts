@@ -1,6 +1,6 @@
 /**
- * Addresses that no endpoint has: link-local ones and those at which clouds hand out a machine's credentials. A name is
- * looked at by what it resolves to, for each connection.
+ * Addresses that are never allowed as endpoints: link-local ones, and the metadata services at which clouds provide a
+ * machine's credentials. For a name, the addresses that it resolves to are checked, for each connection.
  */
 
 import { lookup as resolve, type LookupAddress } from 'node:dns';
@@ -22,17 +22,17 @@ for (const [net, prefix] of [
 // Metadata services of Alibaba, Azure and Oracle.
 const metadata = ['100.100.100.200', '168.63.129.16', '192.0.0.192'];
 for (const address of metadata) never.addAddress(address, 'ipv4');
-// The last three: of Amazon, Google and Scaleway.
+// The last three are metadata services of Amazon, Google and Scaleway.
 for (const address of ['::', 'fd00:ec2::254', 'fd20:ce::254', 'fd00:42::42']) never.addAddress(address, 'ipv6');
-// IPv4 addresses that translators take out of IPv6 ones; `BlockList` itself knows `::ffff:0:0/96` alone.
+// IPv4 addresses that translators extract from IPv6 ones. `BlockList` itself only handles `::ffff:0:0/96`.
 for (const translated of ['::', '64:ff9b::', '::ffff:0:']) {
   never.addSubnet(`${translated}169.254.0.0`, 112, 'ipv6');
   for (const address of metadata) never.addAddress(`${translated}${address}`, 'ipv6');
 }
-// 6to4 has the IPv4 address behind its first two bytes (RFC 3056).
+// 6to4 has the IPv4 address after its first two bytes (RFC 3056).
 never.addSubnet('2002:a9fe::', 32, 'ipv6');
 for (const address of metadata) never.addSubnet(sixToFour(address), 48, 'ipv6');
-/** Translators' own prefixes (RFC 8215) are anywhere in here, with the IPv4 address in the last four bytes. */
+/** Translators may use any prefix in this range (RFC 8215), with the IPv4 address in the last four bytes. */
 const translators = new BlockList();
 translators.addSubnet('64:ff9b:1::', 48, 'ipv6');
 
@@ -41,7 +41,7 @@ function sixToFour(address: string): string {
   return `2002:${hex.slice(0, 4)}:${hex.slice(4)}::`;
 }
 
-/** As the IPv4-compatible address of the last four bytes, where a translator may take these for one. */
+/** In the range of translators: the IPv4-compatible address of the last four bytes. Otherwise the address itself. */
 function untranslated(address: string): string {
   if (!translators.check(address, 'ipv6')) return address;
   return `::${address
@@ -54,10 +54,10 @@ function untranslated(address: string): string {
 const refused = (host: string, address: string): EndpointError =>
   new EndpointError(
     'address-not-allowed',
-    `${host} is ${address === host ? '' : `${address}, `}link-local or a metadata service`,
+    `${host}${address === host ? '' : ` resolves to ${address}, which`} is a link-local address or a metadata service; these are never allowed`,
   );
 
-/** An IPv4 address inside an IPv6 one is looked at as what it is. Errors: `EndpointError`. */
+/** Checks an address. An IPv4 address inside an IPv6 one is checked as IPv4. Errors: `EndpointError`. */
 function check(host: string, address: string): void {
   const family = isIP(address);
   const isNever =
@@ -65,13 +65,13 @@ function check(host: string, address: string): void {
   if (isNever) throw refused(host, address);
 }
 
-/** Of a host that is an address: names are looked at by `guardedLookup`. Errors: `EndpointError`. */
+/** Checks a host that is an address; `guardedLookup` checks names. Errors: `EndpointError`. */
 export function checkHost({ hostname }: URL): void {
   const host = hostname.replace(/^\[(.*)\]$/, '$1');
   check(host, host);
 }
 
-/** As `dns.lookup`; a name with an address that is never asked does not resolve. */
+/** As `dns.lookup`, but fails for a name with a forbidden address. */
 export const guardedLookup: LookupFunction = (hostname, options, callback) => {
   resolve(hostname, { ...options, all: true }, (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => {
     try {

@@ -1,6 +1,6 @@
 /**
- * One HTTP exchange in JSON, with a deadline over all of it. Not `fetch`: that gives an answer up whose first byte takes
- * more than five minutes, as a long generation does.
+ * One HTTP exchange in JSON, with one deadline for all of it. It does not use `fetch`, which aborts if the first byte
+ * of the answer takes more than five minutes, as in a long generation.
  */
 
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
@@ -11,7 +11,7 @@ import { checkHost, guardedLookup } from './never-asked.ts';
 
 const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
 
-/** An answer is never longer: a context of a million tokens with log-probabilities takes less. */
+/** Limit on an answer: a context of a million tokens with log-probabilities is smaller. */
 const MAX_BYTES = 256 * 1024 * 1024;
 
 export interface Exchange {
@@ -19,13 +19,13 @@ export interface Exchange {
   /** Absent: a GET. */
   readonly body?: unknown;
   readonly apiKey?: string;
-  /** The operator named the address: it may be any. */
+  /** True if the operator listed the address. Then it is not checked against the forbidden ones. */
   readonly isNamed?: boolean;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-/** A redirect is not followed: it is an answer like any other, and the key stays where it was meant for. */
+/** Does not follow redirects: a redirect is an answer like any other, so the key is not sent to another address. */
 function send({ url, body, apiKey, isNamed = false }: Exchange, signal: AbortSignal): Promise<IncomingMessage> {
   const target = new URL(url);
   if (!isNamed) checkHost(target);
@@ -61,7 +61,7 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** `shown` is what a message may repeat of it. */
+/** `shown`: the text that an error message may quote. */
 function parsed(text: string, shown: string): unknown {
   try {
     return JSON.parse(text);
@@ -70,7 +70,7 @@ function parsed(text: string, shown: string): unknown {
   }
 }
 
-/** Some gateways tell an error of the server behind them under status 200; its code is then in the body. */
+/** The status of an error that a gateway passes on with status 200: its code is then in the body. */
 function toldStatus(value: unknown): number | undefined {
   const error = typeof value === 'object' && value !== null && 'error' in value ? value.error : undefined;
   if (typeof error !== 'object' || error === null) return undefined;
@@ -78,7 +78,10 @@ function toldStatus(value: unknown): number | undefined {
   return code >= 400 && code < 600 ? code : 502;
 }
 
-/** Servers repeat the key that they refuse; no message, log or history may hold it. */
+/**
+ * Removes the key from an error's message: servers quote a key that they reject, and it must not get into logs or
+ * histories.
+ */
 function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
   if (!apiKey || !error.message.includes(apiKey)) return error;
   return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), {
@@ -89,7 +92,7 @@ function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointE
 }
 
 /**
- * The answer's JSON. Errors: `EndpointError`; the reason of `signal` when that ended it.
+ * Returns the answer's JSON. Errors: `EndpointError`; the reason of `signal` if that was aborted.
  */
 export async function exchangeJson(exchange: Exchange): Promise<unknown> {
   const { signal, timeoutMs, apiKey, url } = exchange;
@@ -98,7 +101,7 @@ export async function exchangeJson(exchange: Exchange): Promise<unknown> {
   try {
     const answer = await send(exchange, AbortSignal.any([signal, deadline]));
     const text = await textOf(answer);
-    // Before a message is cut from it: of a key that is cut in two, the first half would stay.
+    // Before messages are shortened: if the cut fell inside the key, its first half would remain.
     const body = apiKey ? text.replaceAll(apiKey, '***') : text;
     const { statusCode: status = 0, headers } = answer;
     if (status < 200 || status >= 300) throw classifyResponse({ status, headers, body });
@@ -111,6 +114,6 @@ export async function exchangeJson(exchange: Exchange): Promise<unknown> {
     if (error instanceof EndpointError) throw withoutKey(error, apiKey);
     if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${timeoutMs / 1000} s`);
     const { code, message } = error as NodeJS.ErrnoException;
-    throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection broke'}`, { cause: error });
+    throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection failed'}`, { cause: error });
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Lets requests to one endpoint through, first come first served: never more at once than its limits say, in the long
- * run never more a minute (a first minute may have twice as many), and none before the time that the server asked to wait for.
+ * Admits requests to one endpoint in order of arrival: never more concurrently than allowed, in the long run never more
+ * per minute (the first minute may have twice as many), and none during a wait that the server requested.
  */
 
 export interface RateLimits {
@@ -30,17 +30,23 @@ export class RateLimiter {
     this.#tokens = bucket(limits.tokensPerMinute);
   }
 
-  /** Nothing begins for `ms`: the server is busy for everybody, not for one request. */
+  /** Starts no request for `ms` milliseconds: the server's limit applies to all requests. */
   pause(ms: number): void {
     this.#notBefore = Math.max(this.#notBefore, Date.now() + ms);
   }
 
-  /** By a `body` that has used more tokens than were asked for; below zero where it used fewer. The next one is let in by it. */
+  /**
+   * Charges tokens that a `body` used beyond its estimate (negative if fewer). Call it before `body` returns, so that
+   * it affects the next request.
+   */
   charge(tokens: number): void {
     this.#tokens?.take(tokens, Date.now());
   }
 
-  /** Runs `body` when its turn has come; `tokens` is what it is thought to use at most. Errors: the reason of `signal`. */
+  /**
+   * Runs `body` when it is admitted. `tokens`: the estimate of the tokens that it uses at most. Errors: the reason of
+   * `signal`.
+   */
   async run<T>(tokens: number, signal: AbortSignal, body: () => Promise<T>): Promise<T> {
     await this.#enter(tokens, signal);
     try {
@@ -99,7 +105,7 @@ export class RateLimiter {
 
 const MINUTE_MS = 60_000;
 
-/** Requests, or tokens, that a minute allows: full at first, and filled evenly. */
+/** A bucket of the requests or tokens per minute: full at first, and refilled evenly. */
 class RateBucket {
   readonly #capacity: number;
   #level: number;
@@ -117,14 +123,16 @@ class RateBucket {
     this.#at = Math.max(this.#at, now);
   }
 
-  /** Milliseconds until `amount` is there; what is more than a minute's worth waits for a full bucket. */
+  /** Milliseconds until `amount` is available. A larger amount than the bucket holds waits until it is full. */
   waitMs(amount: number, now: number): number {
     this.#refill(now);
     const lacking = Math.min(amount, this.#capacity) - this.#level;
     return lacking <= 0 ? 0 : Math.ceil((lacking * MINUTE_MS) / this.#capacity);
   }
 
-  /** May go below zero, for what turned out larger than it was thought to be; what turned out smaller gives back. */
+  /**
+   * Takes `amount`. The level may become negative if a request used more than estimated. A negative amount gives back.
+   */
   take(amount: number, now: number): void {
     this.#refill(now);
     this.#level -= amount;

@@ -1,10 +1,11 @@
 /**
  * llama.cpp's own `/completion`: a prompt of ids, `return_tokens` for the sampled ids, `n_probs` for their
- * log-probabilities. It ends a turn at the end tokens of the model file alone; `cutAtStop` sees to ours.
+ * log-probabilities. It ends a turn only at the end tokens of the model file; `cutAtStop` handles the policy's.
  *
- * Source: ggml-org/llama.cpp, tools/server/README.md; read in server-context.cpp and server-task.cpp (the copy inside of
- * llama-cpp-python 0.3.36): a list of numbers is taken as it is, and the end token is among `tokens`. Log-probabilities are the softmax before samplers; those of tokens
- * that end in the middle of a character may be missing, and then none are given.
+ * Source: ggml-org/llama.cpp, tools/server/README.md; and server-context.cpp and server-task.cpp (the copy in
+ * llama-cpp-python 0.3.36): a list of numbers is used unchanged, and `tokens` includes the end token. Log-probabilities
+ * are the softmax before samplers. They may be missing for tokens that end inside a character; then the answer has
+ * none.
  */
 
 import { z } from 'zod';
@@ -29,7 +30,7 @@ export const llamaCpp: TokenDialect = {
     temperature: sampling.temperature,
     top_p: sampling.topP,
     top_k: sampling.topK,
-    // The whole chain: none of what the server was started with, such as penalties, min-p or DRY.
+    // The complete chain, so that settings of the server's start, such as penalties, min-p or DRY, do not apply.
     samplers: ['top_k', 'top_p', 'temperature'],
     seed,
     n_probs: 1,
@@ -40,7 +41,7 @@ export const llamaCpp: TokenDialect = {
   read(body, call) {
     const answer = readAs(completion, body, 'the completion');
     if (call.sampling.maxTokens > 0 && answer.tokens.length === 0) {
-      throw new EndpointError('protocol', 'the server gives no token ids: it does not know return_tokens');
+      throw new EndpointError('protocol', 'the server returns no token ids: it does not support return_tokens');
     }
     checkPromptIds(call.tokens, undefined, answer.tokens_evaluated ?? undefined);
     const { tokens } = answer;

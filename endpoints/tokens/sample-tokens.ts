@@ -1,4 +1,4 @@
-/** What any of the dialects answered, brought to one form: a turn ends with a stop token, and with nothing after it. */
+/** The dialects by protocol, and checks of their answers: a turn ends with a stop token and has nothing after it. */
 
 import type { Offer } from '../../protocol/endpoint.ts';
 import { EndpointError } from '../endpoint-error.ts';
@@ -18,8 +18,8 @@ export function dialectOf(protocol: keyof typeof dialects): TokenDialect {
 }
 
 /**
- * Cuts after the first stop token: a server may know fewer of them than the policy has.
- * Errors: `EndpointError` of kind `protocol` when a turn that has ended shows no stop token.
+ * Cuts the answer after the first stop token: the policy may have stop tokens that the server does not know.
+ * Errors: `EndpointError` of kind `protocol` if a turn has ended without a stop token.
  */
 export function cutAtStop(answer: TokenAnswer, { stopTokenIds }: Pick<TokenCall, 'stopTokenIds'>): TokenAnswer {
   const at = answer.tokens.findIndex((token) => stopTokenIds.includes(token));
@@ -34,11 +34,11 @@ export function cutAtStop(answer: TokenAnswer, { stopTokenIds }: Pick<TokenCall,
   const last = answer.tokens.at(-1);
   throw new EndpointError(
     'protocol',
-    `the turn ended after id ${last ?? 'none'}, which is none of the tokenizer's stop tokens (${stopTokenIds.join(', ')})`,
+    `the turn ended after id ${last ?? 'none'}, which is not a stop token of the tokenizer (${stopTokenIds.join(', ')})`,
   );
 }
 
-/** Why no transition can be made of an answer; `undefined` where one can. */
+/** Why an answer cannot be used for training; `undefined` if it can. */
 export function whyUntrainable(
   answer: TokenAnswer,
   dialect: TokenDialect,
@@ -47,5 +47,5 @@ export function whyUntrainable(
   if (answer.logprobs === null) return 'the server gave no log-probabilities';
   const { temperature } = sampling;
   if (dialect.logprobsAtTemperature || temperature === 0 || temperature === 1) return undefined;
-  return `log-probabilities are of temperature 1, not of ${temperature}`;
+  return `the server's log-probabilities are at temperature 1, not at ${temperature}`;
 }

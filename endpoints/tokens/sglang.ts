@@ -1,6 +1,6 @@
 /**
- * SGLang's own `/generate`: `input_ids` in; `meta_info.output_token_logprobs` gives `[log-probability, id, text]` of each
- * sampled token, the stop token included (`output_ids` alone may lack it).
+ * SGLang's own `/generate`: it takes `input_ids`; `meta_info.output_token_logprobs` holds `[log-probability, id, text]`
+ * of each sampled token, with the stop token (which `output_ids` may lack).
  *
  * Source: docs.sglang.io, basic_usage/sampling_params and basic_usage/native_api.
  */

@@ -1,4 +1,4 @@
-/** A call in token ids, as every protocol takes it and gives it back: what was sampled is told by id, never by text. */
+/** A call in token ids, common to all protocols. Sampled tokens are returned as ids, never as text. */
 
 import { z } from 'zod';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
@@ -8,32 +8,35 @@ export interface TokenCall {
   readonly tokens: readonly number[];
   readonly sampling: SamplingParameters;
   readonly stopTokenIds: readonly number[];
-  /** From the noise key: the server's own noise, as far as it takes a seed. */
+  /** Derived from the noise key. It determines the server's noise, if the server accepts a seed. */
   readonly seed: number;
 }
 
 export interface TokenAnswer {
   readonly tokens: readonly number[];
-  /** As long as `tokens`, nats; `null` where the server left some out. */
+  /** One per token, in nats; `null` if the server left some out. */
   readonly logprobs: readonly number[] | null;
   readonly finish: 'stop' | 'length' | 'filtered';
 }
 
-/** One server's dialect: how the call is written, and how its answer is read. */
+/** One server's dialect: it encodes calls and parses answers. */
 export interface TokenDialect {
-  /** Relative to the server (`native`) or to OpenAI's base address. */
+  /** Relative to the server if `native`, else to OpenAI's base address. */
   readonly path: string;
   readonly native: boolean;
   request(model: string, call: TokenCall): Readonly<Record<string, unknown>>;
   /** Errors: `EndpointError` of kind `protocol`, `retokenised`, `context-full`, `unavailable`. */
   read(body: unknown, call: TokenCall): TokenAnswer;
-  /** Whether log-probabilities are at the sampling temperature; else they are at temperature 1. */
+  /** True: log-probabilities are at the sampling temperature. False: at temperature 1. */
   readonly logprobsAtTemperature: boolean;
 }
 
 export const id = z.int().min(0);
 
-/** A call's sampling as vLLM and SGLang both name it: what Longhaul does not set is off, whatever the model's own defaults are. */
+/**
+ * A call's sampling, in the fields that vLLM and SGLang share. Everything that Longhaul does not set is switched off,
+ * against the model's defaults.
+ */
 export const sharedSampling = ({ sampling, stopTokenIds }: TokenCall) => ({
   temperature: sampling.temperature,
   top_p: sampling.topP,
@@ -46,7 +49,7 @@ export const sharedSampling = ({ sampling, stopTokenIds }: TokenCall) => ({
   skip_special_tokens: false,
 });
 
-/** Errors: `EndpointError` of kind `protocol` that names the field. */
+/** Errors: `EndpointError` of kind `protocol`, with the name of the field. */
 export function readAs<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
@@ -57,7 +60,10 @@ export function readAs<T>(schema: z.ZodType<T>, body: unknown, what: string): T 
   );
 }
 
-/** A server that tokenises the prompt again answers another question than the one that is put on record. */
+/**
+ * Checks that the server used the ids that were sent. If it tokenises again, its answer belongs to another prompt than
+ * the recorded one.
+ */
 export function checkPromptIds(
   sent: readonly number[],
   seen: readonly number[] | undefined,
@@ -67,18 +73,18 @@ export function checkPromptIds(
     const at = seen.findIndex((one, i) => one !== sent[i]);
     throw new EndpointError(
       'retokenised',
-      `the server saw other prompt ids than were sent (${seen.length} for ${sent.length}, first difference at ${at < 0 ? seen.length : at})`,
+      `the server used other prompt ids than were sent (${seen.length} instead of ${sent.length}, first difference at ${at < 0 ? seen.length : at})`,
     );
   }
   if (seen || count === sent.length) return;
   const saw =
     count === undefined
-      ? 'does not say what prompt it saw'
-      : `saw ${count} prompt tokens where ${sent.length} were sent`;
+      ? 'does not report the prompt that it used'
+      : `used ${count} prompt tokens, but ${sent.length} were sent`;
   throw new EndpointError(count === undefined ? 'protocol' : 'retokenised', `the server ${saw}`);
 }
 
-/** Log-probabilities of all tokens, or `null`: those of a part would be misread as those of other tokens. */
+/** Log-probabilities of all tokens, else `null`: an incomplete list would be assigned to the wrong tokens. */
 export function wholeLogprobs(
   tokens: readonly number[],
   logprobs: ReadonlyArray<number | null | undefined> | null | undefined,

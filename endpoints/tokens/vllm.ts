@@ -1,9 +1,9 @@
 /**
- * vLLM's `/v1/completions`: a prompt of ids; ids come back by `return_token_ids` (0.10.2 and later), or written into the
- * log-probabilities' tokens as `token_id:N` by `return_tokens_as_token_ids`.
+ * vLLM's `/v1/completions`: a prompt of ids. The ids are returned by `return_token_ids` (0.10.2 and later), or as
+ * `token_id:N` in the tokens of the log-probabilities by `return_tokens_as_token_ids`.
  *
- * Source: vllm-project/vllm, vllm/entrypoints/openai/completion/protocol.py. What is left out there takes the model's
- * `generation_config.json`, repetition penalty included: so every sampling field is given.
+ * Source: vllm-project/vllm, vllm/entrypoints/openai/completion/protocol.py. A missing sampling field is taken from the
+ * model's `generation_config.json`, for example the repetition penalty, so every sampling field is set.
  */
 
 import { z } from 'zod';
@@ -30,7 +30,7 @@ function idsIn(tokens: readonly string[] | undefined): number[] {
     if (found === undefined)
       throw new EndpointError(
         'protocol',
-        'the server gives no token ids: it knows neither return_token_ids nor return_tokens_as_token_ids',
+        'the server returns no token ids: it supports neither return_token_ids nor return_tokens_as_token_ids',
       );
     return Number(found);
   });
@@ -39,7 +39,7 @@ function idsIn(tokens: readonly string[] | undefined): number[] {
 export const vllm: TokenDialect = {
   path: 'completions',
   native: false,
-  // Its default, `--logprobs-mode raw_logprobs`.
+  // vLLM's default, `--logprobs-mode raw_logprobs`.
   logprobsAtTemperature: false,
   request: (model, call) => ({
     model,

@@ -319,7 +319,7 @@ describe('an endpoint that takes chat', () => {
     expect(await generate(2)).toMatchObject({ kind: 'hint' });
     expect(await generate(3)).toMatchObject({ kind: 'finish' });
     expect(await recordOf(3)).toMatchObject({
-      endpoint: { offer: { mode: 'chat', reason: 'no tokenizer is named to make ids with' } },
+      endpoint: { offer: { mode: 'chat', reason: 'the endpoint sets no tokenizer, so prompts cannot be sent as ids' } },
     });
   });
 
