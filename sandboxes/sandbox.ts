@@ -1,6 +1,6 @@
 /**
  * The sandbox: the isolated machine that a rollout's tools act on. It outlives the worker that made it; every call is
- * journalled inside it, so a call that is asked for twice runs once.
+ * journalled inside it, so a repeated call runs only once.
  */
 
 export interface SandboxLimits {

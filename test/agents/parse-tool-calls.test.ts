@@ -6,7 +6,7 @@ import { MAX_DEPTH } from '../../protocol/written-json.ts';
 describe('function-xml', () => {
   const parse = (text: string) => parseToolCalls(text, 'function-xml');
 
-  it('reads several calls and keeps the words before them', () => {
+  it('reads several calls and keeps the text before them', () => {
     const text =
       'I look.\n<function=bash>\n<parameter=command>ls</parameter>\n</function>\n<function=finish>\n</function>';
     expect(parse(text)).toEqual({
@@ -19,20 +19,20 @@ describe('function-xml', () => {
     });
   });
 
-  it('keeps indentation and loses only the line ends that wrap a value', () => {
+  it('keeps indentation and removes only the line ends around a value', () => {
     const parsed = parse(
       '<function=e>\n<parameter=old_str>\n    a = 1\n</parameter>\n<parameter=b>  x </parameter>\n</function>',
     );
     expect(parsed).toMatchObject({ calls: [{ arguments: { old_str: '    a = 1', b: '  x ' } }] });
   });
 
-  it('tells a message and an unfinished call apart', () => {
+  it('distinguishes a message from an unfinished call', () => {
     expect(parse('done')).toEqual({ kind: 'no-call', content: 'done' });
     expect(parse('<function=bash>\n<parameter=command>ls')).toMatchObject({ kind: 'malformed' });
   });
 });
 
-describe('texts that a policy might write to hold its worker up', () => {
+describe('texts with which a policy might slow down its worker', () => {
   const parts = [
     '<function=',
     '<function=a>',
@@ -46,7 +46,7 @@ describe('texts that a policy might write to hold its worker up', () => {
     ' ',
   ];
 
-  it('are read as the patterns of the format say', () => {
+  it('are parsed by the patterns of the format', () => {
     const section = (tag: string) => new RegExp(`<${tag}=([^>\\n]+)>([\\s\\S]*?)</${tag}>`, 'gu');
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 30 }), (words) => {
@@ -63,7 +63,7 @@ describe('texts that a policy might write to hold its worker up', () => {
     );
   });
 
-  // With time that grows as the square of their length each would take hours.
+  // In quadratic time, each would take hours.
   it.each([
     '<function=a>',
     '<function=',
@@ -98,15 +98,15 @@ describe('hermes-json', () => {
     ['<tool_call>[1]</tool_call>', /no "name"/],
     ['<tool_call>{"name": "a", "arguments": 3}</tool_call>', /not an object/],
     ['<tool_call>{"name": "a"}', /no closing/],
-  ])('says what is wrong with %s', (text, error) => {
+  ])('reports the error in %s', (text, error) => {
     const parsed = parse(text);
     expect(parsed.kind).toBe('malformed');
     expect(parsed.kind === 'malformed' && parsed.error).toMatch(error);
   });
 });
 
-// An error here would be the worker's, and would mask the rollout.
-describe('arguments that are nested too deep for what is done with them', () => {
+// An error here would count as the worker's, and would mask the rollout.
+describe('arguments that are nested too deep to be processed', () => {
   const nested = (open: string, close: string, depth: number) => `${open.repeat(depth)}1${close.repeat(depth)}`;
   const parse = (value: string) =>
     parseToolCalls(`<tool_call>{"name": "a", "arguments": {"b": ${value}}}</tool_call>`, 'hermes-json');
@@ -115,7 +115,7 @@ describe('arguments that are nested too deep for what is done with them', () => 
     ['[', ']'],
     ['{"a":', '}'],
     ['[{"1":', '}]'],
-  ])('are refused as what is no JSON: %j', (open, close) => {
+  ])('are rejected like invalid JSON: %j', (open, close) => {
     const levels = open.length === 1 || open === '{"a":' ? 1 : 2;
     const most = Math.floor((MAX_DEPTH - 2) / levels);
     expect(parse(nested(open, close, most)).kind).toBe('calls');
@@ -149,7 +149,7 @@ describe('any text', () => {
     );
   });
 
-  it('is read in the format that the chat template shows', () => {
+  it('is parsed in the format of the chat template', () => {
     expect(toolCallFormatOf('… <function=NAME> …')).toBe('function-xml');
     expect(toolCallFormatOf('… <tool_call> …')).toBe('hermes-json');
   });

@@ -1,7 +1,7 @@
 /**
- * Hunts a key that goes where its operator did not send it: to another origin, path or scheme, after a redirect, or by
- * the name of a variable that is on no list; and addresses that hand out a machine's credentials. Not asserted: what a
- * server behind an allowed address does with its key.
+ * Hunts a key that is sent where its operator did not allow it: to another origin, path or scheme, after a redirect, or
+ * by the name of a variable that is not listed; and addresses that provide a machine's credentials. Not asserted: what
+ * a server at an allowed address does with its key.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ async function listening(handler: Parameters<typeof startLoopback>[0] = () => go
   return server;
 }
 
-/** What a chat call at `baseUrl` ends with, by a worker with that environment. */
+/** The result of a chat call to `baseUrl`, by a worker with that environment. */
 async function ask(baseUrl: string, env: Record<string, string>, apiKeyEnv?: string): Promise<string> {
   const given = {
     baseUrl,
@@ -55,7 +55,7 @@ async function ask(baseUrl: string, env: Record<string, string>, apiKeyEnv?: str
 }
 
 describe('a key', () => {
-  it('goes to the address of its entry, and to those below it', async () => {
+  it('is sent to the address of its entry, and to those below it', async () => {
     const server = await listening();
     expect(await ask(server.baseUrl, { LONGHAUL_KEYS: `KEY@${server.baseUrl}` }, 'KEY')).toBe('answered');
     expect(await ask(server.baseUrl, { LONGHAUL_KEYS: `KEY@${new URL(server.baseUrl).origin}` }, 'KEY')).toBe(
@@ -79,7 +79,7 @@ describe('a key', () => {
     expect([...server.asked, ...other.asked]).toEqual([]);
   });
 
-  it('does not follow a redirect, to whichever host', async () => {
+  it('does not follow a redirect to any host', async () => {
     const thief = await listening();
     for (const status of [301, 302, 303, 307, 308]) {
       const server = await listening(() => ({
@@ -148,7 +148,7 @@ describe('the list', () => {
     ['A@http://127.0.0.1.evil.example', 'A@http://127.0.0.1.evil.example'],
     ['A@https://a.example/?key=1', 'A@https://a.example/?key=1'],
     ['/no/such/file', '/no/such/file'],
-  ])('with %s is refused, and shows no key', (value, entry) => {
+  ])('with %s is rejected, and the error shows no key', (value, entry) => {
     expect(() => allowedKeys({ LONGHAUL_KEYS: value })).toThrow(
       expect.objectContaining({ name: 'BadEntry', variable: 'LONGHAUL_KEYS', entry } satisfies Partial<BadEntry>),
     );
@@ -176,7 +176,7 @@ describe('an address', () => {
     expect(await ask('http://0.0.0.0:1/v1', {})).toBe('address-not-allowed');
   });
 
-  it('is looked at behind its name', async () => {
+  it('is checked for the addresses that its name resolves to', async () => {
     const asked = (name: string) =>
       new Promise<unknown>((done) =>
         guardedLookup(name, { all: true, family: 4 }, (error, found) => done(error ?? found)),
@@ -185,7 +185,7 @@ describe('an address', () => {
     expect(await asked('169.254.169.254')).toMatchObject({ kind: 'address-not-allowed' });
   });
 
-  it('is one of the named ones where some are named', async () => {
+  it('must be a listed one if there is a list', async () => {
     const [server, other] = [await listening(), await listening()];
     const env = { LONGHAUL_ENDPOINTS: server.baseUrl };
     expect(await ask(server.baseUrl, env)).toBe('answered');

@@ -1,4 +1,4 @@
-/** Hunts chat answers that are misread because a server writes them a little otherwise than OpenAI does. */
+/** Hunts chat answers that are misread because a server's format differs slightly from OpenAI's. */
 import { describe, expect, it } from 'vitest';
 import { MAX_DEPTH } from '../../protocol/written-json.ts';
 import { chatRequest, parseChatTurn, readChat } from '../../endpoints/chat.ts';
@@ -16,7 +16,7 @@ const call = {
 const saying = (message: object, rest: object = {}) => ({ choices: [{ finish_reason: 'stop', message, ...rest }] });
 
 describe('a request', () => {
-  it('without tools names none: an empty list is refused by some', () => {
+  it('without tools has no list of tools: some servers reject an empty one', () => {
     expect(chatRequest(endpointOf({}), call)).toEqual({
       model: 'm',
       messages: call.messages,
@@ -27,7 +27,7 @@ describe('a request', () => {
     });
   });
 
-  it("has the server's own name for the limit, and its own fields", () => {
+  it("has the server's name for the token limit, and its extra fields", () => {
     const own = {
       maxTokensField: 'max_completion_tokens',
       extraBody: { chat_template_kwargs: { enable_thinking: false } },
@@ -51,17 +51,17 @@ describe('an answer', () => {
     expect(parseChatTurn(turn).kind).toBe('calls');
   });
 
-  it('without counts says so, instead of counting nothing', () => {
+  it('without usage has no counts, instead of zeros', () => {
     expect(readChat(saying({ content: 'hi' })).usage).toBeNull();
   });
 
-  it('with thoughts keeps them apart from what was said', () => {
+  it('with reasoning keeps it separate from the content', () => {
     const { turn } = readChat(saying({ content: 'hi', reasoning_content: 'hm' }));
     expect(turn).toEqual({ content: 'hi', toolCalls: [], reasoning: 'hm' });
     expect(parseChatTurn(turn)).toEqual({ kind: 'no-call', content: 'hi' });
   });
 
-  it("with thoughts under vLLM's later name for them keeps them too", () => {
+  it("with reasoning under vLLM's later name keeps it too", () => {
     expect(readChat(saying({ content: 'hi', reasoning: 'hm' })).turn).toEqual({
       content: 'hi',
       toolCalls: [],
@@ -70,7 +70,7 @@ describe('an answer', () => {
     expect(readChat(saying({ content: 'hi', reasoning: null })).turn).toEqual({ content: 'hi', toolCalls: [] });
   });
 
-  // An error here would be the worker's, and would mask the rollout.
+  // An error here would count as the worker's, and would mask the rollout.
   it('with arguments that are nested too deep is no call, as text or as an object', () => {
     for (const depth of [MAX_DEPTH, 2_500, 10_000]) {
       const text = `{"a": ${'['.repeat(depth)}${']'.repeat(depth)}}`;

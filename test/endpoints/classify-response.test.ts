@@ -1,6 +1,6 @@
 /**
- * Hunts refusals of the wrong class: a retry where none helps, an end where a wait would do, a full context that is told
- * as a failure. The texts are those that the servers are documented, or reported, to send.
+ * Hunts errors with the wrong class: a retry that cannot help, an end although a wait would help, a full context that
+ * is reported as a failure. The texts are those that the servers are documented, or reported, to send.
  */
 import { describe, expect, it } from 'vitest';
 import { classifyResponse, retryAfterMs } from '../../endpoints/classify-response.ts';
@@ -65,7 +65,7 @@ describe('a refusal', () => {
       'unreadable',
     ],
     ['another address', 308, '', 'bad-request'],
-  ])('%s is classed by who can mend it', (_, status, body, kind) => {
+  ])('%s is classified by who can fix it', (_, status, body, kind) => {
     expect(classed(status, body).kind).toBe(kind);
   });
 
@@ -136,23 +136,23 @@ describe('a refusal', () => {
       }),
       { limit: 8192, prompt: 9412 },
     ],
-  ])('of a context that is full is read as that, from %s', (_, body, context) => {
+  ])('for a full context is recognised, from %s', (_, body, context) => {
     expect(classed(400, body)).toMatchObject({ kind: 'context-full', context });
   });
 
-  it('says the status, the reason and where it points to', () => {
+  it('has the status, the reason and the target of a redirect', () => {
     expect(classed(400, openAi('no such thing')).message).toBe('HTTP 400: no such thing');
     expect(classed(308, '', { location: 'https://other/v1' }).message).toContain('https://other/v1');
   });
 });
 
-describe('the wait that a server asks for', () => {
+describe('the wait that a server requests', () => {
   it.each([
     ['seconds', { 'retry-after': '7' }, 7000],
     ['a date', { 'retry-after': new Date(90_000).toUTCString() }, 90_000],
     ['milliseconds', { 'retry-after-ms': '250', 'retry-after': '1' }, 250],
     ['a date that has passed', { 'retry-after': new Date(-5000).toUTCString() }, 0],
-    ['no word of it', {}, undefined],
+    ['no header', {}, undefined],
     ['nonsense', { 'retry-after': 'soon' }, undefined],
   ])('is read from %s', (_, headers, wait) => {
     expect(retryAfterMs(headers, 0)).toBe(wait);

@@ -1,6 +1,6 @@
 /**
- * Hunts, over real HTTP on loopback: requests that are asked again where that cannot help, or not where it can; a key
- * that is told to somebody; a caller who waits for ever, or is not let go. Not asserted: what any model answers.
+ * Hunts, over real HTTP on loopback: retries that cannot help, and missing ones that could; a key that leaks; a caller
+ * that waits for ever, or that cannot cancel. Not asserted: what any model answers.
  */
 import { afterEach, describe, expect, it } from 'vitest';
 import { detectOffer } from '../../endpoints/detect-offer.ts';
@@ -18,7 +18,7 @@ const refuse = (field: string) => {
   throw new Error(field);
 };
 
-/** A server that answers by `answers` in their order, and by the last of them from then on. */
+/** A server that returns `answers` in order, then always the last one. */
 async function asking(answers: ReadonlyArray<Answer | Handler | null>, settings: Partial<Endpoint> = {}) {
   let next = 0;
   server = await startLoopback((asked, signal) => {
@@ -68,7 +68,7 @@ const sample = async (answers: Parameters<typeof asking>[0], settings: Partial<E
 };
 
 describe('a request', () => {
-  it('says all that decides what is sampled, whatever the server would take by default', async () => {
+  it('sets every field that affects sampling, so the server’s defaults do not matter', async () => {
     const { answer, server } = await sample([good], { apiKeyEnv: 'KEY' });
     expect(answer).toEqual({ tokens: [8, 2], logprobs: [-0.5, -0.25], finish: 'stop' });
     expect(server.asked[0]?.path).toBe('/v1/completions');
@@ -90,12 +90,12 @@ describe('a request', () => {
 
   it.each([
     ['an internal error', failing(500)],
-    ['a server that is being started', failing(503)],
-    ['a request too many', failing(429, 'slow down', { 'retry-after': '0' })],
-    ['a connection that breaks', null],
-    ['an error that a gateway tells as success', { body: { error: { code: 502, message: 'upstream is gone' } } }],
+    ['a server that is starting', failing(503)],
+    ['too many requests', failing(429, 'slow down', { 'retry-after': '0' })],
+    ['a broken connection', null],
+    ['an error that a gateway reports as success', { body: { error: { code: 502, message: 'upstream is gone' } } }],
     ['a page of a proxy', { body: '<html>hello</html>' }],
-  ])('is asked again after %s', async (_, answer) => {
+  ])('is retried after %s', async (_, answer) => {
     const { server, answer: got } = await sample([answer, good]);
     expect(got).toMatchObject({ tokens: [8, 2] });
     expect(server.asked.length).toBe(2);
@@ -106,42 +106,42 @@ describe('a request', () => {
     [404, 'bad-request'],
     [400, 'bad-request'],
     [402, 'quota'],
-  ])('is asked once where the server says %i', async (status, kind) => {
+  ])('is sent once if the status is %i', async (status, kind) => {
     const { server, answer } = await sample([failing(status), good]);
     expect(answer).toMatchObject({ kind });
     expect(server.asked.length).toBe(1);
   });
 
-  it('is asked once where a gateway tells a wrong key as success', async () => {
+  it('is sent once if a gateway reports a wrong key as success', async () => {
     const { server, answer } = await sample([{ body: { error: { code: 401, message: 'no such key' } } }, good]);
     expect(answer).toMatchObject({ kind: 'auth' });
     expect(server.asked.length).toBe(1);
   });
 
-  it('is asked so often and no more; then it says why', async () => {
+  it('is retried up to the limit, and then throws the reason', async () => {
     const { server, answer } = await sample([failing(500, 'out of order')], { maxTries: 2 });
     expect(answer).toMatchObject({ kind: 'unavailable', message: 'HTTP 500: out of order' });
     expect(server.asked.length).toBe(2);
   });
 
-  it('does not hold its place for minutes: a long wait is handed to whoever tries again', async () => {
+  it('does not hold its slot for minutes: for a long wait it ends, and the activity retries', async () => {
     const { server, answer } = await sample([failing(429, 'later', { 'retry-after': '3600' }), good]);
     expect(answer).toMatchObject({ kind: 'rate-limited', retryAfterMs: 3_600_000 });
     expect(server.asked.length).toBe(1);
   });
 
-  it('of which nobody answers ends at its deadline', async () => {
+  it('without an answer ends at its deadline', async () => {
     const { answer } = await sample([() => new Promise<Answer>(() => undefined)], { timeoutSeconds: 0.2, maxTries: 1 });
     expect(answer).toMatchObject({ kind: 'timeout' });
   });
 
-  it('where nobody listens says so', async () => {
+  it('to a closed port is reported as unavailable', async () => {
     const { client, endpoint, server } = await asking([good], { maxTries: 1 });
     await server.close();
     await expect(client.sampleTokens(endpoint, 'vllm', call, signal)).rejects.toMatchObject({ kind: 'unavailable' });
   });
 
-  it('that is cancelled hangs up', async () => {
+  it('that is cancelled closes its connection', async () => {
     const { client, endpoint, server } = await asking([
       (_, gone) => new Promise((resolve) => gone.addEventListener('abort', () => resolve(null))),
     ]);
@@ -154,27 +154,27 @@ describe('a request', () => {
     await expect.poll(() => server.hungUp).toEqual(['/v1/completions']);
   });
 
-  it('repeats no key that the server repeats', async () => {
+  it('does not show a key that the server quotes', async () => {
     const { answer } = await sample([failing(401, 'Incorrect API key provided: sk-very-secret')], { apiKeyEnv: 'KEY' });
     expect((answer as EndpointError).message).toContain('***');
     expect((answer as EndpointError).message).not.toContain('secret');
   });
 
-  it('repeats no part of a key where a long message is cut in its middle', async () => {
+  it('does not show a part of a key if a long message is cut inside it', async () => {
     const { answer } = await sample([failing(401, `${'x'.repeat(290)} sk-very-secret, which is not known here`)], {
       apiKeyEnv: 'KEY',
     });
     expect((answer as EndpointError).message).not.toContain('sk-very');
   });
 
-  it('without the key that is named is not sent', async () => {
+  it('is not sent if its key is not set', async () => {
     const { answer, server } = await sample([good], { apiKeyEnv: 'NOT_THERE' });
     expect(answer).toMatchObject({ kind: 'auth' });
     expect((answer as EndpointError).message).toContain('NOT_THERE');
     expect(server.asked).toEqual([]);
   });
 
-  it('asks for what fits, where the server says how much that is', async () => {
+  it('requests fewer tokens if the server reports how many fit', async () => {
     const full = failing(
       400,
       "This model's maximum context length is 40 tokens. However, you requested 103 tokens (3 in the messages, 100 in the completion).",
@@ -184,13 +184,13 @@ describe('a request', () => {
     expect(server.asked.map(({ body }) => body['max_tokens'])).toEqual([100, 37]);
   });
 
-  it('for which there is no room at all is told as that', async () => {
+  it('without any room in the context is reported as such', async () => {
     const { server, answer } = await sample([failing(400, "This model's maximum context length is 3 tokens.")]);
     expect(answer).toMatchObject({ kind: 'context-full' });
     expect(server.asked.length).toBe(1);
   });
 
-  it('waits for one before it, where one at once is the limit', async () => {
+  it('waits for the one before it if the limit is one at a time', async () => {
     let atOnce = 0;
     let most = 0;
     const slow: Handler = async () => {
@@ -205,7 +205,7 @@ describe('a request', () => {
   });
 });
 
-describe('the limit of tokens a minute, in chat', () => {
+describe('the limit of tokens per minute, in chat', () => {
   const said = (prompt: number | null): Answer => ({
     body: {
       choices: [{ finish_reason: 'stop', message: { content: 'Hello' } }],
@@ -219,7 +219,10 @@ describe('the limit of tokens a minute, in chat', () => {
     sampling: { ...call.sampling, maxTokens: 10 },
   });
 
-  /** Requests that the server has seen after `first`, which a small one follows; of 6,000 tokens a minute, 100 come in a second. */
+  /**
+   * Sends `first` and then a small request; returns the number that the server got. 6,000 tokens a minute are 100 a
+   * second.
+   */
   async function seenAfter(first: ReturnType<typeof ask>, usage: number | null, expected: number): Promise<number> {
     const { client, endpoint, server } = await asking([said(usage)], { tokensPerMinute: 6000 });
     await client.chat(endpoint, first, signal);
@@ -229,12 +232,12 @@ describe('the limit of tokens a minute, in chat', () => {
   }
 
   it.each([
-    ['holds back what follows a long first prompt, though the server does not count', ask(40_000), null, 1],
+    ['delays the request after a long prompt, even if the server reports no usage', ask(40_000), null, 1],
     ['counts the tools with the prompt', ask(1, 'x'.repeat(40_000)), null, 1],
-    ['is charged what the server counted, where that was more than was thought', ask(1), 10_000, 1],
-    ['gets back what was thought too much', ask(40_000), 50, 2],
-    ['does not take a count of nothing for a count', ask(40_000), 0, 1],
-    ['lets in what is small', ask(1), null, 2],
+    ['is charged the reported usage, if that is more than the estimate', ask(1), 10_000, 1],
+    ['is credited if the estimate was too high', ask(40_000), 50, 2],
+    ['does not treat a usage of 0 as a count', ask(40_000), 0, 1],
+    ['admits small requests', ask(1), null, 2],
   ])('%s', async (_, first, usage, seen) => expect(await seenAfter(first, usage, seen)).toBe(seen));
 });
 
@@ -246,7 +249,7 @@ describe('an answer', () => {
   it.each([
     ['other prompt ids', vllm({ token_ids: [8], prompt_token_ids: [1, 5, 6, 7] }), 'retokenised'],
     ['another number of prompt tokens', vllm({ token_ids: [8] }, { prompt_tokens: 4 }), 'retokenised'],
-    ['no word of the prompt', vllm({ token_ids: [8] }, null), 'protocol'],
+    ['no information about the prompt', vllm({ token_ids: [8] }, null), 'protocol'],
     ['no ids', vllm({ text: 'hello', logprobs: { tokens: ['hel', 'lo'], token_logprobs: [-1, -1] } }), 'protocol'],
     ['no choice', { body: { choices: [] } }, 'protocol'],
     [
@@ -254,7 +257,7 @@ describe('an answer', () => {
       vllm({ finish_reason: 'abort', token_ids: [8], prompt_token_ids: [5, 6, 7] }),
       'unavailable',
     ],
-  ])('with %s is not taken', async (_, answer, kind) => {
+  ])('with %s is rejected', async (_, answer, kind) => {
     expect((await sample([answer], { maxTries: 1 })).answer).toMatchObject({ kind });
   });
 
@@ -265,14 +268,14 @@ describe('an answer', () => {
     expect(answer).toEqual({ tokens: [8, 2], logprobs: [-1, -2], finish: 'stop' });
   });
 
-  it('whose log-probabilities have a gap has none: they would be read as those of other tokens', async () => {
+  it('with incomplete log-probabilities has none: they would be assigned to other tokens', async () => {
     const { answer } = await sample([
       vllm({ token_ids: [8, 2], logprobs: { tokens: ['a', 'b'], token_logprobs: [-1, null] } }),
     ]);
     expect(answer).toMatchObject({ tokens: [8, 2], logprobs: null });
   });
 
-  it("of SGLang and of llama.cpp is read by their own names, at the server's own paths", async () => {
+  it("of SGLang and of llama.cpp is parsed by their own field names, at the server's own paths", async () => {
     const sglang = {
       body: {
         meta_info: {
@@ -321,19 +324,19 @@ describe('an answer', () => {
   });
 });
 
-describe('what is offered', () => {
+describe('the offer', () => {
   const models = (owner: string): Answer => ({ body: { data: [{ id: 'm', owned_by: owner, max_model_len: 64 }] } });
   const offer = async (answers: Parameters<typeof asking>[0], settings: Partial<Endpoint> = {}) => {
     const { client, endpoint } = await asking(answers, { tokenizer: '/t', ...settings });
     return detectOffer(endpoint, [5, 6, 7], client, signal).catch((error: unknown) => error as EndpointError);
   };
 
-  it('is ids where the server is known and gives back what it was sent', async () => {
+  it('is ids if the server is known and uses the ids that it was sent', async () => {
     expect(await offer([models('vllm'), good])).toEqual({ mode: 'tokens', protocol: 'vllm', contextTokens: 64 });
   });
 
   it.each([
-    ['a server that nobody knows', [models('somebody')]],
+    ['an unknown server', [models('somebody')]],
     ['a server without a list of models', [failing(404)]],
     [
       'a server that tokenises again',
@@ -342,8 +345,8 @@ describe('what is offered', () => {
         { body: { choices: [{ finish_reason: 'length', token_ids: [8], prompt_token_ids: [1, 5, 6, 7] }] } },
       ],
     ],
-    ['a server whose completions are shut', [models('vllm'), failing(404)]],
-  ])('is chat at %s, with the reason; and refused where ids are asked for', async (_, answers) => {
+    ['a server without completions', [models('vllm'), failing(404)]],
+  ])('is chat at %s, with the reason; and an error if ids are required', async (_, answers) => {
     expect(await offer(answers)).toMatchObject({ mode: 'chat', reason: expect.stringMatching(/./) as string });
     await server?.close();
     expect(['protocol', 'retokenised', 'bad-request']).toContain(
@@ -362,7 +365,7 @@ describe('what is offered', () => {
   it.each([
     ['a key that is wrong', failing(401), 'auth'],
     ['a server that is out of order', failing(500), 'unavailable'],
-  ])('is not known by %s: that is no answer', async (_, answer, kind) => {
+  ])('is unknown after %s, which is an error', async (_, answer, kind) => {
     expect(await offer([answer], { maxTries: 1 })).toMatchObject({ kind });
   });
 });

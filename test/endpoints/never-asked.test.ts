@@ -1,4 +1,4 @@
-/** Hunts other ways to write an address that no endpoint has. Nothing is asked. */
+/** Hunts other notations of a forbidden address. No request is sent. */
 
 import { expect, it } from 'vitest';
 import { checkHost } from '../../endpoints/never-asked.ts';

@@ -1,4 +1,4 @@
-/** Hunts requests that are let through too early, too many at once, out of turn, or never. The clock is a scripted one. */
+/** Hunts requests that are admitted too early, too many at once, out of order, or never. The clock is scripted. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RateLimiter, type RateLimits } from '../../endpoints/rate-limiter.ts';
 
@@ -6,7 +6,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 const { signal } = new AbortController();
 
-/** Starts `count` requests that never end by themselves; `begun` are the times at which they began. */
+/** Starts `count` requests that never end by themselves. `begun`: the times of their starts. */
 function started(limits: RateLimits, count: number, tokens = 0) {
   const limiter = new RateLimiter(limits);
   const from = Date.now();
@@ -22,7 +22,7 @@ function started(limits: RateLimits, count: number, tokens = 0) {
 }
 
 describe('a limiter', () => {
-  it('lets no more in at once than it may, and the next one when one has ended', async () => {
+  it('admits no more at once than allowed, and the next one when one has ended', async () => {
     const { begun, ends } = started({ maxConcurrent: 2 }, 5);
     await vi.advanceTimersByTimeAsync(1000);
     expect(begun).toEqual([0, 0]);
@@ -31,19 +31,19 @@ describe('a limiter', () => {
     expect(begun).toEqual([0, 0, 1000]);
   });
 
-  it('holds the requests of a minute, and lets all of them in at last', async () => {
+  it('keeps the limit of requests per minute, and finally admits all', async () => {
     const { begun } = started({ maxConcurrent: 100, requestsPerMinute: 6 }, 12);
     await vi.advanceTimersByTimeAsync(600_000);
     expect(begun).toEqual([0, 0, 0, 0, 0, 0, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
   });
 
-  it('holds the tokens of a minute; one request of more than that waits for a full bucket, not for ever', async () => {
+  it('keeps the limit of tokens per minute; a larger request waits for a full bucket, not for ever', async () => {
     const { begun } = started({ maxConcurrent: 100, tokensPerMinute: 600 }, 3, 900);
     await vi.advanceTimersByTimeAsync(600_000);
     expect(begun).toEqual([0, 90_000, 180_000]);
   });
 
-  it('lets nobody in while the server asks to be left alone', async () => {
+  it('admits nothing during a wait that the server requested', async () => {
     const { limiter, begun, ends } = started({ maxConcurrent: 1 }, 2);
     await vi.advanceTimersByTimeAsync(0);
     limiter.pause(5000);
@@ -54,7 +54,7 @@ describe('a limiter', () => {
     expect(begun).toEqual([0, 5000]);
   });
 
-  it('forgets one that was given up while it waited', async () => {
+  it('forgets one that was cancelled while it waited', async () => {
     const { limiter, begun, ends } = started({ maxConcurrent: 1 }, 1);
     const given = new AbortController();
     const waiting = limiter.run(0, given.signal, async () => 'ran');
@@ -66,7 +66,7 @@ describe('a limiter', () => {
     expect(begun).toEqual([0]);
   });
 
-  it('gives the place of one that failed to the next', async () => {
+  it('gives the slot of a failed one to the next', async () => {
     const limiter = new RateLimiter({ maxConcurrent: 1 });
     await expect(limiter.run(0, signal, () => Promise.reject(new Error('broke')))).rejects.toThrow('broke');
     expect(await limiter.run(0, signal, async () => 'ran')).toBe('ran');

@@ -1,6 +1,6 @@
 /**
- * Hunts what documentation does not say: answers that real servers gave, as they were recorded, read as ours. The files
- * name the server and its version; the ids are those of `examples/starter`.
+ * Hunts undocumented behaviour: parses recorded answers of real servers. The files name the server and its version; the
+ * ids are those of `examples/starter`.
  */
 
 import { readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ interface Recorded {
   readonly answers: Readonly<Record<string, { readonly status: number; readonly body: Record<string, unknown> }>>;
 }
 
-/** An endpoint that gives the recorded answers of these names, in their order. */
+/** An endpoint that returns the recorded answers with these names, in order. */
 function recorded(file: string) {
   const { answers } = JSON.parse(readFileSync(join(import.meta.dirname, 'recorded', file), 'utf8')) as Recorded;
   return async (names: readonly string[], settings: Partial<Endpoint> = {}) => {
@@ -50,7 +50,7 @@ const prompt = (length: number): number[] => Array.from({ length }, (_, i) => 10
 describe('vLLM 0.32.0', () => {
   const answering = recorded('vllm-0.32.0.json');
 
-  it('is known by its list of models, with its context, and gives ids', async () => {
+  it('is recognised by its list of models, with its context, and returns ids', async () => {
     const { endpoint, client } = await answering(['models', 'greedy'], { tokenizer: '/any' });
     expect(await detectOffer(endpoint, prompt(12), client, signal)).toEqual({
       mode: 'tokens',
@@ -59,7 +59,7 @@ describe('vLLM 0.32.0', () => {
     });
   });
 
-  it('gives ids with their log-probabilities, the stop token among them', async () => {
+  it('returns ids with their log-probabilities, with the stop token', async () => {
     const { endpoint, client } = await answering(['greedy']);
     const { tokens, logprobs, finish } = await client.sampleTokens(endpoint, 'vllm', callOf(prompt(12), 8), signal);
     expect(tokens).toEqual([315, 52, 52, 52, 508, 499]);
@@ -69,7 +69,7 @@ describe('vLLM 0.32.0', () => {
 
   it.each([
     ['a prompt that is too long', 'too-long', 1100],
-    ['a prompt as long as the context, of which it only says that nothing is left to ask for', 'exactly-full', 1024],
+    ['a prompt as long as the context, for which it only reports that no tokens remain', 'exactly-full', 1024],
   ])('has a context that is full: %s', async (_, name, length) => {
     const { endpoint, client } = await answering([name]);
     await expect(client.sampleTokens(endpoint, 'vllm', callOf(prompt(length), 8), signal)).rejects.toMatchObject({
@@ -77,13 +77,13 @@ describe('vLLM 0.32.0', () => {
     });
   });
 
-  it('is asked for what fits, where more was asked for than its whole context', async () => {
+  it('gets a smaller request if the first exceeded its whole context', async () => {
     const { endpoint, client, server: asked } = await answering(['too-many', 'greedy']);
     expect((await client.sampleTokens(endpoint, 'vllm', callOf(prompt(12), 2000), signal)).tokens).toHaveLength(6);
     expect(asked.asked[1]?.body).toMatchObject({ max_tokens: 1012 });
   });
 
-  it('is asked in chat for its whole context then: it gives what the prompt leaves of that', async () => {
+  it('gets a chat request for its whole context in that case: it returns what the prompt leaves room for', async () => {
     const { endpoint, client, server: asked } = await answering(['too-many', 'chat-tools'], { mode: 'chat' });
     const call = {
       messages: [{ role: 'user', content: 'Hello' }],
@@ -101,7 +101,7 @@ describe('vLLM 0.32.0', () => {
   it.each([
     ['wrong-key', 'auth'],
     ['unknown-model', 'unknown-model'],
-  ])('refuses by %s, and it is told as that', async (name, kind) => {
+  ])('rejects with %s, which is recognised', async (name, kind) => {
     const { endpoint, client } = await answering([name]);
     await expect(client.sampleTokens(endpoint, 'vllm', callOf(prompt(12), 8), signal)).rejects.toMatchObject({ kind });
   });
@@ -115,7 +115,7 @@ describe('transformers serve 5.19.0', () => {
     sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 16 },
   };
 
-  it('answers in chat; calls of a model that it has no reader for stay text', async () => {
+  it('answers in chat; calls of a model whose format it does not support stay text', async () => {
     const { endpoint, client } = await answering(['chat-swe'], { mode: 'chat' });
     const { turn, finish, usage } = await client.chat(endpoint, call, signal);
     expect(turn).toEqual({
@@ -125,7 +125,7 @@ describe('transformers serve 5.19.0', () => {
     expect([finish, usage]).toEqual(['stop', { promptTokens: 17, completionTokens: 6 }]);
   });
 
-  it('of one model tells another one by a status of its own, and it is told as that', async () => {
+  it('with one model rejects another one with its own status, which is recognised', async () => {
     const { endpoint, client } = await answering(['chat-unknown-model'], { mode: 'chat' });
     await expect(client.chat(endpoint, call, signal)).rejects.toMatchObject({ kind: 'unknown-model' });
   });

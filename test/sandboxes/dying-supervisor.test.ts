@@ -1,6 +1,6 @@
 /**
- * Hunts a lost sandbox that is told as one that cannot be reached: a process that dies takes connections in for a moment
- * yet. Asserted: the class; not how long it takes.
+ * Hunts a lost sandbox that is reported as unreachable: a dying process still accepts connections for a moment.
+ * Asserted: the class of the error; not how long it takes.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -20,7 +20,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-it('a supervisor that closes connections unread for a moment, and then listens no longer, is lost', async () => {
+it('a supervisor that closes connections unread for a moment, and then stops listening, is lost', async () => {
   const path = join(dir, 'socket');
   let closed = 0;
   const server = createServer((socket) => {

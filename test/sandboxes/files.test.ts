@@ -1,4 +1,7 @@
-/** Reading and writing: regular files only, with the rights of the sandbox's user, and never through a trick. */
+/**
+ * Reading and writing: only regular files, with the rights of the sandbox's user, and never through links or magic
+ * paths.
+ */
 
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -51,7 +54,7 @@ describe('writing', () => {
 });
 
 describe('reading', () => {
-  it('tells files, directories, what is missing, and what is too large apart', async () => {
+  it('distinguishes files, directories, missing files and files that are too large', async () => {
     await sh(
       sandbox,
       'mkdir -p dir/sub; echo hi > dir/b; echo hi > dir/.a; head -c 1000 /dev/zero > large; truncate -s 60M sparse',
@@ -64,7 +67,7 @@ describe('reading', () => {
     expect(await sandbox.read('sparse', 1 << 20)).toEqual({ kind: 'too-large', bytes: 60 << 20 });
   });
 
-  it('keeps bytes as they are', async () => {
+  it('returns bytes unchanged', async () => {
     const bytes = Uint8Array.from({ length: 70_000 }, (_, n) => n % 256);
     await write('bytes', bytes);
     const result = await sandbox.read('bytes', 1 << 20);
@@ -89,7 +92,7 @@ describe('reading', () => {
     await sh(sandbox, 'rm -rf target');
   });
 
-  it('goes on while a command runs', async () => {
+  it('works while a command runs', async () => {
     const running = sh(sandbox, 'until [ -e go ]; do sleep 0.02; done; cat go');
     expect(textOf(await sandbox.read('dir/b', 100))).toBe('hi\n');
     await write('go', 'went');

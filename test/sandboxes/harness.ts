@@ -1,4 +1,4 @@
-/** Real sandboxes for tests: a provider with a state directory of its own, and what it made is gone afterwards. */
+/** Real sandboxes for tests: a provider with its own state directory. Its sandboxes are destroyed afterwards. */
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -25,11 +25,11 @@ export interface Bench {
   readonly supervisorPath: string;
   /** The socket of a sandbox's supervisor, in its folder. */
   readonly socket: string;
-  /** Memory is limited for the sandbox as a whole, and kills are counted. */
+  /** True if memory is limited for the sandbox as a whole, and out-of-memory kills are counted. */
   readonly countsMemory: boolean;
-  /** Another provider over the same sandboxes, as another process would have it. */
+  /** Opens another provider for the same sandboxes, as another process would. */
   reopen(): Promise<HostProvider>;
-  /** Source text by which a process of its own opens such a `provider`. */
+  /** Source text with which a separate process opens such a `provider`. */
   readonly program: string;
 }
 
@@ -37,14 +37,16 @@ type Kind = { readonly kind: 'bubblewrap' } | { readonly kind: 'docker'; readonl
 
 let kind: Kind = { kind: 'bubblewrap' };
 
-/** From now on `openBench` opens Docker: a test file says so, and then imports the tests that it shares. */
+/** From now on `openBench` opens Docker: a test file calls this, and then imports the tests that it shares. */
 export function overDocker(transport: Transport): void {
   kind = { kind: 'docker', transport };
 }
 
 let service = dockerForTests;
 
-/** As `overDocker`, and whatever asks for Docker gets Podman's service. `suites` are skipped by name where it is not. */
+/**
+ * As `overDocker`, with Podman's service in place of Docker. If Podman is missing, a skipped test replaces `suites`.
+ */
 export async function overPodman(transport: Transport, suites: ReadonlyArray<() => Promise<unknown>>): Promise<void> {
   const lacks = lacksPodman();
   if (lacks !== undefined) {
@@ -58,7 +60,7 @@ export async function overPodman(transport: Transport, suites: ReadonlyArray<() 
 
 const modules = join(import.meta.dirname, '../../sandboxes');
 
-/** A provider for one test file. It fails, and says what is missing, where the provider or a C compiler is. */
+/** A provider for one test file. It fails with the missing program if there is no bubblewrap, Docker or C compiler. */
 export async function openBench(): Promise<Bench> {
   return kind.kind === 'docker' ? await openDockerBench({ transport: kind.transport }) : await openBubblewrapBench();
 }
@@ -94,16 +96,16 @@ export async function openBubblewrapBench(): Promise<Bench> {
   };
 }
 
-/** A bench over Docker, whatever kind the test file is of. */
+/** A bench over Docker, in a test file of any kind. */
 export async function openDockerBench(
   changes: Partial<DockerOptions> = {},
 ): Promise<Bench & { readonly provider: DockerProvider }> {
   const at = await place();
   const { docker, host } = await service();
-  // What these tests find in it must not depend on whether a registry answers.
+  // The result of these tests must not depend on whether a registry answers.
   const options = { ...at, cache, published: null, ...changes };
   const provider = await createDockerProvider({ ...options, docker });
-  // Making the base image takes minutes the first time: not within a test's limit.
+  // Building the base image takes minutes the first time, which is longer than a test's limit.
   await provider.images.ensure(undefined);
   cleanAfter(provider, at.stateDir);
   const program = `
@@ -137,7 +139,7 @@ export const callOf = (command: string, changes: Partial<ExecCall> = {}): ExecCa
 export const sh = async (sandbox: Sandbox, command: string, changes: Partial<ExecCall> = {}): Promise<ExecResult> =>
   await sandbox.exec(callOf(command, changes));
 
-/** Asks until `look` answers with something. A busy machine has time: the test fails after two minutes. */
+/** Calls `look` until it returns a value. Fails after two minutes, which is enough for a busy machine. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
   for (const deadline = Date.now() + 120_000; Date.now() < deadline;) {
     const found = await look();
@@ -158,7 +160,7 @@ export function onHost(text: string): number {
   }).length;
 }
 
-/** A process of its own makes the sandbox, and is killed `delayMs` after it began; it may have finished by then. */
+/** Makes the sandbox in a separate process, which is killed `delayMs` after its start; it may have finished by then. */
 export async function makeAndKill(bench: Bench, spec: SandboxSpec, delayMs: number): Promise<void> {
   const program = `
     ${bench.program}

@@ -1,4 +1,4 @@
-/** Isolation: what a policy may try from inside, and what the host sees from outside. */
+/** Isolation: attacks of a policy from inside, and the view of the host from outside. */
 
 import { readFileSync, readdirSync } from 'node:fs';
 
@@ -29,7 +29,7 @@ function onHost(text: string): Array<{ pid: number; uid: number }> {
 }
 
 describe('the host', () => {
-  // In containers users are not remapped for each: there the uid inside is the uid outside.
+  // In containers, users are not remapped: the uid inside is the uid outside.
   if (bench.kind === 'bubblewrap')
     it('runs each sandbox as a user of its own, never as root', async () => {
       const other = await bench.provider.create(specOf('isolation-other'));
@@ -37,7 +37,7 @@ describe('the host', () => {
       await sh(sandbox, `(exec -a ${marks[0]} sleep 100) & disown`);
       await sh(other, `(exec -a ${marks[1]} sleep 100) & disown`);
       const seen = (mark: string): number[] | undefined => {
-        // Until it has become `sleep`, its parent may carry the same words.
+        // Before it becomes `sleep`, its parent may have the same command line.
         const uids = onHost(mark).map(({ uid }) => uid);
         return uids.length === 1 ? uids : undefined;
       };
@@ -49,7 +49,7 @@ describe('the host', () => {
       await bench.provider.destroy('isolation-other');
     });
 
-  it('is not to be seen: no processes, no home, no files of the caller', async () => {
+  it('is not visible: no processes, no home folder, no files of the caller', async () => {
     const { output } = await sh(
       sandbox,
       'ls / | tr "\\n" " "; ls /root /home 2>&1 | sort -u; ps -e --no-headers | wc -l',
@@ -113,7 +113,7 @@ describe('rights', () => {
 });
 
 describe('two sandboxes', () => {
-  it('share nothing that can be written or seen', async () => {
+  it('share nothing that is writable or visible', async () => {
     const other = await bench.provider.create(specOf('isolation-b'));
     await sh(sandbox, 'echo secret > /workspace/s; echo secret > /tmp/s; echo secret > /dev/shm/s; sleep 77 & disown');
     const { output } = await sh(other, 'cat /workspace/s /tmp/s /dev/shm/s 2>/dev/null; ps -ef | grep -c "[s]leep 77"');

@@ -1,4 +1,4 @@
-/** The journal: a worker may die at any moment of a call, and nothing of it is lost or runs twice. */
+/** The journal: a worker may die at any moment of a call, and no call is lost or runs twice. */
 
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ beforeAll(async () => {
 const exists = async (path: string): Promise<true | undefined> =>
   (await sandbox.read(path, 100)).kind === 'missing' ? undefined : true;
 
-/** A process of its own that asks for the call and is killed while it runs; the sandbox must not notice. */
+/** Requests the call from a separate process, which is killed while the call runs. That must not affect the sandbox. */
 async function callFromAKilledWorker(callId: string, command: string, started: string): Promise<void> {
   const program = `
     ${bench.program}
@@ -50,7 +50,7 @@ describe('a call whose worker is killed', () => {
     expect((await sh(sandbox, 'pwd; cat /workspace/ran')).output).toBe('/tmp\nran\n');
   });
 
-  it('finishes without anybody, and is read from the journal later', async () => {
+  it('finishes without a client, and is read from the journal later', async () => {
     const alone = 'cd /workspace; touch waits; until [ -e go2 ]; do sleep 0.02; done; echo x >> alone';
     await callFromAKilledWorker('alone', alone, 'waits');
     await sandbox.write({ callId: 'go2', path: 'go2', content: new Uint8Array(), note: '' });
@@ -105,7 +105,7 @@ describe('records', () => {
     expect(await sandbox.exec(late)).toEqual(first);
   });
 
-  it('runs calls that are asked for together one after the other', async () => {
+  it('runs concurrent calls one after the other', async () => {
     const results = await Promise.all(
       [1, 2, 3, 4, 5].map(async (n) => await sh(sandbox, `echo in ${n}; sleep 0.02; echo out ${n}`)),
     );
@@ -148,7 +148,7 @@ describe('clients', () => {
     await sh(sandbox, 'head -c 5000000 /dev/zero > big');
     const slow = connect(path);
     slow.pause();
-    // READ of `big`, many times, by a client that takes no answer.
+    // Many READs of `big`, by a client that reads no answer.
     const frame = Buffer.from('1200000001000000040300000062696700e1f50500000000', 'hex');
     frame.writeUInt32LE(frame.length - 4, 0);
     for (let n = 0; n < 8; n += 1) slow.write(frame);

@@ -1,6 +1,6 @@
 /**
- * Hunts sandboxes that end while their rollout waits for others, and those that are kept though nobody needs them: they
- * would hold a place of the host for as long as the rollout lasts.
+ * Hunts sandboxes that end while their rollout waits, and sandboxes that are kept although nothing needs them: they
+ * would use up the host's limit for as long as the rollout lasts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,7 +25,7 @@ function leaseStore() {
   return store;
 }
 
-/** Leases of 60 s that were taken `ago` seconds ago; `renewed`: sandboxes, in order. */
+/** Leases of 60 s that were taken `ago` seconds ago. `renewed`: the renewed sandboxes, in order. */
 function host({ connect, ...over }: Partial<KeepOptions> & { readonly connect?: (id: string) => Promise<void> } = {}) {
   const store = leaseStore();
   const renewed: string[] = [];
@@ -43,7 +43,7 @@ function host({ connect, ...over }: Partial<KeepOptions> & { readonly connect?: 
     take: async (id: string, owner: string, ago: number, { at = 'here', kind = 'sandbox' } = {}) => {
       const time = { ...machineTime, now: () => machineTime.now() - ago * 1000 };
       const lease = await sandboxLeases(store, at, 9, kind, time).acquire(id, owner, 60);
-      // As the clock said then.
+      // By the clock at that time.
       await store.acquireLease({ ...lease!, expiresAt: lease!.expiresAt - ago * 1000 }, 9);
     },
     keep: () =>
@@ -59,8 +59,8 @@ function host({ connect, ...over }: Partial<KeepOptions> & { readonly connect?: 
   };
 }
 
-describe('what is kept', () => {
-  it('is what half of its time has gone of, and then nobody is asked again for so long', async () => {
+describe('the renewal of waiting sandboxes', () => {
+  it('starts after half of their time, and then queries no owner again for as long', async () => {
     const { store, renewed, asked, take, keep } = host();
     await take('idle', 'a', 31);
     await take('used', 'b', 29);
@@ -73,7 +73,7 @@ describe('what is kept', () => {
     expect([renewed, asked]).toEqual([['idle'], ['a']]);
   });
 
-  it('is nothing of who does not wait, of another host, of a grader, or what has run out', async () => {
+  it('skips owners that do not wait, other hosts, graders and leases that have run out', async () => {
     const { renewed, asked, take, keep } = host();
     await take('of-gone', 'gone', 40);
     await take('far', 'b', 40, { at: 'there' });
@@ -83,7 +83,7 @@ describe('what is kept', () => {
     expect([renewed, asked]).toEqual([[], ['gone']]);
   });
 
-  it('is of each rollout the sandbox that it used last, wherever that is', async () => {
+  it('renews only the sandbox that a rollout used last, on any host', async () => {
     const { renewed, take, keep } = host();
     await take('a#1', 'a', 45);
     await take('a#2', 'a', 35);
@@ -93,7 +93,7 @@ describe('what is kept', () => {
     expect(renewed).toEqual(['a#2']);
   });
 
-  it('is no lease of what is lost, or was released meanwhile', async () => {
+  it('renews no lease of a lost sandbox, and none that was released meanwhile', async () => {
     const lost = host({ connect: () => Promise.reject(new SandboxLost('gone')) });
     await lost.take('lost', 'a', 40);
     await lost.keep();
@@ -105,7 +105,7 @@ describe('what is kept', () => {
     expect(await released.store.leases('sandbox')).toEqual([]);
   });
 
-  it('is the others where one cannot be reached', async () => {
+  it('renews the others if one cannot be reached', async () => {
     const { renewed, told, take, keep } = host({
       connect: (id) => (id === 'stuck' ? Promise.reject(new Error('no answer')) : Promise.resolve()),
     });

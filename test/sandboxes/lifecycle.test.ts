@@ -1,4 +1,6 @@
-/** Life of a sandbox: made once however often it is asked for, gone without a trace, and never forgotten. */
+/**
+ * Life of a sandbox: it is made once for any number of requests, leaves nothing after its end, and is never forgotten.
+ */
 
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -56,7 +58,7 @@ describe('create', () => {
   it('takes over from a maker that is killed at any moment, and the set-up still runs once', async () => {
     for (const delay of [0, 5, 10, 20, 40, 80]) {
       const spec = specOf(`killed/${delay}`, { setup: 'echo x >> setups; sleep 0.05' });
-      // On a fast machine it has finished before the blow.
+      // On a fast machine it has finished before it is killed.
       await makeAndKill(bench, spec, delay);
       expect((await sh(await provider.create(spec), 'cat setups')).output).toBe('x\n');
       await provider.destroy(spec.id);
@@ -75,7 +77,7 @@ describe('create', () => {
     expect(await provider.list()).toEqual([]);
   });
 
-  it('refuses a spec that cannot be, for good: the field, its value, and what to give', async () => {
+  it('rejects an invalid spec for good, with the field, its value and what is allowed', async () => {
     await expect(provider.create(specOf('bad', { image: 'any/image:1' }))).rejects.toThrow(
       new SandboxImpossible('image any/image:1: not supported by bubblewrap; remove it, or use the docker provider'),
     );
@@ -127,7 +129,7 @@ describe('destroy', () => {
 });
 
 describe('the time to live', () => {
-  it('ends an abandoned sandbox by itself, is pushed forward by `renew`, and what is left is known as ended', async () => {
+  it('ends an abandoned sandbox, is extended by `renew`, and the remains are listed as ended', async () => {
     const kept = await provider.create(specOf('kept', { ttlSeconds: 1 }));
     await kept.renew(60);
     await provider.create(specOf('abandoned', { ttlSeconds: 0.3 }));

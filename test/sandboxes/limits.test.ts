@@ -1,4 +1,4 @@
-/** Limits: what a command takes too much of ends that command, never the sandbox, the journal, or the host. */
+/** Limits: a command that uses too much is ended; the sandbox, the journal and the host are not affected. */
 
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -66,7 +66,7 @@ describe('the limit on processor time', () => {
     expect((await sh(sandbox, 'ps -e --no-headers | wc -l', { alone: true })).output).toMatch(/^[2-6]\n$/u);
   });
 
-  // Why: Linux adds nothing of such a child to its parent, so that no sum over parents has it.
+  // Why: Linux does not add such a child's time to its parent, so no sum over parents includes it.
   const forgotten = (children: number, seconds: number) =>
     [
       'import os,signal,time',
@@ -81,7 +81,7 @@ describe('the limit on processor time', () => {
 
   it.each([
     ['live for some time', 20, 0.4],
-    // Without a control group only what was seen alive is counted.
+    // Without a control group, only the time of processes that were seen alive is counted.
     ...(bench.countsMemory ? ([['end at once', 400, 0.02]] as const) : []),
   ] as const)('ends a process that ignores the end of its children, which %s', async (_, children, seconds) => {
     const result = await sh(sandbox, `echo partial; python3 -c '${forgotten(children, seconds)}'`, {
@@ -93,7 +93,7 @@ describe('the limit on processor time', () => {
     expect(result.cpuMs).toBeGreaterThanOrEqual(600);
   });
 
-  it('counts what a call takes, and not what another load, an earlier call or a wait does', async () => {
+  it('counts the time of the call, not that of other load, an earlier call or a wait', async () => {
     await sh(sandbox, "python3 -c 'import time\nwhile time.process_time() < 1: pass'");
     const waited = await sh(sandbox, 'sleep 2', { cpuMs: 1000, fresh: true });
     expect(waited).toMatchObject({ exitCode: 0, signal: null });
@@ -133,21 +133,21 @@ describe('processes', () => {
 });
 
 describe('memory', () => {
-  // Without control groups memory is limited per process, and nobody is killed.
+  // Without control groups, memory is limited per process, and nothing is killed.
   if (!bench.countsMemory) {
-    it('refuses what takes too much', async () => {
+    it('refuses an allocation that is too large', async () => {
       expect((await sh(sandbox, "python3 -c 'x = bytearray(400 << 20)'")).output).toContain('MemoryError');
     });
     return;
   }
 
-  it('kills what takes too much, and says that memory was the reason', async () => {
+  it('kills a process that uses too much, and reports that memory was the reason', async () => {
     const hog = await sh(sandbox, "python3 -c 'x = bytearray(400 << 20)'");
     expect(hog).toMatchObject({ exitCode: 137, outOfMemory: true, timedOut: false });
     expect(await sh(sandbox, 'echo fine')).toMatchObject({ output: 'fine\n', outOfMemory: false });
   });
 
-  it('kills the shell itself when it is what grows', async () => {
+  it('kills the shell itself if it uses too much', async () => {
     const grown = await sh(sandbox, 'x=$(head -c 90000000 /dev/zero | tr "\\0" a); y=$x$x$x');
     expect(grown).toMatchObject({ outOfMemory: true });
     expect((await sh(sandbox, 'echo fine')).output).toBe('fine\n');
@@ -155,7 +155,7 @@ describe('memory', () => {
 });
 
 describe('disk', () => {
-  it('is full at its size, as an observation, in the workspace and in /tmp', async () => {
+  it('is full at its limit, which is an observation, in the workspace and in /tmp', async () => {
     for (const folder of ['/workspace', '/tmp', '/dev/shm']) {
       const filled = await sh(sandbox, `dd if=/dev/zero of=${folder}/fill bs=1M count=100 2>&1`);
       expect(filled).toMatchObject({ exitCode: 1, outOfMemory: false });
@@ -169,7 +169,7 @@ describe('disk', () => {
     });
   });
 
-  it('has nothing else that can be written', async () => {
+  it('has no other writable place', async () => {
     const { output } = await sh(
       sandbox,
       'for d in / /etc /usr /run /dev /usr/local /proc/sys/kernel; do touch $d/x 2>/dev/null && echo $d; done; true',

@@ -1,4 +1,4 @@
-/** The one long-lived shell: what a command does to it may never hang a later call, nor speak for one. */
+/** The one long-lived shell: a command can neither hang a later call nor forge its result. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -29,7 +29,7 @@ describe('state', () => {
     expect((await sh(sandbox, 'sleep 9 & kill $!; wait $!')).exitCode).toBe(143);
   });
 
-  it('gives a command no standard input, and the same world each time', async () => {
+  it('gives a command no standard input, and an equal environment each time', async () => {
     expect(await sh(sandbox, 'cat; read x; echo "[$x]"')).toMatchObject({ output: '[]\n', exitCode: 0 });
     const { output } = await sh(
       sandbox,
@@ -66,7 +66,7 @@ describe('commands that would break a shell', () => {
     expect(await sh(sandbox, 'echo fine')).toMatchObject({ exitCode: 0, output: 'fine\n' });
   });
 
-  it('ends with `exit`, is started again in the same directory with its exports, and says so', async () => {
+  it('ends with `exit`, is restarted in the same directory with its exports, and reports that', async () => {
     await sh(sandbox, 'cd /tmp; export KEPT=\'a "b" $c\'; lost=1');
     expect(await sh(sandbox, 'echo before; exit 3')).toMatchObject({
       exitCode: 3,
@@ -101,7 +101,7 @@ describe('commands that would break a shell', () => {
     expect((await sh(sandbox, '{ kill -9 1; kill -STOP 1; } 2>/dev/null; echo fine')).output).toBe('fine\n');
   });
 
-  it('is not spoken for by markers that a command prints or writes to every descriptor that it finds', async () => {
+  it('ignores markers that a command prints or writes to every descriptor that it finds', async () => {
     const forged = [
       'exec 2>/dev/null',
       'for fd in /proc/$$/fd/* /proc/self/fd/*; do n=${fd##*/}; [ $n -gt 2 ] && { echo "0000 0" >$fd; } & done',
@@ -115,12 +115,12 @@ describe('commands that would break a shell', () => {
     expect((await sh(sandbox, 'echo fine')).output).toBe('fine\n');
   });
 
-  it('gives a command no descriptor but its standard ones', async () => {
+  it('gives a command only the standard descriptors', async () => {
     expect((await sh(sandbox, 'ls /proc/self/fd | tr "\\n" " "')).output).toBe('0 1 2 3 ');
     expect((await sh(sandbox, 'ls /proc/self/fd | tr "\\n" " "', { fresh: true })).output).toBe('0 1 2 3 ');
   });
 
-  it('does not wait for background children that hold the output, nor mixes them into later calls', async () => {
+  it('does not wait for background children that hold the output, and does not mix their output into later calls', async () => {
     expect((await sh(sandbox, '(sleep 0.1; echo late; sleep 60) & echo now')).output).toBe('now\n');
     await new Promise((resolve) => setTimeout(resolve, 250));
     expect((await sh(sandbox, 'echo next; kill %1')).output).toBe('next\n');
@@ -153,7 +153,7 @@ describe('output', () => {
     expect(cut.output).not.toContain('\uFFFD');
   });
 
-  it('takes commands of any text and length', async () => {
+  it('accepts commands of any text and length', async () => {
     const long = `cat <<'EOF' | wc -c\n${'x'.repeat(300_000)}\nEOF`;
     expect((await sh(sandbox, long)).output.trim()).toBe('300001');
     expect((await sh(sandbox, "echo 'it'\\''s' $'\\t' \"\u00E9\" \\\\")).output).toBe("it's \t \u00E9 \\\n");

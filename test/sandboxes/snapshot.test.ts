@@ -1,4 +1,4 @@
-/** Snapshots: what a restored sandbox has is what the lost one had, and equal states have equal names. */
+/** Snapshots: a restored sandbox has the state of the lost one, and equal states have equal digests. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,7 +41,7 @@ it('brings back files, modes, links, times and the repository, the directory and
   await provider.destroy('lost');
 
   const made = await restoreSnapshot(provider, store, specOf('found'), snapshot);
-  // Before anybody looks: git notes in its index that it did.
+  // Before anything reads the repository: git records that in its index.
   expect((await takeSnapshot(made, store, 'snapshot/1')).digest).toBe(snapshot.digest);
   expect((await sh(made, LOOK, { fresh: true })).output).toBe(before);
   expect((await sh(made, 'pwd; echo "$KEPT [$unkept]"; ls -A /tmp | grep -c tgz')).output).toBe(
@@ -49,7 +49,7 @@ it('brings back files, modes, links, times and the repository, the directory and
   );
 });
 
-it('restores once however often it is asked for, and names another state otherwise', async () => {
+it('restores once for repeated calls, and another state has another digest', async () => {
   const first = await provider.create(specOf('one', { files: [{ path: 'a', content: 'a' }] }));
   await sh(first, 'true');
   const snapshot = await takeSnapshot(first, store, 's');
@@ -64,7 +64,7 @@ it('restores once however often it is asked for, and names another state otherwi
   expect((await takeSnapshot(first, store, 'v')).digest).not.toBe(snapshot.digest);
 });
 
-it('of a workspace that cannot be read in full is refused, never taken without a word about what is missing', async () => {
+it('of a workspace that cannot be read completely is an error, never an incomplete snapshot', async () => {
   const sealed = await provider.create(specOf('sealed', { files: [{ path: 'a', content: 'a' }] }));
   await sh(sealed, 'mkdir shut && echo b > shut/b && chmod 000 shut');
   await expect(takeSnapshot(sealed, store, 's')).rejects.toThrow(/not all of the workspace could be read/);
@@ -72,7 +72,7 @@ it('of a workspace that cannot be read in full is refused, never taken without a
   expect((await takeSnapshot(sealed, store, 't')).bytes).toBeGreaterThan(0);
 });
 
-it('that does not fit is refused, and leaves no sandbox', async () => {
+it('that does not fit is an error, and leaves no sandbox', async () => {
   const large = await provider.create(specOf('large', { limits: { memoryMiB: 256, processes: 64, diskMiB: 64 } }));
   await sh(large, 'head -c 9000000 /dev/urandom > bytes');
   const snapshot = await takeSnapshot(large, store, 's');
@@ -81,7 +81,7 @@ it('that does not fit is refused, and leaves no sandbox', async () => {
   expect(await provider.list()).not.toContain('small');
 });
 
-it('is not begun anew under a call that runs', async () => {
+it('does not restart the shell while a call runs', async () => {
   const busy = await provider.create(specOf('busy'));
   const running = sh(busy, 'touch started; until [ -e go ]; do sleep 0.02; done; echo done');
   await expect(busy.resume?.({ directory: '/tmp', exports: '' })).rejects.toThrow('a call runs');

@@ -1,4 +1,4 @@
-/** The sweeper: a worker that is killed never gives its sandboxes back, so their leases decide. */
+/** The sweeper: a killed worker never releases its sandboxes, so their leases decide. */
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ const lease = (id: string, expiresAt: number, host = 'here'): Lease => ({
 });
 
 describe('what is swept', () => {
-  it('is what expired on this host, and the remains of what nobody holds', () => {
+  it('is what expired on this host, and the remains of sandboxes without a live lease', () => {
     const leases = [lease('live', 20), lease('expired', 5), lease('far', 5, 'there'), lease('dying', 20)];
     expect(toSweep(leases, 'here', ['dying', 'leaseless'], 10)).toEqual(['expired', 'leaseless']);
     expect(toSweep([lease('edge', 10)], 'here', [], 10)).toEqual(['edge']);
@@ -47,7 +47,7 @@ describe('what is swept', () => {
 describe('the time of a lease', () => {
   const at = (now: number, boot?: string) => ({ now: () => now, boot });
 
-  it('is that since the boot, whatever the clock says, and the clock where nothing else is known', () => {
+  it('is the time since boot, independent of the clock, or else the clock', () => {
     const taken = leaseUntil(60, at(5_000, 'this'));
     const clock = Date.now();
     for (const jump of [-1e9, 0, 1e9])
@@ -62,7 +62,7 @@ describe('the time of a lease', () => {
     ]);
   });
 
-  it('is counted alike in every process of this machine', () => {
+  it('is equal in every process of this machine', () => {
     expect(machineTime.boot).toMatch(/^[0-9a-f-]{36}$/u);
     const program = `import { machineTime } from '${join(import.meta.dirname, '../../sandboxes/lease-time.ts')}'; console.log(machineTime.now(), machineTime.boot);`;
     const before = machineTime.now();
@@ -134,7 +134,7 @@ describe('with real sandboxes', () => {
     const asked: string[] = [];
     const ownerLives = async (owner: string): Promise<boolean> => (asked.push(owner), owner !== 'ended');
     expect(await sweepOnce({ store, provider, host: 'here', ownerLives })).toEqual(['of-ended']);
-    // Once to find it, and once more before it is ended: it may have been started again meanwhile.
+    // Once to find it, and once more before it is ended: its owner may have been started again meanwhile.
     expect(asked.toSorted()).toEqual(['alive', 'ended', 'ended']);
     expect((await sh(await provider.connect('of-alive'), 'echo alive')).output).toBe('alive\n');
     await provider.destroy('of-alive');
@@ -152,7 +152,7 @@ describe('with real sandboxes', () => {
     await provider.destroy('again');
   });
 
-  it('ends what has expired also where the provider cannot end the remains of another', async () => {
+  it('ends expired sandboxes even if the provider cannot list ended ones', async () => {
     const store = leaseStore();
     await provider.create(specOf('expired'));
     await sandboxLeases(store, 'here', 9).acquire('expired', 'worker', -1);
@@ -166,7 +166,7 @@ describe('with real sandboxes', () => {
     expect(told.map(String)).toEqual(['Error: device or resource busy']);
   });
 
-  it('goes on by itself until it is stopped', async () => {
+  it('repeats by itself until it is stopped', async () => {
     const store = leaseStore();
     await provider.create(specOf('later'));
     const sweeper = startSweeper({ store, provider, host: 'here', intervalMs: 30 });

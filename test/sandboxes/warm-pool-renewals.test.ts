@@ -1,6 +1,6 @@
 /**
- * Hunts warm sandboxes whose lease outlives them, or that die of old age while their keeper lives. On a virtual clock,
- * over a provider that only writes down what it is asked; what a real one does is in warm-pool.test.ts.
+ * Hunts warm sandboxes whose lease outlives them, or whose time to live ends while their keeper lives. It uses a
+ * virtual clock and a provider that only records its calls; warm-pool.test.ts tests a real one.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ const other: SandboxShape = { ...shape, workdir: '/elsewhere' };
 let folder: string;
 let store: Store;
 let pools: WarmPool[];
-/** Ids and times to live of renewals; what throws, by id. */
+/** Ids and times to live of renewals; errors to throw, by id. */
 let renewed: Array<readonly [string, number]>;
 let failure: ((id: string) => Error | undefined) | undefined;
 let errors: unknown[];
@@ -62,7 +62,7 @@ function open(size: number, over: Partial<Store> = {}): WarmPool {
   return pool;
 }
 const leases = () => store.leases('warm-sandbox');
-/** One round of renewals, to its end. */
+/** Runs one round of renewals to its end. */
 async function round(): Promise<void> {
   await vi.advanceTimersByTimeAsync(30_000);
   await new Promise((resolve) => setTimeout(resolve, 30));
@@ -81,7 +81,7 @@ it('every warm sandbox and its lease are renewed long before they end, round aft
   expect([errors, renewed.every(([, ttl]) => ttl === 120)]).toEqual([[], true]);
 });
 
-it('one that is lost gives its lease back without a word; another failure is told, and the next one is renewed all the same', async () => {
+it('a lost one releases its lease without a report; another failure is reported, and the next one is renewed anyway', async () => {
   await open(3).fill(shape);
   const [lost, broken, fine] = (await leases()).map(({ id }) => id);
   failure = (id) =>
@@ -92,7 +92,7 @@ it('one that is lost gives its lease back without a word; another failure is tol
   expect(errors.map(String)).toEqual(['Error: the daemon does not answer']);
 });
 
-it('those of a shape that nobody wants any more are let go, and a pool of no size renews nothing', async () => {
+it('sandboxes of a shape that is no longer wanted are not renewed, and a pool of size 0 renews nothing', async () => {
   const keeper = open(1);
   await keeper.fill(shape);
   open(0);
@@ -106,7 +106,7 @@ it('those of a shape that nobody wants any more are let go, and a pool of no siz
   expect(left!.expiresAt).toBeLessThan(Date.now() + 120_000);
 });
 
-it('a store that is down for a round is told, and the next round renews', async () => {
+it('a store that is down for a round is reported, and the next round renews', async () => {
   let down = false;
   const pool = open(1, {
     leases: (kind) => (down ? Promise.reject(new Error('the store is down')) : store.leases(kind)),

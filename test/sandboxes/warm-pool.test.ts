@@ -1,4 +1,4 @@
-/** The warm pool: what stands ready is used once, by one, and what its keeper left behind is swept. */
+/** The warm pool: a warm sandbox is used once, by one taker, and the sandboxes of a dead keeper are swept. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ import { eventually, openBench, sh, specOf } from './harness.ts';
 const bench = await openBench();
 const shape = { workdir: '/workspace', limits: specOf('any').limits };
 
-/** Which of the ids came out of the pool: a provider that is asked to create has none left. */
+/** The ids that came from the pool: the pool is empty if the provider is called to create one. */
 function world(size: number): {
   readonly store: Store;
   readonly pool: WarmPool;
@@ -79,7 +79,7 @@ it('hands each sandbox to one taker, with its own files, variables and set-up, a
   expect((await bench.provider.list()).filter((id) => !id.startsWith('warm/')).toSorted()).toEqual(['a', 'b', 'c']);
 });
 
-it('does not give one sandbox to two that ask for it by the same id', async () => {
+it('does not give one sandbox to two callers with the same id', async () => {
   const { pool, open } = world(2);
   await pool.fill(shape);
   const other = open(0);
@@ -93,7 +93,7 @@ it('does not give one sandbox to two that ask for it by the same id', async () =
   expect((await bench.provider.list()).filter((id) => !id.startsWith('warm/'))).toEqual(['same']);
 });
 
-it('makes one afresh when nothing of that shape is ready, or what was ready has died', async () => {
+it('makes a new one if none of that shape is ready, or if the ready one has died', async () => {
   const { store, pool, cold } = world(1);
   await pool.fill(shape);
   const wide = { memoryMiB: 128, processes: 32, diskMiB: 64 };
@@ -108,7 +108,7 @@ it('makes one afresh when nothing of that shape is ready, or what was ready has 
   expect(await warmOnes(store)).toBeDefined();
 });
 
-it('leaves nothing behind when its keeper is gone: leases run out, and the sweeper ends what they named', async () => {
+it('leaves nothing behind when its keeper is gone: leases run out, and the sweeper ends their sandboxes', async () => {
   const { store, pool } = world(1);
   await pool.fill(shape);
   await pool.stop();

@@ -1,6 +1,6 @@
 /**
- * Hunts digests that differ between equal states, which would cost a lost sandbox its attempt, and digests that are
- * equal for different ones, which would let a policy go on from a state that it never saw.
+ * Hunts digests that differ between equal states, which would cost a rollout with a lost sandbox its attempt, and equal
+ * digests of different states, which would let a policy continue from a state that it never saw.
  */
 import { describe, expect, it } from 'vitest';
 import type { ExecCall, Sandbox } from '../../sandboxes/sandbox.ts';
@@ -34,7 +34,7 @@ describe('the digest of a workspace', () => {
       await sh(sandbox, 'export GIT_COMMITTER_DATE=2024-01-01T00:00:00Z');
       for (const command of commands) await sh(sandbox, command);
       digests.push(await digest(sandbox));
-      // A look refreshes git's cache of times, and says nothing of the files.
+      // Reading the repository refreshes git's cache of times, and does not change the files.
       await sh(sandbox, 'sleep 1.1; touch -d 2001-01-01 y/f; git status >/dev/null');
       digests.push(await digest(sandbox));
       sandbox.close();
@@ -51,7 +51,7 @@ describe('the digest of a workspace', () => {
     ['where a link points', 'ln -s a c'],
     ['the directory of the shell', 'cd a'],
     ['an exported variable', 'export B=2'],
-  ])('tells of %s', async (_what, command) => {
+  ])('changes with %s', async (_what, command) => {
     const sandbox = await fresh();
     await sh(sandbox, 'true');
     const before = await digest(sandbox);
@@ -60,7 +60,7 @@ describe('the digest of a workspace', () => {
     sandbox.close();
   });
 
-  it('is told all the same where a file cannot be read, and not at all where no process can be started', async () => {
+  it('exists if a file cannot be read, and does not exist if no process can be started', async () => {
     const sandbox = await fresh();
     await sh(sandbox, 'echo secret > locked && chmod 000 locked');
     expect(await digest(sandbox)).toMatch(/^[0-9a-f]{64}$/);
@@ -69,7 +69,7 @@ describe('the digest of a workspace', () => {
     sandbox.close();
   });
 
-  /** A sandbox in which the look runs this in place of `tar`; `$@` are its arguments. */
+  /** A sandbox in which this replaces `tar`; `$@` are its arguments. */
   const lookingBy = (script: string) =>
     bench.provider.create(
       specOf(`digest/${made++}`, {
@@ -78,8 +78,11 @@ describe('the digest of a workspace', () => {
       }),
     );
 
-  /** Why: a budget of the call counts everything in the sandbox, and what has spent it ends everything in the sandbox. A fiftieth of one stands for it, which a busy machine has time for. */
-  it('is told while the policy’s own processes take processor time, and they live on', async () => {
+  /**
+   * Why: a budget of the call would count everything in the sandbox, and end everything when it is used up. The test
+   * sets a fiftieth of such a budget, which a busy machine can use up in time.
+   */
+  it('is computed while the policy’s own processes use processor time, and does not end them', async () => {
     const burn = `import os,time
 for i in range(4):
   if os.fork() == 0:
@@ -107,7 +110,7 @@ time.sleep(1000)`;
     sandbox.close();
   });
 
-  it('is bounded in its processor time, and is none where it was cut off', async () => {
+  it('has a limit on its processor time, and does not exist if it was cut off', async () => {
     const bounded = await lookingBy('ulimit -t > /tmp/limit; exec /usr/bin/tar "$@"');
     expect(await digest(bounded)).toMatch(/^[0-9a-f]{64}$/);
     expect((await sh(bounded, 'cat /tmp/limit')).output).toBe('5\n');

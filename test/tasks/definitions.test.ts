@@ -70,7 +70,7 @@ describe('defineTool', () => {
     expect(() => defineTool(given as never)).toThrow(message);
   });
 
-  it('a number is one, whole or not', () => {
+  it('a number may be whole or not', () => {
     checkTool(tool);
     const read = (grams: unknown) =>
       readArguments('weigh', { grams: { type: 'number', description: '' } }, ['grams'], { grams });
@@ -80,10 +80,10 @@ describe('defineTool', () => {
   });
 });
 
-describe('tasks that there are not', () => {
+describe('tasks that do not exist', () => {
   const fields = { name: 'task.name', count: 'task.train' };
   const asked = { split: 'train', from: 0, fields } as const;
-  it('more than an environment says, or than load, are refused with field, value and number', () => {
+  it('more tasks than the environment has, or than load, are an error with field, value and number', () => {
     defineTask(task('sized', { size: (split) => (split === 'train' ? 5 : 0) }));
     defineTask(
       task('listed', {
@@ -120,7 +120,7 @@ describe('tasks that there are not', () => {
     );
   });
 
-  it('a wrong index or split of a known environment is that, and a misspelt environment has its neighbour named', () => {
+  it('a wrong index or split of a known environment is reported as such; for a misspelt environment, the closest name is', () => {
     for (const id of ['swe-mini', 'swe-mini-train-x', 'swe-mini-test-3', 'swe-mini-held-out--1']) {
       expect(() => environmentOf(id)).toThrow(
         `there is no task "${id}": expected swe-mini-train-N or swe-mini-held-out-N`,

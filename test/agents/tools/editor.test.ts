@@ -53,14 +53,14 @@ describe('view', () => {
     expect(await edit({ command: 'view', path: 'void' })).toBe('void is empty.');
   });
 
-  it('looks into no folder of a directory that has hundreds, however long that would take', async () => {
+  it('lists no contents of folders in a directory with hundreds of them', async () => {
     await sh(sandbox, 'mkdir many; cd many; mkdir {100..400}; touch 100/inside zz; cd ..');
     const many = (await edit({ command: 'view', path: 'many' })).split('\n');
     expect(many).toHaveLength(302);
     expect(many.slice(-2)).toEqual(['400/', 'zz']);
   });
 
-  it('says what cannot be shown, and shows the ends of what is long', async () => {
+  it('reports what cannot be shown, and shows both ends of a long file', async () => {
     expect(await edit({ command: 'view', path: 'no.py' })).toBe('Error: no.py does not exist.');
     await sh(sandbox, "printf 'a\\0b' > bin; ln -s /etc/passwd link; seq 5000 > long");
     expect(await edit({ command: 'view', path: 'bin' })).toBe('Error: bin is a binary file.');
@@ -72,13 +72,13 @@ describe('view', () => {
 });
 
 describe('str_replace', () => {
-  it('replaces one exact occurrence, indentation and all', async () => {
+  it('replaces one exact occurrence, with its indentation', async () => {
     const args = { command: 'str_replace', path: 'pkg/m.py', old_str: '    return a - b', new_str: '    return a + b' };
     expect(await edit(args)).toBe('Edited pkg/m.py.');
     expect(await content('pkg/m.py')).toBe('def f(a, b):\n    return a + b\n');
   });
 
-  it('takes dollars, tabs, carriage returns and other bytes as they are', async () => {
+  it('keeps dollars, tabs, carriage returns and other bytes unchanged', async () => {
     await sh(sandbox, "printf 'x:\\r\\n\\ta $& \\377\\r\\n' > odd");
     expect(await edit({ command: 'str_replace', path: 'odd', old_str: '\ta $&', new_str: "\t$1 $$ $'" })).toBe(
       'Edited odd.',
@@ -117,7 +117,7 @@ describe('str_replace', () => {
     expect(await content('pkg/m.py')).toBe(text);
   });
 
-  it('that is repeated by another worker answers as it did, and edits once', async () => {
+  it('that another worker repeats returns the same answer, and edits once', async () => {
     const args = { command: 'str_replace', path: 'pkg/m.py', old_str: 'a - b', new_str: 'a - b - b' };
     expect(await edit(args, 'twice')).toBe('Edited pkg/m.py.');
     expect(await edit(args, 'twice')).toBe('Edited pkg/m.py.');
@@ -132,7 +132,7 @@ describe('str_replace', () => {
 });
 
 describe('create and insert', () => {
-  it('create new files with their folders, and never write over one', async () => {
+  it('create new files with their folders, and never overwrite one', async () => {
     expect(await edit({ command: 'create', path: 'new/dir/a.txt', file_text: '  x\n' })).toBe('Created new/dir/a.txt.');
     expect(await content('new/dir/a.txt')).toBe('  x\n');
     expect(await edit({ command: 'create', path: 'pkg/m.py', file_text: '' })).toBe(
@@ -156,7 +156,7 @@ describe('create and insert', () => {
     expect(await content('pkg/m.py')).toBe(text);
   });
 
-  it('insert refuses a line that is not there', async () => {
+  it('insert refuses a line that does not exist', async () => {
     const args = { command: 'insert', path: 'pkg/m.py', new_str: 'x' };
     expect(await edit({ ...args, insert_line: 3 })).toBe('Error: insert_line 3: must be between 0 and 2.');
     expect(await edit(args)).toBe('Error: insert needs insert_line, the line to insert after (0: the start).');
@@ -164,7 +164,7 @@ describe('create and insert', () => {
 });
 
 describe('undo_edit', () => {
-  it('takes edits back one by one, once per call', async () => {
+  it('undoes edits one by one, once per call', async () => {
     const before = await content('pkg/m.py');
     await edit({ command: 'str_replace', path: 'pkg/m.py', old_str: 'a - b', new_str: '1' });
     const between = await content('pkg/m.py');

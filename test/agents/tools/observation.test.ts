@@ -1,6 +1,6 @@
 /**
- * Hunts output that takes longer to clean than to print (a worker cleans that of all its sandboxes, and must answer for
- * them meanwhile), and output that is told without end.
+ * Hunts output that takes longer to clean than to print (a worker cleans the output of all its sandboxes, and must stay
+ * responsive), and observations without a limit.
  */
 
 import { describe, expect, it } from 'vitest';
@@ -28,7 +28,7 @@ describe('many of one character, and another one after them', () => {
   });
 });
 
-it('a line is what a terminal shows at last: what was written over is gone, and its end is no matter', () => {
+it('a line is what a terminal finally shows: overwritten text is removed, and the kind of line end does not matter', () => {
   expect(normalizeOutput('10%\r50%\r100%\r\r\nnext\r\n\r\nlast\r')).toBe('100%\nnext\n\nlast');
 });
 
@@ -51,7 +51,7 @@ it.each([
   },
 );
 
-it('what a search could not read is told as briefly as what it found', async () => {
+it('errors of a search are cut to the same limit as its matches', async () => {
   const output = Array.from({ length: 5000 }, (_, n) => `grep: file${n}: Permission denied\n`).join('');
   const sandbox = { exec: async () => ({ ...ended, exitCode: 2, output }) } as unknown as Sandbox;
   const { content, refused } = await search.run({ name: 'search', arguments: { query: 'x' } }, sandbox, {

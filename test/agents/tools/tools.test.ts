@@ -1,4 +1,4 @@
-/** The other tools in a real sandbox, the registry, and what a policy is told about its own mistakes. */
+/** The other tools in a real sandbox, the registry, and the answers to a policy's mistakes. */
 
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -43,11 +43,11 @@ describe('bash', () => {
     ["printf '\\033[31mred\\033[0m 10%%\\r100%%\\n'", '100%'],
   ])('%s', async (command, observation) => {
     expect(await use('bash', { command })).toBe(observation);
-    // The same text each time, whatever ran before.
+    // Equal text each time, whatever ran before.
     expect(await use('bash', { command })).toBe(observation);
   });
 
-  it('says when time was up, by its own limit or the caller’s', async () => {
+  it('reports a timeout, by its own limit or the caller’s', async () => {
     expect(await use('bash', { command: 'echo a; sleep 60' }, 300)).toBe(
       'a\n[timed out after 0.3 s; everything was stopped]',
     );
@@ -57,7 +57,7 @@ describe('bash', () => {
     expect(await use('bash', { command: 'true', timeout: 0 })).toBe('Error: timeout 0: must be at least 1.');
   });
 
-  it('says when memory was the reason', () => {
+  it('reports that memory was the reason', () => {
     const result = {
       exitCode: 137,
       signal: null,
@@ -70,7 +70,7 @@ describe('bash', () => {
     expect(bashObservation(result, 1000, 100)).toBe('x\n[out of memory: a process was killed]\n[exit code 137]');
   });
 
-  it('leaves out the middle of what is long', async () => {
+  it('leaves out the middle of a long output', async () => {
     const observation = await use('bash', { command: 'seq 100000' });
     expect(observation.length).toBeLessThan(8100);
     expect(observation).toMatch(/^1\n2\n[^]*\[\d+ characters left out\][^]*\n100000$/u);
@@ -78,14 +78,14 @@ describe('bash', () => {
 });
 
 describe('search', () => {
-  it('prints path, line and text, by path, and skips what is not text or not source', async () => {
+  it('prints path, line and text, sorted by path, and skips binary files and folders without sources', async () => {
     expect(await use('search', { query: 'total' })).toBe(
       'a.py:4:value = b.total(1)  # total: (a*)\nb.py:1:def total(x):\npkg/c d.txt:1:total:1:x',
     );
     expect(await use('search', { query: 'def total' })).toBe('b.py:1:def total(x):');
   });
 
-  it('takes the query as text unless it is to be a pattern', async () => {
+  it('treats the query as text unless `regex` is set', async () => {
     expect(await use('search', { query: '(a*)' })).toBe('a.py:4:value = b.total(1)  # total: (a*)');
     expect(await use('search', { query: 'def [a-z]+', regex: 'true' })).toBe('b.py:1:def total(x):');
     expect(await use('search', { query: '-e $(touch pwned) `x` \'"' })).toBe(
@@ -102,7 +102,7 @@ describe('search', () => {
     expect(await use('search', { query: 'x', path: 'nope' })).toBe('Error: nope: No such file or directory');
   });
 
-  it('shows at most fifty, and says that there are more', async () => {
+  it('shows at most fifty, and reports that there are more', async () => {
     await sh(sandbox, 'for i in $(seq 60); do echo "needle $i"; done > many; rm -f bin');
     const lines = (await use('search', { query: 'needle' })).split('\n');
     expect(lines).toHaveLength(51);
@@ -116,7 +116,7 @@ describe('search', () => {
     expect((await sh(sandbox, 'pwd; unset -f grep; cd /workspace')).output).toBe('/tmp\n');
   });
 
-  it('refuses what cannot be searched', async () => {
+  it('refuses an invalid search', async () => {
     expect(await use('search', { query: '' })).toBe('Error: query "": must not be empty.');
     expect(await use('search', { query: 'a\nb' })).toBe('Error: query "a\\nb": must be a single line.');
   });
@@ -132,7 +132,7 @@ describe('the registry', () => {
     }
   });
 
-  it('tells what is wrong: the parameter, the value, the remedy', async () => {
+  it('reports errors with the parameter, the value and the remedy', async () => {
     const bash = toolRegistry.get('bash');
     expect(bash?.validate({ command: 'true' })).toBeUndefined();
     expect(bash?.validate({})).toBe('bash needs the parameter command.');
@@ -151,7 +151,7 @@ describe('the registry', () => {
     expect(await use('finish', { answer: 'done' })).toBe('Finished.');
   });
 
-  it('tells calls that were refused from those that were carried out and did not go well', async () => {
+  it('distinguishes calls that were refused from calls that ran and failed', async () => {
     const refused = async (name: string, args: Record<string, unknown>) =>
       (
         await runToolCall({ name, arguments: args }, all, sandbox, {
@@ -168,7 +168,7 @@ describe('the registry', () => {
     expect(await refused('str_replace_editor', { command: 'create', path: '/proc/no/file', file_text: '' })).toBe(true);
   });
 
-  it('tells calls that only read from those that may change something', () => {
+  it('distinguishes calls that only read from calls that may change something', () => {
     const all = ['bash', 'str_replace_editor', 'search'];
     const reads = (name: string, args: Record<string, unknown>) => onlyReads({ name, arguments: args }, all);
     expect(reads('search', { query: 'x' })).toBe(true);
@@ -179,7 +179,7 @@ describe('the registry', () => {
     expect(reads('bash', { command: 'cat a' })).toBe(false);
   });
 
-  it('takes tools of one’s own', async () => {
+  it('accepts custom tools', async () => {
     const shout = makeTool({
       name: 'shout',
       description: 'Says it louder.',
@@ -196,7 +196,7 @@ describe('the registry', () => {
 });
 
 describe('observations', () => {
-  it('lose escapes, controls and what was written over', () => {
+  it('have no escapes, control characters or overwritten text', () => {
     expect(normalizeOutput('\u001b]0;title\u0007a\u001b[1;31mb\u001b(B\u001b[K\u0007\u0000c')).toBe('abc');
     expect(normalizeOutput('1%\r2%\r\nnext\r\n')).toBe('2%\nnext\n');
     expect(normalizeOutput('tab\tline\n')).toBe('tab\tline\n');

@@ -1,4 +1,4 @@
-/** Hunts a client that goes to another daemon than the one that is named: by a variable, by Docker's context, or by nothing. */
+/** Hunts a client that uses another daemon than the one that a variable, Docker's context or the default selects. */
 
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ function writeContext(name: string, Host: string): string {
 
 const choose = (currentContext: string) => write(join(HOME, '.docker', 'config.json'), { auths: {}, currentContext });
 
-it('without anything that names one it is the socket that is there, and that of the system where none is', () => {
+it('the default is the socket that exists, else that of the system', () => {
   const XDG_RUNTIME_DIR = join(HOME, 'run');
   const [desktop, own] = [join(HOME, '.docker', 'run', 'docker.sock'), join(XDG_RUNTIME_DIR, 'docker.sock')];
   expect(dockerAddress({ HOME })).toEqual({ host: 'unix:///var/run/docker.sock' });
@@ -50,7 +50,7 @@ it('without anything that names one it is the socket that is there, and that of 
   expect(dockerAddress({ HOME, DOCKER_HOST: 'unix://' })).toEqual({ host: `unix://${desktop}`, by: 'DOCKER_HOST' });
 });
 
-it('the context that is chosen names it; a variable goes before the file, and DOCKER_HOST before both', () => {
+it('the selected context decides; a variable precedes the file, and DOCKER_HOST precedes both', () => {
   writeContext('rootless', 'unix:///run/user/7/docker.sock');
   writeContext('far', 'tcp://192.0.2.7:2376');
   choose('rootless');
@@ -71,7 +71,7 @@ it('the context that is chosen names it; a variable goes before the file, and DO
   ]);
 });
 
-it('a context that is not there, and what is no address, are refused by name', () => {
+it('a missing context and an invalid address are errors that name them', () => {
   choose('gone');
   expect(() => dockerAddress({ HOME })).toThrow(
     /config\.json: there is no Docker context "gone" in .*contexts; choose one with docker context use, or set DOCKER_HOST$/u,
@@ -87,7 +87,7 @@ it('a context that is not there, and what is no address, are refused by name', (
   );
 });
 
-it('the ports and protocols are those of Docker itself', () => {
+it('ports and protocols are those of Docker itself', () => {
   const id = writeContext('secure', 'tcp://localhost');
   const tls = join(HOME, '.docker', 'contexts', 'tls', id, 'docker');
   mkdirSync(tls, { recursive: true });
@@ -117,7 +117,7 @@ it('the ports and protocols are those of Docker itself', () => {
   });
 });
 
-it('a client asks the daemon of the environment that it is given, whatever this process has', async () => {
+it('a client uses the daemon of the given environment, not that of this process', async () => {
   const path = join(HOME, 'docker.sock');
   const server = createServer((_, response) => response.end('OK')).listen(path);
   await new Promise((resolve) => server.once('listening', resolve));

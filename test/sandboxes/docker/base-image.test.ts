@@ -1,7 +1,7 @@
 /**
- * Where the base image comes from: a published one while a registry answers, else what this machine makes; and what
- * neither can give is named with both reasons. The registry and the daemon are real. Not asserted: that Docker Hub has
- * the published image, which no test may depend on.
+ * The source of the base image: a published one while a registry answers, else one that this machine builds. If neither
+ * works, the error has both reasons. The registry and the daemon are real. Not asserted: that Docker Hub has the
+ * published image, since no test may depend on it.
  */
 
 import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ const forget = async (image: string): Promise<void> => {
     .catch(() => undefined);
 };
 
-/** The base image after `command`, at the registry alone. */
+/** The base image after `command`; only the registry has it. */
 async function push(tag: string, command: string): Promise<void> {
   const container = await docker.createContainer({
     Image: await bench.provider.images.ensure(undefined),
@@ -72,7 +72,7 @@ afterEach(async () => {
 });
 afterAll(() => registry.stop());
 
-/** A machine that has apt, by the name of its release, or none. */
+/** An /etc of a machine with apt, for the given release, or without apt. */
 function machine(hasApt: boolean): string {
   const etc = join(folder, 'etc');
   mkdirSync(join(etc, 'apt', 'sources.list.d'), { recursive: true });
@@ -89,7 +89,7 @@ const ensure = (tag: string, hasApt: boolean): Promise<string> =>
     onProgress: (line) => heard.push(line),
   });
 
-it('a published one is pulled once for any number of processes, and has what every sandbox has', async () => {
+it('a published one is pulled once for any number of processes, and gets the /etc of every sandbox', async () => {
   const made = await Promise.all([ensure('whole', false), ensure('whole', true), ensure('whole', false)]);
   expect(new Set(made)).toEqual(new Set([publishedName(`${name}:whole`)]));
   expect(registry.manifests()).toBe(1);
@@ -103,7 +103,7 @@ it('a published one is pulled once for any number of processes, and has what eve
   await bench.provider.destroy('published');
 });
 
-it('one that lacks a program is not taken, and what lacks is named', async () => {
+it('one that lacks a program is not used, and the error names the program', async () => {
   const refused = ensure('without-git', false);
   await expect(refused).rejects.toThrow(SandboxImpossible);
   await expect(refused).rejects.toThrow(
@@ -112,7 +112,7 @@ it('one that lacks a program is not taken, and what lacks is named', async () =>
   expect(await docker.listContainers({ all: true, filters: { ancestor: [`${name}:without-git`] } })).toEqual([]);
 });
 
-it('where its registry does not have it nothing is tried again; where that is away, it may be there later', async () => {
+it('an image that its registry lacks is never retried; a registry that does not answer may answer later', async () => {
   await expect(ensure('none', false)).rejects.toThrow(SandboxImpossible);
   registry.reset(1000);
   const away = ensure('whole', false);
@@ -122,8 +122,8 @@ it('where its registry does not have it nothing is tried again; where that is aw
   expect(await ensure('whole', false)).toBe(publishedName(`${name}:whole`));
 });
 
-it('where no registry has one it is made here, and from then on no registry is asked', async () => {
-  // The real one takes minutes and a mirror; who makes the base image of the other tests is the real one.
+it('if no registry has one, it is built here, and no registry is queried again', async () => {
+  // A fake debootstrap: the real one needs minutes and a mirror. It builds the base image of the other tests.
   writeFileSync(
     join(folder, 'debootstrap'),
     '#!/bin/sh\nfor last; do rootfs=$before; before=$last; done\nmkdir -p "$rootfs/etc"\n',
@@ -142,7 +142,7 @@ it('where no registry has one it is made here, and from then on no registry is a
   expect(registry.manifests()).toBe(0);
 });
 
-it('where none can be made, both reasons are told', async () => {
+it('if none can be built, the error has both reasons', async () => {
   vi.stubEnv('PATH', '/nonexistent');
   await expect(ensure('none', true)).rejects.toThrow(
     /^no base image: image .*:none cannot be pulled: .*, and there is no debootstrap to build one: apt install debootstrap; set LONGHAUL_DOCKER_IMAGE/u,

@@ -1,4 +1,4 @@
-/** What the providers' suites hunt in calls and files, in containers. */
+/** The suites about calls and files, in containers. */
 
 import { overDocker } from '../harness.ts';
 

@@ -1,4 +1,4 @@
-/** Who we are to a registry: told to the one that it is for, from where `docker login` left it, and to nobody else. */
+/** Credentials of `docker login`: they are sent to the registry that they are for, and to no other. */
 
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,7 +42,7 @@ describe('credentials', () => {
     ['ghcr.io/a/b', 'ghcr.io'],
   ])('of %s are those for %s', (reference, registry) => expect(registryOf(reference)).toBe(registry));
 
-  it('come from the file, under any of the names that a registry has there', async () => {
+  it('come from the file, under any of the registry’s names', async () => {
     const env = environment({
       auths: {
         'https://index.docker.io/v1/': { auth: basic('me', 'a:b') },
@@ -73,7 +73,7 @@ describe('credentials', () => {
     expect(await credentialsFor('ghcr.io/a', { HOME: folder })).toMatchObject({ username: 'home' });
   });
 
-  it('come from a helper, that of the registry before that of all; what it does not know is looked for in the file', async () => {
+  it('come from a helper, first the registry’s, then the general one; else from the file', async () => {
     helper(
       'one',
       'read server; [ "$1 $server" = "get ghcr.io" ] && echo \'{"ServerURL":"ghcr.io","Username":"helped","Secret":"s"}\'',
@@ -98,7 +98,7 @@ describe('credentials', () => {
     expect(await credentialsFor('ghcr.io/a', environment({ credsStore: 'not-installed' }))).toBeUndefined();
   });
 
-  it('in a file that is broken are never part of what is said about it', async () => {
+  it('in a broken file are never part of its error', async () => {
     const error: unknown = await credentialsFor('python', environment('{"auths": {"x": {"auth": "c2VjcmV0" ')).catch(
       (thrown: unknown) => thrown,
     );
@@ -107,7 +107,7 @@ describe('credentials', () => {
   });
 });
 
-describe('a registry that asks who is there', async () => {
+describe('a registry that requires a login', async () => {
   const { provider } = await openDockerBench();
   const { docker } = provider.engine;
   const registry = await startRegistry({ asksWho: true });
@@ -121,7 +121,7 @@ describe('a registry that asks who is there', async () => {
     pullImage(provider.engine, image, { env, pauseMs: 1, onProgress: (line) => heard.push(line) });
 
   beforeAll(async () => {
-    // An archive of no file: the daemon would compress a base image for a quarter of a minute.
+    // An archive without files: the daemon would compress a base image for 15 seconds.
     const made = await docker.importImage(Readable.from([Buffer.alloc(1024)]), {
       repo: `${registry.address}/private/task`,
       tag: '1',
@@ -140,7 +140,7 @@ describe('a registry that asks who is there', async () => {
     await registry.stop();
   });
 
-  it('is told, and gives the image', async () => {
+  it('gets the credentials, and returns the image', async () => {
     await pull(
       environment({ auths: { [registry.address]: { auth: basic(REGISTRY_LOGIN.username, REGISTRY_LOGIN.password) } } }),
     );
@@ -153,14 +153,14 @@ describe('a registry that asks who is there', async () => {
   it.each([
     ['nothing', {}],
     ['a wrong password', { auth: basic(REGISTRY_LOGIN.username, 'not-the-one') }],
-  ])('and is told %s refuses at once, and what helps is said without the password', async (_, entry) => {
+  ])('and gets %s fails at once, with a remedy that does not contain the password', async (_, entry) => {
     const refused = pull(environment({ auths: { [registry.address]: entry } }));
     await expect(refused).rejects.toThrow(SandboxImpossible);
     await expect(refused).rejects.toThrow(`docker login ${registry.address}`);
     await expect(refused).rejects.not.toThrow('not-the-one');
   });
 
-  it('is asked without credentials where the file is broken, which is said', async () => {
+  it('is queried without credentials if the file is broken, and that is reported', async () => {
     const heard: string[] = [];
     await expect(pull(environment('no JSON'), heard)).rejects.toThrow(SandboxImpossible);
     expect(heard).toEqual([expect.stringContaining('config.json cannot be read')]);

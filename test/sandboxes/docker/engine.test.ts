@@ -1,4 +1,4 @@
-/** Hunts daemons that are misread: what they say of themselves decides how a sandbox is reached and whether its limits hold. */
+/** Hunts misread daemons: their own information decides how a sandbox is reached and whether its limits hold. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { openEngine, userProcessLimit } from '../../../sandboxes/docker/engine.t
 import { chooseTransport, createDockerProvider } from '../../../sandboxes/docker/provider.ts';
 import { SandboxImpossible } from '../../../sandboxes/sandbox.ts';
 
-/** What Podman 4.3.1 said without root over version 1 of control groups, where it left out every limit. */
+/** The information of Podman 4.3.1 without root and with cgroup version 1, where it ignores every limit. */
 const PODMAN_ROOTLESS = {
   ServerVersion: '4.3.1',
   Runtimes: {
@@ -34,14 +34,14 @@ const { BuildahVersion: _, Rootless: __, ...DOCKER } = PODMAN_ROOTLESS;
 const saying = (info: object): Docker => ({ info: async () => info }) as unknown as Docker;
 
 describe("Podman's service", () => {
-  it('without root is known as such, and reached as its user reaches it', async () => {
+  it('without root is recognised, and reached with its user’s transport', async () => {
     const engine = await openEngine(saying(PODMAN_ROOTLESS));
     expect(engine).toMatchObject({ podman: true, rootless: true, seccomp: true, runtimes: ['runc'] });
     expect(chooseTransport(engine, undefined, {}, 1000)).toBe('socket');
     expect(chooseTransport(engine, undefined, {}, 0)).toBe('exec');
   });
 
-  it('that leaves out the limits makes no sandboxes; with version 2 of control groups it does', async () => {
+  it('that ignores limits makes no sandboxes; with cgroup version 2 it does', async () => {
     const at = { stateDir: '/nowhere', supervisorPath: '/nowhere', cache: '/nowhere' };
     const refused = createDockerProvider({ ...at, docker: saying(PODMAN_ROOTLESS) });
     await expect(refused).rejects.toThrow(SandboxImpossible);
@@ -50,7 +50,7 @@ describe("Podman's service", () => {
     expect((await openEngine(saying({ ...PODMAN_ROOTLESS, Rootless: false }))).unheld).toEqual([]);
   });
 
-  it('as root is told how many processes a user may have: as many as this one, and as the machine numbers', async () => {
+  it('as root gets the limit on processes per user: that of this process, at most the pids of the machine', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'longhaul-limits-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = (name: string, text: string): string => {
@@ -72,7 +72,7 @@ describe("Podman's service", () => {
 });
 
 describe("Docker's daemon", () => {
-  it('has the runtimes that it lists; one with a kernel of its own by default is reached by exec', async () => {
+  it('has the runtimes that it lists; a default runtime with its own kernel is reached by exec', async () => {
     const engine = await openEngine(saying(DOCKER));
     expect(engine).toMatchObject({
       podman: false,
@@ -84,7 +84,7 @@ describe("Docker's daemon", () => {
     expect(chooseTransport({ ...engine, defaultRuntime: 'runsc' }, undefined, {}, 0)).toBe('exec');
   });
 
-  it('that knows no limit of memory is refused by its name', async () => {
+  it('that cannot limit memory is rejected, and the error names the limit', async () => {
     expect((await openEngine(saying({ ...DOCKER, MemoryLimit: false }))).unheld).toEqual(['memory']);
   });
 });

@@ -1,4 +1,4 @@
-/** What `../shell.test.ts` hunts, in containers that are reached by `docker exec` alone. */
+/** `../shell.test.ts` in containers that are reached only by `docker exec`. */
 
 import { overDocker } from '../harness.ts';
 

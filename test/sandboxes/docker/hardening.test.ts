@@ -1,4 +1,4 @@
-/** Hunts a container that may do more than its profile says: what the daemon was told, and what holds inside. */
+/** Hunts a container that may do more than its profile allows: checks the daemon's settings, and the effect inside. */
 
 import type { ContainerCreateOptions } from 'dockerode';
 import { expect, it } from 'vitest';
@@ -13,7 +13,7 @@ import { openDockerBench, sh, specOf } from '../harness.ts';
 const benches = [await openDockerBench({ transport: 'socket' }), await openDockerBench({ transport: 'exec' })];
 const MIB = 1 << 20;
 
-/** The rights that any process of the container may ever have: CHOWN, SETGID, SETUID and SETPCAP are 0, 6, 7 and 8. */
+/** The capabilities that any process of the container may have: CHOWN, SETGID, SETUID and SETPCAP are 0, 6, 7 and 8. */
 async function rightsOf({ engine }: DockerProvider, name: string): Promise<number> {
   const exec = await engine.docker
     .getContainer(name)
@@ -33,7 +33,7 @@ it.each(benches)(
     const { HostConfig, Config, State, Mounts } = await provider.engine.docker.getContainer(name).inspect();
     expect(HostConfig).toMatchObject({
       NetworkMode: 'none',
-      // Podman's word for its own namespace, and its list instead of 'ALL'.
+      // Podman has another name for a private namespace, and returns a list instead of 'ALL'.
       IpcMode: podman ? 'shareable' : 'private',
       Privileged: false,
       ReadonlyRootfs: true,
@@ -47,7 +47,8 @@ it.each(benches)(
     expect(HostConfig.MemorySwap).toBe(HostConfig.Memory);
     expect(HostConfig.PidsLimit).toBeGreaterThanOrEqual(64);
     expect(HostConfig.PidsLimit).toBeLessThan(64 + 32);
-    // The program and the names of users, read-only; and where the socket is shared, the sandbox's own folder, which is closed to the policy.
+    // Read-only: the program and the account files. If the socket is shared: the sandbox's own folder, which is closed
+    // to the policy.
     const binds = Mounts.filter(({ Type }) => Type === 'bind').map(
       ({ Destination, RW }) => `${Destination}:${RW ? 'rw' : 'ro'}`,
     );
@@ -76,7 +77,7 @@ it.each(benches)(
   },
 );
 
-it('rests on a filter of system calls of the daemon and on our own: what is refused is refused twice', async () => {
+it('has the daemon’s filter of system calls and the supervisor’s', async () => {
   const { provider } = benches[0]!;
   expect(provider.engine.seccomp).toBe(true);
   const sandbox = await provider.create(specOf('seccomp'));
@@ -87,7 +88,7 @@ it('rests on a filter of system calls of the daemon and on our own: what is refu
   await provider.destroy('seccomp');
 });
 
-it('asks for that bound again after a daemon that gave no answer, or failed for another reason than that it has none', async () => {
+it('requests a quota again after a daemon that gave no answer, or failed for another reason than a missing quota', async () => {
   const { provider } = benches[1]!;
   const { docker } = provider.engine;
   const create = docker.createContainer.bind(docker);
@@ -113,7 +114,7 @@ it('asks for that bound again after a daemon that gave no answer, or failed for 
   }
 });
 
-it('asks for a bound on the whole disk where the image is writable, and does without where the daemon has none', async () => {
+it('requests a quota on the whole disk if the image is writable, and works without it if the daemon has none', async () => {
   const { provider, stateDir } = benches[0]!;
   const plan = {
     name: 'n',

@@ -1,4 +1,6 @@
-/** Images by task from a real registry: pulled once, tried again when that may help, and refused at once when it cannot. */
+/**
+ * Images of tasks from a real registry: they are pulled once, retried if that may help, and fail at once if it cannot.
+ */
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +30,7 @@ const forget = async (image: string): Promise<void> => {
     .catch(() => undefined);
 };
 
-/** The base image with a repository of root's, as SWE images have it. */
+/** The base image with a repository that belongs to root, as in SWE images. */
 async function pushTask(): Promise<void> {
   const container = await docker.createContainer({
     Image: await bench.provider.images.ensure(undefined),
@@ -76,7 +78,7 @@ describe('an image', () => {
     expect(registry.manifests()).toBe(1);
   });
 
-  it('tells of itself alone, whichever others are pulled meanwhile', async () => {
+  it('reports only its own progress while others are pulled', async () => {
     const [all, one, another]: [string[], string[], string[]] = [[], [], []];
     const images = openImages(engine, { ...locks, pauseMs: 1, onProgress: (line) => all.push(line) });
     registry.reset(1000);
@@ -91,7 +93,7 @@ describe('an image', () => {
     expect([of(all, 1), of(all, 2)]).toEqual([4, 4]);
   });
 
-  it('is tried again with longer and longer pauses while the registry is busy', async () => {
+  it('is retried with growing pauses while the registry is busy', async () => {
     const heard: string[] = [];
     registry.reset(2);
     await pullImage(engine, `${name}:1`, { pauseMs: 5, onProgress: (line) => heard.push(line) });
@@ -100,7 +102,7 @@ describe('an image', () => {
     expect(pauses.map(Number)).toEqual(pauses.map((_, n) => 0.005 * 2 ** n));
   });
 
-  it('of a registry that counts what it is asked is waited for beyond the usual tries, for so long and no longer', async () => {
+  it('of a registry that limits requests is waited for beyond the usual attempts, up to a limit', async () => {
     const heard: string[] = [];
     registry.reset(16, 429);
     await pullImage(engine, `${name}:1`, { pauseMs: 1, onProgress: (line) => heard.push(line) });
@@ -114,7 +116,7 @@ describe('an image', () => {
     await expect(pullImage(engine, `${name}:1`, { pauseMs: 1 })).rejects.toThrow(/its registry limited requests for/u);
   });
 
-  it('that the registry does not have is refused at once', async () => {
+  it('that the registry does not have fails at once', async () => {
     const heard: string[] = [];
     const refused = pullImage(engine, `${name}:none`, { pauseMs: 5, onProgress: (line) => heard.push(line) });
     await expect(refused).rejects.toThrow(SandboxImpossible);
@@ -122,7 +124,7 @@ describe('an image', () => {
     expect(heard).toEqual([]);
   });
 
-  it('of a registry that stays away fails after some tries, and may be had later', async () => {
+  it('of a registry that does not answer fails after some attempts, and may be pulled later', async () => {
     const heard: string[] = [];
     registry.reset(1000);
     const away = pullImage(engine, `${name}:1`, { pauseMs: 1, onProgress: (line) => heard.push(line) });
@@ -130,7 +132,7 @@ describe('an image', () => {
     expect(heard).toHaveLength(4);
   });
 
-  it('fails a sandbox that names what cannot be, and nothing is left of it', async () => {
+  it('with an invalid name fails the sandbox, and leaves nothing', async () => {
     await expect(bench.provider.create(specOf('impossible', { image: `${name}:none` }))).rejects.toThrow(
       SandboxImpossible,
     );
@@ -144,7 +146,7 @@ describe('an image', () => {
 describe('a task with an image of its own', () => {
   const task = { image: '', workdir: '/testbed', limits: { memoryMiB: 256, processes: 64, diskMiB: 64 } };
 
-  it('has its workspace and all that its files allow writable in the profile `swe`, and is as confined as any other', async () => {
+  it('has a writable workspace and image in the profile `swe`, and is otherwise confined like any other', async () => {
     const sandbox = await bench.provider.create(
       specOf('swe', {
         ...task,
@@ -167,7 +169,7 @@ describe('a task with an image of its own', () => {
     await bench.provider.destroy('swe');
   });
 
-  /** Why: tests and programs of an image ask for the users that it was made with, such as a database's or a web server's. */
+  /** Why: tests and programs of an image use the image's users, such as a database's or a web server's. */
   it.each(['swe', 'strict'] as const)(
     'knows the users that its image knows, and the agent, in the profile `%s`',
     async (profile) => {
@@ -192,7 +194,7 @@ describe('a task with an image of its own', () => {
     },
   );
 
-  it('has nothing writable but its workspace in the profile `strict`, also when the image was removed since', async () => {
+  it('has only a writable workspace in the profile `strict`, also if the image was removed since', async () => {
     const sandbox = await bench.provider.create(
       specOf('strict', { ...task, image: `${name}@${digest}`, workdir: '/work' }),
     );

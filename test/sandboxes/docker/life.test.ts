@@ -1,4 +1,4 @@
-/** What the providers' suites hunt in the life of a sandbox, in containers. */
+/** The suites about a sandbox's life, in containers. */
 
 import { overDocker } from '../harness.ts';
 

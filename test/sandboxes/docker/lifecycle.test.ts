@@ -1,4 +1,6 @@
-/** Life of a container: made once however often it is asked for, adopted or replaced on a name clash, gone without a trace. */
+/**
+ * Life of a container: made once for any number of requests, adopted or replaced on a name clash, removed completely.
+ */
 
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -39,8 +41,8 @@ function launcher(): DockerLauncher {
 }
 
 /**
- * Another process takes the warm sandbox `from` as `to` while whoever lists the records is in the middle: after it has
- * read their names, since it then waits for the first one's id, and before it comes to any other.
+ * Another process takes the warm sandbox `from` as `to` while the records are being listed: after their names were read
+ * (the reader then waits for the first record's id), and before any other record is read.
  */
 async function takenWhileListed(from: string, to: string): Promise<{ readonly done: Promise<number | null> }> {
   const first = join(stateDir, '0'.repeat(24));
@@ -54,7 +56,7 @@ async function takenWhileListed(from: string, to: string): Promise<{ readonly do
     process.stdout.write('up');
     const reader = openSync(id, 'w');
     const passedOn = passOnFolder(stateDir, from, to);
-    // Whoever looks again does not wait.
+    // A second listing does not wait.
     writeFileSync(id + '.next', 'first');
     renameSync(id + '.next', id);
     writeSync(reader, 'first');
@@ -129,7 +131,7 @@ describe('create', () => {
     await provider.destroy('clash');
   });
 
-  it('leaves a container of somebody else with that name alone, and says so', async () => {
+  it('does not touch a foreign container with that name, and reports it', async () => {
     await provider.create(specOf('foreign'));
     const name = readRecord(folderOf(stateDir, 'foreign'))?.name ?? '';
     await provider.destroy('foreign');
@@ -143,7 +145,7 @@ describe('create', () => {
     expect(await provider.list()).toEqual([]);
   });
 
-  it('takes what an image is called now where the one that was found is gone', async () => {
+  it('resolves the image name again if the image that was found is gone', async () => {
     const reference = { repo: `localhost/longhaul-renewed-${process.pid}`, tag: '1' };
     const name = `${reference.repo}:${reference.tag}`;
     const commit = async (word: string): Promise<void> => {
@@ -166,7 +168,7 @@ describe('create', () => {
     await provider.destroy('renewed');
   });
 
-  it('goes by folders of any name that the daemon takes', async () => {
+  it('works with folders of any name that the daemon accepts', async () => {
     for (const transport of ['socket', 'exec'] as const) {
       const odd = mkdtempSync(join(tmpdir(), podman ? 'longhaul: a\\' : 'longhaul: a,b="c"\\'));
       onTestFinished(() => rmSync(odd, { recursive: true, force: true }));
@@ -186,7 +188,7 @@ describe('create', () => {
       docker.createContainer = (async (options: Parameters<typeof create>[0]) => {
         if (when !== 'before it starts') await provider.destroy('unwanted');
         const made = await create(options);
-        // As if the one who ends it had looked for the container before there was one.
+        // As if the ending process had searched for the container before it existed.
         if (when === 'before it starts') rmSync(folderOf(stateDir, 'unwanted'), { recursive: true });
         return made;
       }) as typeof docker.createContainer;
@@ -209,18 +211,18 @@ describe('create', () => {
     expect(await containersOf(stateDir)).toEqual([]);
   });
 
-  it('refuses a runtime that the daemon does not have before anything is made: it never falls back to another', async () => {
+  it('rejects a runtime that the daemon lacks before anything is made, and never falls back to another', async () => {
     const refused = openDockerBench({ runtime: 'no-such-runtime' });
     await expect(refused).rejects.toThrow(SandboxImpossible);
     await expect(refused).rejects.toThrow(
       `runtime no-such-runtime: ${podman ? "Podman's service starts every container with its own runtime (" : 'the Docker daemon has '}`,
     );
-    // Podman knows these by name, and would take its own all the same.
+    // Podman lists these, but would use its default anyway.
     for (const runtime of podman ? ['runsc', 'kata'] : [])
       await expect(openDockerBench({ runtime })).rejects.toThrow(SandboxImpossible);
   });
 
-  it('hands the runtime that is asked for to the daemon', async () => {
+  it('passes the requested runtime to the daemon', async () => {
     const runtime = provider.engine.defaultRuntime ?? 'runc';
     const other = await openDockerBench({ runtime });
     await other.provider.create(specOf('runtime'));
@@ -240,7 +242,7 @@ describe('the end', () => {
     await expect(provider.connect('gone')).rejects.toThrow(SandboxLost);
   });
 
-  it('comes by itself when nobody renews, and what is left is known as ended', async () => {
+  it('comes by itself without a renewal, and the remains are listed as ended', async () => {
     const kept = await provider.create(specOf('kept', { ttlSeconds: 1 }));
     await kept.renew(60);
     await provider.create(specOf('abandoned', { ttlSeconds: 0.3 }));
@@ -255,7 +257,7 @@ describe('the end', () => {
     await provider.destroy('kept');
   });
 
-  it('is a lost sandbox when somebody removes the container, at once and for everybody', async () => {
+  it('is a lost sandbox if the container was removed, at once and for all clients', async () => {
     const sandbox = await provider.create(specOf('removed'));
     const busy = expect(sh(sandbox, 'sleep 60')).rejects.toThrow(SandboxLost);
     await containerOf('removed').remove({ force: true });
@@ -265,7 +267,7 @@ describe('the end', () => {
     await provider.destroy('removed');
   });
 
-  it('has not come for one that another live process is making: its record is older than its container', async () => {
+  it('is not assumed for one that another live process is making: its record is older than its container', async () => {
     const folder = claimFolder(stateDir, 'making') ?? '';
     writeRecord(folder, { name: 'not-yet', claim: 'not-yet' });
     expect(await (await bench.reopen()).ended?.()).toEqual([]);
@@ -274,7 +276,7 @@ describe('the end', () => {
     await provider.destroy('making');
   });
 
-  it('finds containers of this state directory that no record tells of by their label', async () => {
+  it('finds containers of this state directory without a record, by their label', async () => {
     await provider.create(specOf('orphan'));
     await provider.create(specOf('held'));
     rmSync(folderOf(stateDir, 'orphan'), { recursive: true });

@@ -1,4 +1,4 @@
-/** What `../limits.test.ts` hunts, in containers. */
+/** `../limits.test.ts` in containers. */
 
 import { overDocker } from '../harness.ts';
 

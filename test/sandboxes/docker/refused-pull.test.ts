@@ -1,7 +1,7 @@
 /**
- * Hunts refusals of a registry that are taken for its absence, so that a start waits for what never comes and is not told
- * of `docker login`; and a login that has expired and keeps images back that are for everybody. The daemon is a scripted
- * one, its words are real ones; not asserted: that a daemon uses them (`credentials.test.ts` asks one).
+ * Hunts rejections of a registry that are handled as if it did not answer, so that a start waits in vain and does not
+ * mention `docker login`; and an expired login that prevents the pull of public images. The daemon is scripted, with
+ * real texts; not asserted: that a daemon uses them (`credentials.test.ts` uses a real one).
  */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -39,7 +39,7 @@ function loggedIn(): NodeJS.ProcessEnv {
   return { DOCKER_CONFIG: folder };
 }
 
-/** Answers one ask after the other, with the last of `answers` from then on; `undefined`: the image. */
+/** Answers requests with `answers` in order, then always with the last; `undefined`: the image. */
 function scripted(answers: ReadonlyArray<Error | undefined>) {
   const asked: Array<string | undefined> = [];
   const answer = async ({ authconfig }: { authconfig?: RegistryAuth }) => {
@@ -55,7 +55,7 @@ function scripted(answers: ReadonlyArray<Error | undefined>) {
   return { asked, engine: { docker } as unknown as Engine };
 }
 
-describe('what a registry says', () => {
+describe('an answer of a registry', () => {
   it.each([
     EXPIRED,
     http(500, 'Head "https://registry.example/v2/a/manifests/1": 403 Forbidden'),
@@ -64,7 +64,7 @@ describe('what a registry says', () => {
       'error parsing HTTP 403 response body: denied: Permission "downloadArtifacts" denied on resource',
     ),
     new DaemonRefused("pull access denied for a/b, repository does not exist or may require 'docker login'"),
-  ])('is final where it refuses us: %s', async (refusal) => {
+  ])('is final if it rejects the credentials: %s', async (refusal) => {
     expect(isFinal(refusal)).toBe(true);
     const { engine, asked } = scripted([refusal]);
     const pulled = pullImage(engine, image, { pauseMs: 1, env: { DOCKER_CONFIG: folder } });
@@ -77,11 +77,11 @@ describe('what a registry says', () => {
     AWAY,
     http(500, 'toomanyrequests: denied for now'),
     http(500, 'dial tcp 10.0.0.1:443: connect: permission denied'),
-  ])('is not where a later try may do: %s', (error) => expect(isFinal(error)).toBe(false));
+  ])('is not final if a retry may succeed: %s', (error) => expect(isFinal(error)).toBe(false));
 });
 
-describe('a login that is refused', () => {
-  it('keeps nobody from an image that is for everybody, and is told', async () => {
+describe('a rejected login', () => {
+  it('does not prevent the pull of a public image, and is reported', async () => {
     const heard: string[] = [];
     const { engine, asked } = scripted([EXPIRED, undefined]);
     await pullImage(engine, image, { pauseMs: 1, env: loggedIn(), onProgress: (line) => heard.push(line) });
@@ -91,7 +91,7 @@ describe('a login that is refused', () => {
     );
   });
 
-  it('is what is told where nobody gets the image, once', async () => {
+  it('is the reported error, once, if the pull without it fails too', async () => {
     const { engine, asked } = scripted([EXPIRED, PRIVATE]);
     const pulled = pullImage(engine, image, { pauseMs: 1, env: loggedIn() });
     await expect(pulled).rejects.toThrow(
@@ -100,13 +100,13 @@ describe('a login that is refused', () => {
     expect(asked).toEqual(['me', undefined]);
   });
 
-  it('is no end where the registry goes away meanwhile', async () => {
+  it('is not final if the registry stops answering meanwhile', async () => {
     const { engine, asked } = scripted([EXPIRED, AWAY, undefined]);
     await pullImage(engine, image, { pauseMs: 1, env: loggedIn() });
     expect(asked).toEqual(['me', undefined, 'me']);
   });
 
-  it('is not doubted where the registry is away', async () => {
+  it('is not assumed if the registry does not answer', async () => {
     const { engine, asked } = scripted([AWAY]);
     await expect(pullImage(engine, image, { pauseMs: 1, env: loggedIn() })).rejects.toThrow(SandboxUnavailable);
     expect(asked).toEqual(['me', 'me', 'me', 'me', 'me']);

@@ -1,4 +1,4 @@
-/** Hunts a daemon of another machine that is taken for this one's, and one of this machine that is refused. */
+/** Hunts a daemon of another machine that is accepted as this one's, and one of this machine that is rejected. */
 
 import { hostname, networkInterfaces } from 'node:os';
 import { expect, it } from 'vitest';
@@ -36,7 +36,7 @@ it.each([
   expect(remoteDockerHost({})).toBeUndefined();
 });
 
-it('a variable that is empty names no daemon: the socket is as near as without it', () => {
+it('an empty variable counts as not set: the socket is used', () => {
   const engine = { rootless: false, remapsUsers: false } as Engine;
   const of = (env: NodeJS.ProcessEnv) => chooseTransport(engine, undefined, env, 0);
   expect([

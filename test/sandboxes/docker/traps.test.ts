@@ -1,6 +1,6 @@
 /**
- * Traps of the daemon's API, each met by somebody before. Those that are hunted elsewhere: children of children after
- * a time limit, `kill -9 -1`, memory, and output that a background child holds (`limits`, `shell`).
+ * Known traps of the daemon's API. Tested elsewhere: children of children after a time limit, `kill -9 -1`, memory, and
+ * output that a background child holds (`limits`, `shell`).
  */
 
 import { Duplex, PassThrough, Readable } from 'node:stream';
@@ -23,11 +23,11 @@ const { provider } = bench;
 const { docker } = provider.engine;
 const nameOf = (id: string): string => readRecord(folderOf(bench.stateDir, id))?.name ?? '';
 const container = (id: string) => docker.getContainer(nameOf(id));
-/** Sorted: Podman keeps no order. */
+/** Sorted, since Podman returns no fixed order. */
 const execsOf = async (id: string): Promise<string[]> => ((await container(id).inspect()).ExecIDs ?? []).toSorted();
 
 describe('an attached stream', () => {
-  it('carries much in both directions at once, unchanged (1: no output without `hijack`; 6: no archives into a read-only root)', async () => {
+  it('carries much data in both directions at once, unchanged (1: no output without `hijack`; 6: no archives into a read-only root)', async () => {
     const sandbox = await provider.create(specOf('much'));
     const bytes = Buffer.from(Uint8Array.from({ length: 5_000_000 }, (_, n) => (n * 31) % 256));
     const writes = [1, 2, 3].map((n) =>
@@ -41,7 +41,7 @@ describe('an attached stream', () => {
     await provider.destroy('much');
   });
 
-  it('that breaks ends nothing: the command goes on, is attached to again, and its time limit still kills it (2)', async () => {
+  it('that breaks ends nothing: the command continues, is attached to again, and its time limit still ends it (2)', async () => {
     const sandbox = await provider.create(specOf('broken'));
     const mark = `longhaul-broken-${process.pid}`;
     const endless = callOf(`exec -a ${mark} sleep 1000`, { timeoutMs: 1500 });
@@ -55,7 +55,7 @@ describe('an attached stream', () => {
     await provider.destroy('broken');
   });
 
-  it('survives everything that the policy may kill, as does pid 1, for they are of other users (3)', async () => {
+  it('survives if the policy kills everything that it may, as does pid 1, since they have other users (3)', async () => {
     const sandbox = await provider.create(specOf('users'));
     const before = await execsOf('users');
     expect(await sh(sandbox, 'sh -c "kill -9 -1"')).toMatchObject({ exitCode: null, signal: 'SIGKILL' });
@@ -68,9 +68,9 @@ describe('an attached stream', () => {
     await provider.destroy('users');
   });
 
-  it('is one for any number of calls: a daemon keeps what it knows of each exec until the container goes (13)', async () => {
+  it('serves any number of calls: a daemon keeps a record of each exec until the container is removed (13)', async () => {
     const sandbox = await provider.create(specOf('many'));
-    // Podman knows of those that have ended too, for a while.
+    // For a while, Podman also lists those that have ended.
     const before = await execsOf('many');
     for (let n = 0; n < 30; n += 1) await sh(sandbox, 'true');
     expect(before).toEqual(expect.arrayContaining(await execsOf('many')));
@@ -97,7 +97,7 @@ describe('an attached stream', () => {
     ['the closing', (raw: PassThrough) => raw.destroy()],
     ['an error', (raw: PassThrough) => raw.destroy(new Error('reset'))],
     ['no frame at all', (raw: PassThrough) => raw.write('OCI runtime exec failed: exec failed\r\n')],
-  ])('ends when the daemon tells only of %s (8)', async (_, end) => {
+  ])('ends if the daemon reports only %s (8)', async (_, end) => {
     const raw = new PassThrough();
     const exec = {
       exec: async () => ({ start: async () => Duplex.from({ readable: raw, writable: new PassThrough().resume() }) }),
@@ -121,7 +121,7 @@ describe('a container', () => {
     await expect(provider.connect('paused')).rejects.toThrow(SandboxUnavailable);
     expect(await provider.ended()).toEqual([]);
     await container('paused').unpause();
-    // The daemon answers before its own record says so.
+    // The daemon answers before it updates its own record.
     await expect.poll(async () => (await container('paused').inspect()).State.Paused).toBe(false);
     sandbox = await provider.connect('paused');
     const killed = expect(sh(sandbox, 'sleep 60')).rejects.toThrow(SandboxLost);
@@ -133,7 +133,7 @@ describe('a container', () => {
     await expect(gone.inspect()).rejects.toMatchObject({ statusCode: 404 });
   });
 
-  it('of which a process ran out of memory goes on: the supervisor counts the kills, the daemon does not (5)', async () => {
+  it('whose process ran out of memory continues: the supervisor counts the kills, the daemon does not (5)', async () => {
     const sandbox = await provider.create(specOf('memory'));
     expect(await sh(sandbox, "python3 -c 'x = bytearray(800 << 20)'")).toMatchObject({ outOfMemory: true });
     expect((await container('memory').inspect()).State.Running).toBe(true);
@@ -150,7 +150,7 @@ describe('frames (7)', () => {
     return Buffer.concat([head, text]);
   };
 
-  it('come out as they went in, wherever the stream is cut', () => {
+  it('are parsed unchanged, wherever the stream is cut', () => {
     const part = fc.tuple(fc.constantFrom(1, 2), fc.uint8Array({ maxLength: 40 }));
     fc.assert(
       fc.property(fc.array(part), fc.array(fc.nat(12), { minLength: 1 }), (parts, cuts) => {
@@ -168,14 +168,14 @@ describe('frames (7)', () => {
     );
   });
 
-  it('that cannot be are an error, never output', () => {
+  it('that are invalid are an error, never output', () => {
     const parser = new FrameParser({ stdout: () => undefined, stderr: () => undefined });
     expect(() => parser.push(Buffer.from('OCI runtime exec failed'))).toThrow('where a frame starts');
   });
 });
 
 describe('the daemon', () => {
-  it('may tell of an error inside of an answer that began well (11)', async () => {
+  it('may report an error inside an answer with a good status (11)', async () => {
     const heard: string[] = [];
     const lines = [
       '{"status":"Pulling fs layer","id":"a"}\n{"sta',

@@ -1,4 +1,7 @@
-/** Hunts archives: a workspace goes out as bytes and comes back inside of a sandbox, and nothing in it is followed, trusted or swollen on the way. */
+/**
+ * Hunts archives: a workspace is read as bytes and unpacked inside a sandbox. Its links are not followed, its content
+ * is not trusted, and it does not grow on the way.
+ */
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +24,7 @@ afterAll(async () => {
 const ESCAPED = `/tmp/longhaul-escaped-${process.pid}`;
 
 describe.each(benches)('$name', (bench) => {
-  it('links, odd names, set-uid bits and pipes come back as they were, and lead nowhere', async () => {
+  it('links, odd names, set-uid bits and pipes are restored unchanged, and give no access', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const files = [
         'ln -s / root; ln -s ../../../../../../tmp up; ln -s /proc/1/root pid1; ln -s loop loop; mkdir d; ln -s .. d/parent',
@@ -52,7 +55,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('an archive that was put together by hand stays within its folder when it is unpacked', async () => {
+  it('an archive that was made by hand stays within its folder when it is unpacked', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const evil = [
         'import io, tarfile',
@@ -73,14 +76,14 @@ describe.each(benches)('$name', (bench) => {
         shell: { directory: '/workspace', exports: '' },
       };
       const spec = specOf(`${id}/by-hand`, { limits: SMALL });
-      // Devices and what leads outside are refused by tar: then there is no such sandbox, and nothing outside of it either.
+      // Tar rejects devices and paths that lead outside: then there is no sandbox, and nothing was written outside.
       await expect(restoreSnapshot(bench.provider, store, spec, snapshot)).rejects.toThrow(/unpack|snapshot/iu);
       expect(await bench.provider.list()).not.toContain(spec.id);
       expect(existsSync(ESCAPED)).toBe(false);
     });
   });
 
-  it('holes and bombs are as large as what they hold: out by their data, in by the disk', async () => {
+  it('sparse files are packed by their data, and archive bombs are limited by the disk', async () => {
     await underAttack(bench, async (sandbox, id) => {
       await sh(sandbox, 'truncate -s 10M hole{1..300}; echo 1 > hole7');
       const snapshot = await takeSnapshot(sandbox, store, 'holes');

@@ -1,4 +1,4 @@
-/** Hunts room on disk: files, names, holes and odd files take what the sandbox has, and nothing of the host's. */
+/** Hunts disk usage: files, names, holes and special files may use only the sandbox's limit, nothing of the host. */
 
 import { describe, expect, it } from 'vitest';
 
@@ -9,7 +9,7 @@ const benches = await openBenches();
 const MIB = 1 << 20;
 const PLACES = ['/workspace', '/tmp', '/dev/shm'];
 
-/** Makes files of the longest names until none can be made, each with its one page, if it gets one, as far out as can be. */
+/** Makes files with the longest names until it fails, each with one page (if it gets one) at the highest offset. */
 const FILL = `import os
 for place in ${JSON.stringify(PLACES)}:
   n = 0
@@ -23,7 +23,7 @@ for place in ${JSON.stringify(PLACES)}:
   except OSError as e: print(e.errno)`;
 
 describe.each(benches)('$name', (bench) => {
-  it('a full disk is full at its size, and counts as memory of the sandbox', async () => {
+  it('the disk is full at its limit, and counts as memory of the sandbox', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const { output } = await sh(
         sandbox,
@@ -34,7 +34,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('files without number end at a limit on files, before memory does, and their folders are listed and removed', async () => {
+  it('endless files reach a limit on files before the memory is full, and their folders can be listed and removed', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const supervisor = await pidOf(bench, id);
       const call = callOf(python(FILL), { timeoutMs: 60_000 });
@@ -55,7 +55,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('files without number, and a heap beside them, do not cost the supervisor its life', async () => {
+  it('endless files together with a large heap do not end the supervisor', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const supervisor = await pidOf(bench, id);
       const hog = `${FILL}\nx = []\nwhile True: x.append(bytearray(1 << 20))`;
@@ -79,7 +79,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('no file gives rights or is a device: set-uid bits and capabilities are without effect', async () => {
+  it('no file gives rights or is a device: set-uid bits and capabilities have no effect', async () => {
     await underAttack(bench, async (sandbox) => {
       const tries =
         'cp /usr/bin/id /tmp/id; chmod 6777 /tmp/id; [ "$(/tmp/id -u)" = "$(id -u)" ] && echo own; setcap cap_sys_admin+ep /tmp/id 2>/dev/null; mknod /tmp/null c 1 3 2>/dev/null; mknod /workspace/disk b 8 0 2>/dev/null; ls /tmp/null /workspace/disk 2>&1 | grep -c "No such file"';

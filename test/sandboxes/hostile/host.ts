@@ -1,6 +1,6 @@
 /**
- * What these tests need of the host: every provider, and what the kernel counts for a sandbox as a whole. Bounds are
- * read from /proc and the control groups, never from a clock.
+ * The host side of these tests: every provider, and the kernel's counters of a whole sandbox. Limits are read from
+ * /proc and the control groups, never from a clock.
  */
 
 import { readFileSync } from 'node:fs';
@@ -18,12 +18,12 @@ export interface NamedBench extends Bench {
   readonly name: string;
 }
 
-/** Small, so that an attack is at its bound soon. */
+/** Small, so that an attack reaches its limit soon. */
 export const SMALL: SandboxLimits = { memoryMiB: 48, processes: 40, diskMiB: 16 };
 
 const MIB = 1 << 20;
 
-/** Both providers; Docker by `exec` as well where an attack might keep us out of the container. */
+/** Both providers. Docker by `exec` too, if an attack might prevent new connections to the container. */
 export async function openBenches(withExec = false): Promise<NamedBench[]> {
   const exec = withExec ? [{ ...(await openDockerBench({ transport: 'exec' })), name: 'docker by exec' }] : [];
   return [
@@ -33,7 +33,7 @@ export async function openBenches(withExec = false): Promise<NamedBench[]> {
   ];
 }
 
-/** What a sandbox of `limits` may take of the host, the supervisor and attached connections included. */
+/** Resources of the host that a sandbox of `limits` may use, with the supervisor and attached connections. */
 export function bounds(limits: SandboxLimits, { name }: NamedBench) {
   const attached = name === 'docker by exec';
   return {
@@ -65,7 +65,7 @@ function groupFile(pid: number, controller: string, v1: string, v2: string): str
   ).trim();
 }
 
-/** What the kernel holds the sandbox to, and the most memory that it ever took: bytes, processes, processors. */
+/** The kernel's limits on the sandbox (bytes, processes, processors), and its peak memory. */
 export async function groupOf(bench: NamedBench, id: string) {
   const pid = await pidOf(bench, id);
   const memory = (v1: string, v2: string): number => Number(groupFile(pid, 'memory', v1, v2));
@@ -80,7 +80,10 @@ export async function groupOf(bench: NamedBench, id: string) {
   };
 }
 
-/** What sockets of its group may take, and the most that they ever took, in bytes: with all its memory, where the kernel counts no other way. */
+/**
+ * Limit and peak of the memory of its group's sockets, in bytes. If the kernel does not count sockets alone: of all
+ * memory.
+ */
 export function socketMemoryOf(pid: number): { readonly limit: number; readonly peak: number } {
   const bytes = (v1: string, v2: string): number =>
     Number(groupFile(pid, 'memory', `memory.kmem.tcp.${v1}`, `memory.${v2}`));
@@ -95,7 +98,7 @@ export function peakOf(pid: number): number {
 let made = 0;
 const bystanders = new Map<NamedBench, Promise<Sandbox>>();
 
-/** Another rollout on this host: it has written something, and something of it runs. */
+/** Another rollout on this host: it has a file and a running process. */
 async function makeBystander(bench: NamedBench): Promise<Sandbox> {
   const sandbox = await bench.provider.create(specOf('bystander'));
   await sh(sandbox, 'echo mine > /workspace/file; export KEPT=kept; sleep 1000 & sleeper=$!');
@@ -107,7 +110,10 @@ async function expectAnswer(sandbox: Sandbox, command: string, output: string): 
   if (answer.output !== output) throw new Error(`${sandbox.id} does not answer as it did: ${answer.output}`);
 }
 
-/** Runs `body` in a sandbox of its own; it answers afterwards, and the other rollout on the host has noticed nothing. */
+/**
+ * Runs `body` in a new sandbox. Afterwards the sandbox must answer, and the other rollout on the host must be
+ * unaffected.
+ */
 export async function underAttack(
   bench: NamedBench,
   body: (sandbox: Sandbox, id: string) => Promise<void>,
@@ -132,7 +138,7 @@ export async function underAttack(
   await bench.provider.destroy(id);
 }
 
-/** The next rollout on a host that saw all this finds a sandbox like any other. */
+/** Expects that the next rollout on this host gets a normal sandbox. */
 export async function expectFresh(bench: NamedBench): Promise<void> {
   const next = await bench.provider.create(specOf('next'));
   await expectAnswer(
@@ -143,6 +149,6 @@ export async function expectFresh(bench: NamedBench): Promise<void> {
   await bench.provider.destroy('next');
 }
 
-/** A Python program, written and run. */
+/** Writes a Python program and runs it. */
 export const python = (program: string, how = ''): string =>
   `cat > /tmp/attack.py <<'END_OF_PROGRAM'\n${program}\nEND_OF_PROGRAM\n${how} python3 /tmp/attack.py`;

@@ -1,4 +1,7 @@
-/** Hunts ways out by the kernel: system calls, sockets and files of its own that a policy has no use for. What `isolation.test.ts` tries is not tried again. */
+/**
+ * Hunts escapes through the kernel: system calls, sockets and kernel files that a policy does not need. It does not
+ * repeat `isolation.test.ts`.
+ */
 
 import { describe, expect, it } from 'vitest';
 
@@ -10,7 +13,7 @@ const benches = await openBenches();
 const PRELUDE =
   'import ctypes, errno, os, platform, socket\nx86 = platform.machine() == "x86_64"\nlibc = ctypes.CDLL(None, use_errno=True)\ndef call(*a):\n  r = libc.syscall(*a)\n  return "done" if r >= 0 else errno.errorcode[ctypes.get_errno()]\n';
 
-/** Numbers of x86-64 and of arm64. */
+/** Numbers of system calls on x86-64 and arm64. */
 const CALLS: ReadonlyArray<readonly [string, number, number, string]> = [
   ['ptrace', 101, 117, '0, 0, 0, 0'],
   ['process_vm_readv', 310, 270, '1, 0, 0, 0, 0, 0'],
@@ -65,7 +68,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('nobody answers: metadata services, link-local and private addresses, names, and the host by any of its own', async () => {
+  it('no address answers: metadata services, link-local and private addresses, names, and the host itself', async () => {
     await underAttack(bench, async (sandbox) => {
       const places = [
         ['169.254.169.254', 80],
@@ -98,7 +101,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it("the kernel's own files are not written: limits, namespaces, handlers of crashes, and the groups of the sandbox", async () => {
+  it("the kernel's own files are read-only: limits, namespaces, crash handlers, and the groups of the sandbox", async () => {
     await underAttack(bench, async (sandbox) => {
       const files = [
         '/proc/sys/kernel/core_pattern',
@@ -129,7 +132,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('what programs do with files goes on: links, renames between folders, standard streams by name', async () => {
+  it('normal file operations work: links, renames between folders, standard streams by name', async () => {
     await underAttack(bench, async (sandbox) => {
       const uses =
         'mkdir -p a b; echo 1 > a/x; ln a/x b/y; mv a/x b/x; mv b c; cat c/x c/y; echo out > /dev/stdout; echo err > /dev/stderr; echo 2 >> /dev/fd/1; echo n > /dev/null; python3 -c "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2])); m.Semaphore(); m.Queue()"; git init -q g && cd g && echo x > f && git add f && git -c user.name=a -c user.email=a@b commit -qm m && git gc -q && git log --format=%s';

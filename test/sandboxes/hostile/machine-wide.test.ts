@@ -1,6 +1,6 @@
 /**
- * Hunts what a machine counts for everybody, or for a user: one sandbox takes all that it gets, and another one, and the
- * host, have theirs at the same time.
+ * Hunts resources that the kernel counts for the whole machine or per user: one sandbox uses all that it gets, and
+ * another one and the host must still have theirs at the same time.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { bounds, openBenches, pidOf, python, SMALL, socketMemoryOf } from './hos
 const benches = await openBenches();
 let made = 0;
 
-/** Takes what it can in some processes, says how much it has when it gets no more, and keeps it. */
+/** Takes as much as it can in some processes, prints how much it got, and keeps it. */
 const hoard = (take: string): string => `import ctypes, errno, fcntl, os, signal, socket, time
 libc = ctypes.CDLL(None, use_errno=True)
 held = []
@@ -32,7 +32,7 @@ time.sleep(1000)`;
 const inBackground = (program: string, times = 1): string =>
   `${python(program, 'true ||')}; for n in $(seq ${times}); do (setsid python3 /tmp/attack.py > /tmp/said$n 2>&1 &); done; until [ "$(cat /tmp/said* 2>/dev/null | wc -l)" -ge ${times} ]; do sleep 0.05; done; cat /tmp/said*`;
 
-/** A process on the host by a word of its command line. */
+/** Finds a process on the host by a part of its command line. */
 function processWith(mark: string): number | undefined {
   return readdirSync('/proc')
     .map(Number)
@@ -55,7 +55,7 @@ describe.each(benches)('$name', (bench) => {
   };
   afterAll(async () => void (await bench.provider.sweep(() => false)));
 
-  it('each sandbox is a user of its own, on the host too, and none of the host', async () => {
+  it('each sandbox has its own user, on the host too, which is not a user of the host', async () => {
     const { attacker, other } = await pair();
     const uids = await Promise.all(
       [attacker, other].map(async (sandbox, n) => {
@@ -101,7 +101,7 @@ describe.each(benches)('$name', (bench) => {
     expect((await sh(other, python(size))).output).toBe('65536\n');
   });
 
-  it('signals that wait, and timers, each of which keeps one', async () => {
+  it('pending signals, and timers, each of which reserves one', async () => {
     const { attacker, other } = await pair();
     const take =
       't = ctypes.c_void_p()\nif libc.timer_create(1, None, ctypes.byref(t)) < 0: raise OSError(ctypes.get_errno(), "")\nreturn t';
@@ -125,20 +125,20 @@ describe.each(benches)('$name', (bench) => {
     );
   });
 
-  it('requests of asynchronous files', async () => {
+  it('requests of asynchronous input and output', async () => {
     const taken = () => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'));
     const before = taken();
     const { attacker } = await pair();
     const take =
       'c = ctypes.c_ulong()\nif libc.syscall(206 if os.uname().machine == "x86_64" else 0, 4096, ctypes.byref(c)) < 0: raise OSError(ctypes.get_errno(), "")\nreturn c';
     expect((await sh(attacker, inBackground(hoard(take)))).output).toBe('0 ENOSYS\n');
-    // Others on the machine may hold a few.
+    // Other processes of the machine may use a few.
     expect(taken() - before).toBeLessThan(4096);
   });
 
-  // Docker hands version 1 of control groups no such bound on.
+  // Docker does not set this limit for cgroup version 1.
   if (bench.kind === 'bubblewrap')
-    it('memory of sockets, of which the machine has one bound for everybody', async () => {
+    it('memory of sockets, for which the whole machine has one limit', async () => {
       const { attacker, id } = await pair();
       const take = [
         's = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(1)',
@@ -152,7 +152,7 @@ describe.each(benches)('$name', (bench) => {
         'return a, b',
       ];
       await sh(attacker, inBackground(hoard(take.join('\n'))), { timeoutMs: 60_000 });
-      // The kernel lets each socket have a little, whatever its bound.
+      // The kernel gives each socket a little memory, beyond the limit.
       const { limit, peak } = socketMemoryOf(await pidOf(bench, id));
       expect(limit).toBeLessThanOrEqual(Math.max(SOCKET_BYTES, bounds(SMALL, bench).memory));
       expect(peak).toBeGreaterThan(0);

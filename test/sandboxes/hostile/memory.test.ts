@@ -1,4 +1,7 @@
-/** Hunts memory: of every kind that a program can take, none exceeds the sandbox's, outlives its process, or costs the supervisor its life. */
+/**
+ * Hunts memory: no kind of memory that a program can use may exceed the sandbox's limit, outlive its process, or end
+ * the supervisor.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -24,7 +27,7 @@ const lowestFree = (pid: number): number => {
   return Array.from({ length: open.size + 1 }, (_, fd) => fd).findIndex((fd) => !open.has(fd));
 };
 
-/** Lets a process open so many files from now on; returns how many it was before. */
+/** Sets a process's limit on open files. Returns the previous limit. */
 function allowFiles(pid: number, files: number): number {
   const uid = Number(/^Uid:\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
   const before = Number(/^Max open files\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]);
@@ -33,8 +36,8 @@ function allowFiles(pid: number, files: number): number {
 }
 
 /**
- * Files in memory that are on their way between sockets which are on their way themselves, up to the limit on memory:
- * once dead, their processes have left them to nobody. `last` is what the program becomes in the end.
+ * Sends files in memory through sockets which are themselves sent through sockets, up to the limit on memory. After the
+ * end of the processes no process holds them. `last`: the program that runs at the end.
  */
 const inFlight = (last: string): string => `import os, socket
 try:
@@ -73,7 +76,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('the policy chooses no better victim: its own rank for the out-of-memory killer stays the first', async () => {
+  it('the policy cannot change the victim: its own processes stay the first for the out-of-memory killer', async () => {
     await underAttack(bench, async (sandbox) => {
       const { output } = await sh(
         sandbox,
@@ -86,7 +89,7 @@ describe.each(benches)('$name', (bench) => {
   it.each([
     ['its processes are dead', 'exit 0'],
     ['a process yet holds it', 'exec sleep 1000 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-'],
-  ])('in sockets on their way through sockets, where %s', async (_, last) => {
+  ])('in sockets that are sent through sockets, where %s', async (_, last) => {
     await underAttack(bench, async (sandbox, id) => {
       const pid = await pidOf(bench, id);
       for (let round = 0; round < 3; round += 1) {
@@ -99,7 +102,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('a call that the kernel has no pipe for is answered, and those after it run', async () => {
+  it('a call for which the kernel has no pipe is answered, and later calls run', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const pid = await pidOf(bench, id);
       await sh(sandbox, 'export KEPT=kept');
@@ -112,7 +115,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('the supervisor keeps what was asked for, and no more, of endless output', async () => {
+  it('the supervisor keeps only the requested part of endless output', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const flooded = await sh(
         sandbox,

@@ -1,4 +1,7 @@
-/** Hunts words: what a policy prints, exports or defines speaks for no other call, steers nothing, and hangs nobody. What `shell.test.ts` tries is not tried again. */
+/**
+ * Hunts output: what a policy prints, exports or defines must not forge another call's result, control the supervisor,
+ * or block a client. It does not repeat `shell.test.ts`.
+ */
 
 import { createHash } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
@@ -30,7 +33,7 @@ async function tool(sandbox: Sandbox, name: string, args: Record<string, unknown
 }
 
 describe.each(benches)('$name', (bench) => {
-  it('a shell whose words were all taken over answers for itself alone: other tools and calls see their own world', async () => {
+  it('a shell whose builtins were all redefined affects only itself: other tools and calls are unaffected', async () => {
     await underAttack(bench, async (sandbox) => {
       await sandbox.write({ callId: 'w', path: 'file', content: Buffer.from('needle\n'), note: '' });
       const poison = [
@@ -59,7 +62,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('a shell that forges the words by which its end is told lies about itself, until the time limit, and about nothing else', async () => {
+  it('a shell that forges its end markers can only forge its own results, until the time limit', async () => {
     await underAttack(bench, async (sandbox) => {
       const forged = await sh(
         sandbox,
@@ -71,12 +74,12 @@ describe.each(benches)('$name', (bench) => {
         output: 'true\n',
         exitCode: 7,
       });
-      // It keeps its words to itself, too: what ends it is an end from outside.
+      // It withholds the real markers too, so only an end from outside ends it.
       await sh(sandbox, 'true', { alone: true });
     });
   });
 
-  it('words of its end that are cut short, too long or none at all do not end the sandbox', async () => {
+  it('end markers that are cut short, too long or missing do not end the sandbox', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const pid = await pidOf(bench, id);
       for (const word of [
@@ -87,7 +90,7 @@ describe.each(benches)('$name', (bench) => {
         '"$3 x" "$3 end"',
         '"$3" "$3 0" "$3 end"',
       ]) {
-        // What it says of itself may be anything.
+        // Its own result may be anything.
         await sh(sandbox, `builtin() { case $1 in printf) command printf '\\n%s\\n' ${word};; esac; }; true`, {
           timeoutMs: 300,
         });
@@ -97,21 +100,21 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('answers without end fill no journal: each is kept to a share of what is left, and so is the last', async () => {
+  it('endless answers do not fill the journal: each gets at most a share of the remaining room', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const most = { outputLimit: 8 << 20 };
       let dropped = 0;
       for (let n = 0; n < 48; n += 1)
         dropped += (await sh(sandbox, "head -c 8388608 /dev/zero | tr '\\0' x", most)).droppedBytes;
       expect(dropped).toBeGreaterThan(0);
-      // By exec it is within the sandbox.
+      // With exec, the journal is inside the sandbox.
       const journal = join(folderOf(bench.stateDir, id), dirname(bench.socket), 'journal');
       if (existsSync(journal)) expect(statSync(journal).size).toBeLessThan(256 << 20);
       expect((await sh(sandbox, 'seq 1000', most)).output).toContain('\n1000\n');
     });
   });
 
-  it('escapes, NULs, half characters and lines without end are text for the policy, and no more', async () => {
+  it('escapes, NULs, partial characters and endless lines are only text for the policy', async () => {
     await underAttack(bench, async (sandbox) => {
       const said = await tool(sandbox, 'bash', {
         command:
@@ -123,10 +126,10 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('a path that no file can have is an answer, whatever lies ready for it', async () => {
+  it('an impossible path gets an answer, whatever the policy has prepared', async () => {
     await underAttack(bench, async (sandbox) => {
       const path = 'a\0b';
-      // Where the editor keeps versions: the policy puts one there by itself.
+      // The editor's folder of versions: the policy writes a version itself.
       const kept = `/tmp/.undo/${createHash('sha256').update(path).digest('hex').slice(0, 16)}`;
       await sh(sandbox, `mkdir -p ${kept}; echo x > ${kept}/1; echo x > file`);
       for (const args of [
@@ -149,7 +152,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('exports without end are dropped, not kept', async () => {
+  it('endless exports are dropped, not kept', async () => {
     await underAttack(bench, async (sandbox) => {
       await sh(sandbox, 'export KEPT=1; for ((i = 0; i < 3000; i++)); do printf -v V$i %0200d $i; export V$i; done');
       expect((await sandbox.state?.())?.exports.length).toBeLessThan(300_000);
@@ -158,7 +161,7 @@ describe.each(benches)('$name', (bench) => {
   });
 });
 
-it('a supervisor that was taken over cannot make us keep a frame without end', async () => {
+it('a hijacked supervisor cannot make the client keep an endless frame', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-frames-'));
   const sockets: Socket[] = [];
   const server = createServer((socket) => {

@@ -1,4 +1,7 @@
-/** Hunts processes: what multiplies, hides, kills, or refuses to end takes no more of the host than its share, and ends with its sandbox. */
+/**
+ * Hunts processes: those that multiply, hide, kill, or do not end must use no more than their share of the host, and
+ * must end with their sandbox.
+ */
 
 import { readdirSync } from 'node:fs';
 
@@ -9,7 +12,7 @@ import { bounds, expectFresh, groupOf, openBenches, pidOf, python, SMALL, underA
 
 const benches = await openBenches(true);
 const BOMB = 'bomb() { bomb | bomb & }; bomb 2>/dev/null';
-/** Kills whatever else it may kill, a thousand times a second: every new shell, too. */
+/** Kills every process that it may kill, a thousand times a second, each new shell too. */
 const KILLER = python(
   'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nfor _ in range(20000):\n  try: os.kill(-1, 9)\n  except OSError: pass\n  time.sleep(0.001)',
 );
@@ -26,13 +29,13 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('a fork bomb that is left in the background keeps nobody out', async () => {
+  it('a fork bomb in the background does not prevent new calls', async () => {
     await underAttack(bench, async (sandbox, id) => {
       await sh(sandbox, `${BOMB}; disown -a`);
       sandbox.close();
       const again = await eventually('a new connection', async () => bench.provider.connect(id).catch(() => undefined));
       expect((await groupOf(bench, id)).processes).toBeLessThanOrEqual(bounds(SMALL, bench).processes);
-      // It has the sandbox's share of processors until something is asked for that has a time limit.
+      // It uses the sandbox's processors until a call with a time limit ends it.
       expect((await sh(again, 'sleep 100', { timeoutMs: 100 })).timedOut).toBe(true);
       again.close();
     });
@@ -55,13 +58,13 @@ describe.each(benches)('$name', (bench) => {
         if ((await sh(sandbox, 'true', { fresh: true })).timedOut) refused += 1;
         await sh(sandbox, 'true', { alone: true });
       }
-      // Bubblewrap's has room that the policy cannot take.
+      // Bubblewrap's supervisor has room that the policy cannot use.
       if (bench.kind === 'docker') expect(refused).toBeGreaterThan(0);
       expect(await open()).toBe(before);
     });
   });
 
-  it('what kills every shell, while a call runs and between two, does not end the sandbox', async () => {
+  it('a process that kills every shell, during and between calls, does not end the sandbox', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const pid = await pidOf(bench, id);
       await sh(sandbox, KILLER);
@@ -76,7 +79,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('what stops every shell is ended by the time limit', async () => {
+  it('a process that stops every shell is ended by the time limit', async () => {
     await underAttack(bench, async (sandbox) => {
       await sh(
         sandbox,
@@ -96,7 +99,7 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('what hides in sessions and double forks from a call that ended goes with the sandbox', async () => {
+  it('processes that hide in sessions and double forks end with the sandbox', async () => {
     const mark = `longhaul-hostile-${process.pid}`;
     await underAttack(bench, async (sandbox) => {
       await sh(sandbox, `(setsid bash -c '(exec -a ${mark} sleep 1000) & disown' &) ; sleep 0.3`, { fresh: true });

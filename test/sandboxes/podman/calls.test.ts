@@ -1,4 +1,4 @@
-/** What the providers' suites hunt in calls, files and limits, in containers of Podman's service. */
+/** The suites about calls, files and limits, in containers of Podman's service. */
 
 import { overPodman } from '../harness.ts';
 

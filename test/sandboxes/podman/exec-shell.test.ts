@@ -1,4 +1,4 @@
-/** What `../shell.test.ts` hunts, in containers of Podman's service that are reached by exec alone. */
+/** `../shell.test.ts` in containers of Podman's service that are reached only by exec. */
 
 import { overPodman } from '../harness.ts';
 

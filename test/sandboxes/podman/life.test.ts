@@ -1,4 +1,4 @@
-/** What the suites hunt in the life of a container, in what it may do and in the daemon's API, with Podman's service. */
+/** The suites about a container's life and rights and about the daemon's API, with Podman's service. */
 
 import { overPodman } from '../harness.ts';
 

@@ -1,4 +1,4 @@
-/** Demonstrations replayed in real sandboxes: what they say the tools printed is what the tools print, byte for byte. */
+/** Demonstrations replayed in real sandboxes: their observations equal the real tools' output, byte for byte. */
 
 import { describe, expect, it } from 'vitest';
 
@@ -13,7 +13,7 @@ import { openBench } from '../../sandboxes/harness.ts';
 
 const { provider } = await openBench();
 
-/** The conversation that the real tools make of the demonstration's calls. */
+/** The conversation with the real tools' answers to the demonstration's calls. */
 async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Promise<Message[]> {
   const { messages: start, tools } = sweMini.load(taskId);
   const replayed: Message[] = [...start];
@@ -41,11 +41,14 @@ async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Pr
 const uses = (demonstration: Demonstration, name: string): boolean =>
   demonstration.messages.some((message) => message.role === 'tool' && message.name === name);
 
-/** Whether a slip of the demonstration was answered so. */
+/** True if a slip of the demonstration got this answer. */
 const answered = ({ messages, slips }: Demonstration, words: string): boolean =>
   slips.some((i) => messages[i + 1]?.content.includes(words));
 
-/** A few of each kind: every family right and mistaken, a search, a test run, a turn of one call and of two, both kinds of slips. */
+/**
+ * A few of each kind: every family right and mistaken, a search, a test run, a turn of one call and of two, both kinds
+ * of slips.
+ */
 function chosen(): Demonstration[] {
   const all = Array.from({ length: 400 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'mixed'));
   const first = (test: (demonstration: Demonstration) => boolean): Demonstration => {
@@ -69,7 +72,7 @@ function chosen(): Demonstration[] {
 }
 
 describe('demonstrations', () => {
-  it('are what happens in a sandbox, and are graded as what they claim to be', async () => {
+  it('match a real sandbox, and are graded according to their outcome', async () => {
     for (const [i, demonstration] of chosen().entries()) {
       const { taskId, messages, outcome, family } = demonstration;
       const sandbox = await provider.create({ ...sweMini.sandbox(taskId, `replay-${i}`), ttlSeconds: 60 });
@@ -85,20 +88,20 @@ describe('demonstrations', () => {
     }
   });
 
-  it('are right when clean, and mixed in the shares that are written down', () => {
+  it('are right when clean, and have the documented shares when mixed', () => {
     const ids = Array.from({ length: 4000 }, (_, i) => `swe-mini-train-${i}`);
     expect(ids.slice(0, 400).every((taskId) => demonstrate(taskId, 'clean').outcome === 'right')).toBe(true);
     const mixed = ids.map((taskId) => demonstrate(taskId, 'mixed'));
     for (const family of FAMILIES) {
       const own = mixed.filter((d) => d.family === family);
       const share = (outcome: string): number => own.filter((d) => d.outcome === outcome).length / own.length;
-      // Four standard deviations of a share of 500.
+      // Four standard deviations of a share, with 500 samples.
       expect(Math.abs(share('right') - MIX[family].right)).toBeLessThan(0.09);
       expect(Math.abs(share('mistake') - MIX[family].mistake)).toBeLessThan(0.09);
     }
   });
 
-  it('slip now and then, in turns that are told so and are not to be learnt', () => {
+  it('sometimes have slips, in turns that are answered with an error and are not learning targets', () => {
     const all = Array.from({ length: 1000 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'clean'));
     for (const { messages, slips } of all) {
       const errors = messages.flatMap(({ role }, i) =>
@@ -109,7 +112,7 @@ describe('demonstrations', () => {
     expect(all.filter(({ slips }) => slips.length > 0).length).toBeGreaterThan(100);
   });
 
-  it('differ from variant to variant, and never from call to call', () => {
+  it('differ between variants, and never between calls', () => {
     const variants = Array.from({ length: 30 }, (_, i) => JSON.stringify(demonstrate('swe-mini-train-1', 'mixed', i)));
     expect(new Set(variants).size).toBeGreaterThan(2);
     expect(JSON.stringify(demonstrate('swe-mini-train-1', 'mixed', 3))).toBe(variants[3]);

@@ -1,4 +1,4 @@
-/** The repository that is written without git, read by the real one. */
+/** The repository that is written without git, read by the real git. */
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -45,7 +45,7 @@ describe('the repository', () => {
     expect(log.every((line) => /^Longhaul 202[45]-\d\d-\d\dT09:00:00\+00:00 /.test(line))).toBe(true);
   });
 
-  it('tells the fix nowhere in its history', () => {
+  it('does not reveal the fix in its history', () => {
     expect(git('log', '-p', '--all')).toContain(problem.fix.old);
     expect(
       git('log', '-p', '--all')
@@ -54,11 +54,11 @@ describe('the repository', () => {
     ).toEqual([]);
   });
 
-  it('is the same bytes each time', () => {
+  it('has equal bytes each time', () => {
     expect(makeRepository(makeProblem('swe-mini-train-3')).files).toEqual(repository.files);
   });
 
-  it('sorts a directory after a file whose name goes on with a lesser character, as git does', () => {
+  it('sorts a directory after a file whose name continues with a lesser character, as git does', () => {
     const tree = new Map([
       ['a/b', 'x'],
       ['a.py', 'y'],

@@ -1,4 +1,4 @@
-/** What `grade.test.ts` hunts, in containers: a task is the same, and is graded the same, whatever isolates it. */
+/** `grade.test.ts` in containers: a task and its grading do not depend on the kind of sandbox. */
 
 import { overDocker } from '../../sandboxes/harness.ts';
 

@@ -1,4 +1,4 @@
-/** Collecting and grading in real sandboxes. Hunted: rewards for anything but the right answers, and rewards that are lost. */
+/** Collecting and grading in real sandboxes. Hunts rewards for anything other than right answers, and lost rewards. */
 
 import { afterAll, describe, expect, it } from 'vitest';
 
@@ -59,7 +59,7 @@ describe('the right fix earns 1', () => {
   });
 });
 
-describe('nothing else does', () => {
+describe('nothing else earns a reward', () => {
   it.each([
     ['no change', 'true'],
     [
@@ -125,7 +125,7 @@ describe('nothing else does', () => {
     expect(await grade('no diff at all')).toBe(0);
   });
 
-  it('reading: the program that asks does not depend on what is expected', () => {
+  it('reading: the driver program does not depend on the expected results', () => {
     const others = problem.hidden.map((item) => ({ ...item, expected: 12_345 }));
     expect(driver(others)).toBe(driver(problem.hidden));
     expect(driver(problem.hidden)).toContain(problem.target);

@@ -1,5 +1,5 @@
 /**
- * Hunts work that earns nothing because the host was slow, or killed what graded it. Not asserted: what git and the tests
+ * Hunts work that gets no reward because the host was slow or killed the grader. Not asserted: what git and the tests
  * do in real sandboxes; see grade.test.ts and killed-grader.test.ts.
  */
 import { describe, expect, it } from 'vitest';
@@ -27,7 +27,7 @@ const ended: ExecResult = {
 };
 const late: ExecResult = { ...ended, exitCode: null, timedOut: true };
 
-/** Sandboxes whose commands end as the next of `results` says, or fail with it. */
+/** Sandboxes whose commands return, or throw, the next of `results`. */
 function scripted(results: Array<ExecResult | Error>) {
   const calls: ExecCall[] = [];
   const log: string[] = [];
@@ -115,11 +115,11 @@ describe('collectDiff', () => {
     expect(calls.map(({ cpuMs }) => cpuMs)).toEqual([4000, undefined]);
   });
 
-  it("takes processor time beyond the budget for the agent's own doing, at once: no machine spends it for others", async () => {
+  it('blames the agent at once for processor time beyond the budget: other load does not count', async () => {
     expect((await collect({ exitCode: null, signal: 'SIGXCPU' })).diff).toMatch(/^no diff: .* 4 s of processor time/u);
   });
 
-  it.each([1, 128])('takes git that ends with %i for a repository that the agent broke', async (exitCode) => {
+  it.each([1, 128])('blames the agent for a broken repository if git ends with %i', async (exitCode) => {
     expect((await collect({ exitCode, output: 'fatal' })).diff).toMatch(/^no diff: git cannot read/u);
   });
 });
@@ -148,10 +148,10 @@ describe('gradeDiff', () => {
     expect(limits[1]).toBeGreaterThan(limits[0] ?? Number.POSITIVE_INFINITY);
   });
 
-  it('scores 0 what does not end in the longer time either, beside a control that does', async () => {
+  it('scores 0 if the longer time is not enough either, beside a control that ends', async () => {
     const { verdict, log, limits } = await grade(applied, applied, control);
     expect(verdict).toMatchObject({ code: 'graded', reward: 0, reason: 'the code did not end in time' });
-    // The control begins where nothing of the code's is left that could make it late.
+    // The control runs where nothing of the code can make it late.
     expect(log).toEqual([...twice, 'create g-again-control', 'destroy g-again-control']);
     expect(limits[2]).toBe(limits[1]);
   });
@@ -214,7 +214,7 @@ describe('gradeDiff', () => {
       expect((await grade(applied, cut, cut)).verdict.code).toBe('grader-failed');
     });
 
-    it('counts results that were told before the end', async () => {
+    it('counts results that were printed before the end', async () => {
       expect((await grade({ ...right, exitCode: null, signal: 'SIGKILL' })).verdict).toMatchObject({
         code: 'graded',
         reward: 1,
@@ -234,7 +234,7 @@ describe('gradeDiff', () => {
     },
   );
 
-  it('scores 0 at once what has taken its processor time, whether git or the code did', async () => {
+  it('scores 0 at once if git or the code has used up the processor time', async () => {
     const spent = { ...ended, exitCode: null, signal: 'SIGXCPU' };
     expect((await grade(spent)).verdict).toMatchObject({
       code: 'graded',
@@ -261,7 +261,7 @@ describe('gradeDiff', () => {
     expect((await grade(late, late, late)).verdict.code).toBe('grader-failed');
   });
 
-  it('runs once what ended', async () => {
+  it('runs code that ends only once', async () => {
     expect((await grade(right)).log).toEqual(['create g', 'destroy g']);
   });
 });

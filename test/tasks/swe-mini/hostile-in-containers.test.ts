@@ -1,4 +1,4 @@
-/** What `hostile.test.ts` hunts, in containers. */
+/** `hostile.test.ts` in containers. */
 
 import { overDocker } from '../../sandboxes/harness.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Hunts work that earns nothing because the grader was killed from outside, and code that is masked because it kills its
- * grader: real sandboxes, real signals. What the code of a policy can do by itself is in hostile.test.ts.
+ * Hunts work that gets no reward because the grader was killed from outside, and code that is masked because it kills
+ * its grader, with real sandboxes and real signals. Attacks by the policy's code itself are in hostile.test.ts.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ const problem = makeProblem(taskId);
 const source = problem.modules.find(({ path }) => path === problem.path)?.source ?? '';
 let runs = 0;
 
-/** A diff that gives the module the right fix, and `text` after it. */
+/** A diff with the right fix of the module, and `text` after it. */
 function fixWith(text: string): string {
   const before = source.split('\n').slice(0, -1);
   const after = `${source.replace(problem.fix.old, () => problem.fix.new)}${text}`.split('\n');
@@ -44,13 +44,15 @@ function graderOf(mark: string): number | undefined {
       if (!/^\d+$/u.test(pid) || !readFileSync(`/proc/${pid}/cmdline`, 'latin1').startsWith('python3\0')) continue;
       if (readFileSync(`/proc/${pid}/root/tmp/candidate.diff`, 'utf8').includes(mark)) return Number(pid);
     } catch {
-      // It has ended, or is none of ours.
+      // It has ended, or belongs to another user.
     }
   }
   return undefined;
 }
 
-/** Sandboxes in which `program` ends by a signal whenever it is called: by a host that is out of memory, for all that the grader knows. */
+/**
+ * Sandboxes in which a signal ends `program` at every call. To the grader it looks like a host that is out of memory.
+ */
 function killing(program: string, signal: string): SandboxProvider {
   const files = [{ path: `/tmp/bin/${program}`, content: `#!/bin/sh\nkill -${signal} $$\n`, mode: 0o755 }];
   return {
@@ -71,7 +73,7 @@ describe('a grader that is killed from outside', () => {
     expect(await verdict).toMatchObject({ code: 'graded', reward: 1 });
   });
 
-  // Bash says of a program that it was killed, which is no word of the grader's, and of a broken pipe nothing.
+  // Bash prints that a program was killed, which is not the grader's output; for a broken pipe it prints nothing.
   it.each([
     ['python3', 'KILL'],
     ['git', 'KILL'],

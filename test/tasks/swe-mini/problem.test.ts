@@ -1,4 +1,7 @@
-/** Problems: made from the task id alone, all families, edits that apply, and names that the other split never has. */
+/**
+ * Problems: they depend only on the task id, cover all families, have edits that apply, and use no names of the other
+ * split.
+ */
 
 import { describe, expect, it } from 'vitest';
 
@@ -11,7 +14,7 @@ import { workingTree } from '../../../tasks/swe-mini/repository.ts';
 const problems = (split: Split, count: number): Problem[] =>
   Array.from({ length: count }, (_, i) => makeProblem(`swe-mini-${split}-${i}`));
 
-/** Words of two syllables, wherever they stand: in code, paths, tests and the issue. */
+/** All words of two syllables, in code, paths, tests and the issue. */
 function identifiers(problem: Problem): Set<string> {
   const texts = [problem.issue, ...[...workingTree(problem)].flat()];
   const words = texts.join('\n').match(/[a-z]+/gi) ?? [];
@@ -27,12 +30,12 @@ const contents = (problem: Problem): unknown =>
   JSON.parse(JSON.stringify(problem, (_, value: unknown) => (typeof value === 'function' ? undefined : value)));
 
 describe('a problem', () => {
-  it('is the same each time, and other problems are other ones', () => {
+  it('is equal each time, and differs from other problems', () => {
     expect(contents(makeProblem('swe-mini-train-17'))).toEqual(contents(makeProblem('swe-mini-train-17')));
     expect(new Set(problems('train', 500).map(({ issue, modules }) => issue + modules[0]?.source)).size).toBe(500);
   });
 
-  it('is what it was when this was written: a change here makes every recorded run another one', () => {
+  it('has not changed since this test was written: a change would invalidate every recorded run', () => {
     const { issue, path, fix } = makeProblem('swe-mini-train-0');
     expect({ issue, path, fix }).toMatchInlineSnapshot(`
       {
@@ -59,7 +62,7 @@ describe('a problem', () => {
     expect(() => parseTaskId(taskId)).toThrow(UnknownTask);
   });
 
-  it('has one place for its edits, which change the module', () => {
+  it('contains the old text of its edits once, and the edits change the module', () => {
     for (const { modules, path, fix, mistake } of problems('held-out', 400)) {
       const source = modules.find((module) => module.path === path)?.source ?? '';
       for (const edit of [fix, mistake]) {
@@ -71,7 +74,7 @@ describe('a problem', () => {
     }
   });
 
-  it('has names of which no two share a syllable, so that one syllable tells which is meant', () => {
+  it('has names that share no syllable, so that one syllable identifies a name', () => {
     for (const problem of problems('held-out', 400)) {
       const names = [...identifiers(problem)].filter((name) => !PROSE.has(name));
       const syllables = names.flatMap((name) => [name.slice(0, 2), name.slice(2)]);
@@ -93,7 +96,7 @@ describe('a problem', () => {
 });
 
 describe('the splits', () => {
-  it('hold each family once in eight neighbours', () => {
+  it('have each family once in each block of eight', () => {
     for (const split of ['train', 'held-out'] as const) {
       const families = problems(split, 80).map(({ family }) => family);
       for (let i = 0; i < 80; i += 8) expect(new Set(families.slice(i, i + 8))).toEqual(new Set(FAMILIES));

@@ -1,4 +1,4 @@
-/** What the generator believes about its Python, against the real one: references, bugs, fixes and mistakes. */
+/** Checks the generator's references, bugs, fixes and mistakes against the real Python. */
 
 import { spawnSync } from 'node:child_process';
 
@@ -28,7 +28,7 @@ interface Asked {
   readonly edit?: Edit;
 }
 
-/** For each, which of its cases came out as expected. */
+/** For each problem: which of its cases have the expected result. */
 function ask(all: readonly Asked[]): boolean[][] {
   const input = all.map(({ problem, cases, edit }) => [
     Object.fromEntries(

@@ -1,4 +1,7 @@
-/** Sandboxes that are half-made or change hands, whose owner has ended, or that workers would look for in different places. */
+/**
+ * Sandboxes that are half-made or change hands, whose owner has ended, or that workers would look for in different
+ * places.
+ */
 
 import type { Mutation } from '../../mutation.ts';
 
@@ -190,7 +193,7 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/keep-waiting.ts',
     before: 'if (await options.ownerWaits(lease.owner)) await renew',
     after: 'await options.ownerWaits(lease.owner);\n    await renew',
-    tests: [{ file: KEEP_WAITING_TEST, test: 'is nothing of who does not wait' }],
+    tests: [{ file: KEEP_WAITING_TEST, test: 'skips owners that do not wait' }],
   },
   {
     name: 'a sandbox that its rollout has left is kept',
@@ -198,7 +201,7 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/keep-waiting.ts',
     before: 'return inUse(leases).filter(',
     after: 'return leases.filter(',
-    tests: [{ file: KEEP_WAITING_TEST, test: 'is of each rollout the sandbox that it used last' }],
+    tests: [{ file: KEEP_WAITING_TEST, test: 'renews only the sandbox that a rollout used last' }],
   },
   {
     name: 'a lease that was released comes back',
@@ -206,7 +209,9 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/keep-waiting.ts',
     before: '  if (!(await store.leases(SANDBOX_LEASE)).some((lease) => lease.id === id)) return;\n',
     after: '',
-    tests: [{ file: KEEP_WAITING_TEST, test: 'is no lease of what is lost, or was released meanwhile' }],
+    tests: [
+      { file: KEEP_WAITING_TEST, test: 'renews no lease of a lost sandbox, and none that was released meanwhile' },
+    ],
   },
   {
     name: 'a turn that nobody samples needs no sandbox',
