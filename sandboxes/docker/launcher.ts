@@ -230,7 +230,7 @@ export class DockerLauncher implements Launcher {
       }
       if (there.scope !== this.scope || there.sandbox !== spec.id)
         throw new SandboxUnavailable(
-          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it`,
+          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it: docker rm -f ${plan.name}`,
         );
       writeRecord(folder, { name: plan.name, claim: there.claim });
       if (await this.clientOf(folder, spec.id).answers()) return false;

@@ -5,9 +5,10 @@
  *
  * So the whole collection has one budget of processor time, which does not depend on other load on the machine. If it
  * needs more, the agent is at fault: there is no diff. If it is cut off in another way, or late by the clock, the
- * machine may be at fault. Then a control is collected, in a sandbox that the agent never used, with as much processor
- * time. If the control is cut off or late too, the machine is at fault, and the collection fails. If not, the diff is
- * taken once more. If it is cut off again and its control is not, the agent is at fault: there is no diff.
+ * machine may be at fault. Then a control is collected, in a sandbox that the agent never used; after a timeout, it
+ * uses as much processor time. If the control is cut off or late too, the machine is at fault, and the collection
+ * fails. If not, the diff is taken once more. If it is cut off again and its control is not, the agent is at fault:
+ * there is no diff.
  */
 
 import {

@@ -227,7 +227,7 @@ static void on_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor 
     case OP_WRITE: on_write(client, tag, c); return;
     case OP_WRITTEN: on_written(client, tag, c); return;
     case OP_RENEW: {
-      /* The warm pool's renewal may arrive after that of the sandbox's new owner: it must not shorten the time to live. */
+      /* The warm pool's renewal may arrive after that of the sandbox's new owner: it must not shorten the time. */
       uint64_t until = now_ms() + take_u64(c);
       if (!spec.workdir || until > ends_at) ends_at = until;
       reply(client, tag, OP_RENEW, NULL);
