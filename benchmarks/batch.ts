@@ -48,8 +48,9 @@ export async function startOrchestrator(address: string, home: string): Promise<
     !existsSync(join(home, 'ready', 'orchestrator.json'));
     await sleep(100)
   ) {
-    if (child.exitCode !== null || Date.now() > deadline)
-      throw new Error(`The orchestrator is not ready: ${readFileSync(log, 'utf8').slice(-2000)}`);
+    if (child.exitCode === null && Date.now() <= deadline) continue;
+    child.kill('SIGKILL');
+    throw new Error(`The orchestrator is not ready: ${readFileSync(log, 'utf8').slice(-2000)}`);
   }
   return child;
 }

@@ -4,6 +4,7 @@
  */
 
 import { open, stat } from 'node:fs/promises';
+import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 const POLL_MS = 200;
@@ -13,13 +14,18 @@ const KNOWN_BYTES = 1024;
 export async function followFile(path: string, say: (line: string) => void, signal: AbortSignal): Promise<void> {
   let position = await sizeOf(path);
   let known = await readRange(path, Math.max(0, position - KNOWN_BYTES), position).catch(() => Buffer.alloc(0));
+  // A character of several bytes may be cut in two by the end of a read.
+  let decoder = new StringDecoder('utf8');
   let rest = '';
   while (!signal.aborted) {
     const size = await sizeOf(path);
-    if (size < position) position = await positionAfter(path, known, size);
+    if (size < position) {
+      position = await positionAfter(path, known, size);
+      if (position === 0) [decoder, rest] = [new StringDecoder('utf8'), ''];
+    }
     if (size > position) {
       const read = await readRange(path, position, size);
-      const lines = (rest + read.toString('utf8')).split('\n');
+      const lines = (rest + decoder.write(read)).split('\n');
       rest = lines.pop() ?? '';
       for (const line of lines) say(line);
       position += read.length;

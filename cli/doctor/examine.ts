@@ -30,7 +30,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     examinePool(env),
     await examineTemporal(env),
     ...(await examineSandboxes(env)),
-    examineRoom(),
+    examineRoom(env),
     await examineDisks(env),
     ...examineAllowed(env),
     examineChromium(env),
@@ -52,11 +52,11 @@ function examineNode(root: string): Finding {
 }
 
 /** The largest number of sandboxes that may live here at once; more wait. */
-function examineRoom(): Finding {
+function examineRoom(env: NodeJS.ProcessEnv): Finding {
   const name = 'sandboxes at once';
   try {
-    const given = process.env[MAX_SANDBOXES] ? MAX_SANDBOXES : `by cores and memory; ${MAX_SANDBOXES} overrides it`;
-    return finding(name, true, `${readMaxLiveSandboxes()} (${given})`, '');
+    const given = env[MAX_SANDBOXES] ? MAX_SANDBOXES : `by cores and memory; ${MAX_SANDBOXES} overrides it`;
+    return finding(name, true, `${readMaxLiveSandboxes(env)} (${given})`, '');
   } catch (error) {
     return finding(name, true, undefined, error instanceof Error ? error.message : String(error));
   }

@@ -7,8 +7,9 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { followFile } from '../../cli/follow-file.ts';
 
 let directory: string;
-const stop = new AbortController();
+let stop: AbortController;
 beforeEach(() => {
+  stop = new AbortController();
   directory = mkdtempSync(join(tmpdir(), 'longhaul-follow-'));
 });
 afterEach(() => {
@@ -36,6 +37,22 @@ it('reports each line once if the file loses its front or is emptied', async () 
   truncateSync(path, 0);
   appendFileSync(path, line(1101));
   await says(lines(1000, 1102));
+  stop.abort();
+  await following;
+});
+
+it('reports a character whole if a read ends within it', async () => {
+  const path = join(directory, 'log');
+  writeFileSync(path, '');
+  const heard: string[] = [];
+  const following = followFile(path, (said) => heard.push(said), stop.signal);
+  const line = Buffer.from('2 × 3 = 6\n');
+  // Longer than the interval of its polls, so that each part is a read of its own.
+  for (const part of [line.subarray(0, 3), line.subarray(3)]) {
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    appendFileSync(path, part);
+  }
+  await vi.waitFor(() => expect(heard).toEqual(['2 × 3 = 6']), { timeout: 60_000 });
   stop.abort();
   await following;
 });

@@ -65,6 +65,18 @@ test('lines of all processes are sorted by time, and a line without a record sta
   ]);
 });
 
+test('the lines of a run are found in all of a log’s files', async () => {
+  writeLogs();
+  writeFileSync(join(folder, 'gpu.log.3'), jsonLine('gpu', 0, { runId: 'other' }));
+  const { out } = await longhaul(['logs', '--run', 'other']);
+  expect(
+    out
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.slice(0, 24)),
+  ).toEqual(['2026-01-01T00:00:00.000Z', '2026-01-01T00:00:06.000Z']);
+});
+
 test('one process, the last lines, one run', async () => {
   writeLogs();
   expect((await longhaul(['logs', 'temporal'])).out).toBe('level=info\n');

@@ -72,11 +72,11 @@ export class EarlierBuilds {
       return;
     }
     const worker = await this.#deps.create(build, bundle);
-    const done = worker
-      .run()
-      .catch((error: unknown) =>
-        this.#deps.say(`Build ${build}: ${error instanceof Error ? error.message : String(error)}`),
-      );
+    // A worker that fails leaves its build to the next round, which starts another one.
+    const done = worker.run().catch((error: unknown) => {
+      this.#running.delete(build);
+      this.#deps.say(`Build ${build}: ${error instanceof Error ? error.message : String(error)}`);
+    });
     this.#running.set(build, { worker, done });
     this.#deps.say(`Build ${build} has a worker until its rollouts have ended`);
   }

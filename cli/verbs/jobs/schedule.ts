@@ -140,7 +140,9 @@ async function warnings({ policies }: SweepConfig, context: VerbContext): Promis
   return references.flatMap(({ name, reference }) => {
     if (!('run' in reference) || known.includes(reference.run)) return [];
     const here = known.length > 0 ? `the runs here are ${known.join(', ')}` : 'there is no run here';
-    return [`policy ${name}: there is no run ${reference.run} now (${here}); a sweep that starts before it exists fails`];
+    return [
+      `policy ${name}: there is no run ${reference.run} now (${here}); a sweep that starts before it exists fails`,
+    ];
   });
 }
 

@@ -10,8 +10,10 @@ import { type LogRecord, readableLine, readLogLine } from '../../../workers/logs
 import { followFile } from '../../follow-file.ts';
 import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
-/** Bytes read from the end of each log, and from the end of its newest rotated file. */
-const MOST_BYTES = 4 * 1024 * 1024;
+/** The files of one log, the oldest first: with `--run`, lines may be far back. */
+const FILES = { all: ['.1', ''], ofRun: ['.3', '.2', '.1', ''] };
+/** Bytes read from the end of each file. */
+const MOST_BYTES = { all: 4 * 1024 * 1024, ofRun: 32 * 1024 * 1024 };
 
 interface Options {
   readonly lines: string;
@@ -80,11 +82,12 @@ async function readLogs(name: string | undefined, options: Options, context: Ver
   const isWanted = ({ text, record }: Line): boolean =>
     text !== '' && (options.run === undefined || record?.runId === options.run);
   const say = (line: Line): void => context.say(shown(line, processes.length > 1));
+  const reach = options.run === undefined ? 'all' : 'ofRun';
   const pathOf = (process: string): string => join(folder, `${process}.log`);
 
   const logs = processes.map((process) =>
-    [`${pathOf(process)}.1`, pathOf(process)]
-      .flatMap((path) => lastLines(path, MOST_BYTES))
+    FILES[reach]
+      .flatMap((file) => lastLines(`${pathOf(process)}${file}`, MOST_BYTES[reach]))
       .map((text) => lineOf(process, text))
       .filter(isWanted),
   );
