@@ -1,10 +1,12 @@
-/** The loss of a critic: squared error, of the value or of the value held near its old one, whichever is larger. */
+/**
+ * The loss of a critic: the squared error of the value, or of the value clipped near its old one, whichever is larger.
+ */
 
 import { type Masked, type Values, at, clamp, countOf, eachRow, maskedMean, rowCount } from './rows.ts';
 
 export interface CriticTokens extends Masked {
   readonly values: Values;
-  /** As they were when the update began. */
+  /** Values before the update's first step. */
   readonly old: Values;
   readonly returns: Values;
 }
@@ -19,7 +21,7 @@ export interface CriticLoss {
 
 /**
  * ½ · mean over sequences of each one's mean over the tokens that count of max((V − R)², (clip(V, V_old ± clip) − R)²)
- * (PPO's value clipping: Schulman et al. 2017, baselines' implementation). `clip` of Infinity: the plain error.
+ * (PPO's value clipping: Schulman et al. 2017, implementation of OpenAI Baselines). `clip` = Infinity: no clipping.
  */
 export function criticLoss(tokens: CriticTokens, clip: number): CriticLoss {
   const { starts, mask, values, old, returns } = tokens;

@@ -1,15 +1,21 @@
-/** Dynamic sampling: batches are drawn until enough groups vary, or groups that do not are replaced by some that do. Pure. */
+/**
+ * Dynamic sampling: batches are drawn until the rewards of enough groups vary, or groups whose rewards are all equal
+ * are replaced by groups that vary. Pure.
+ */
 
 import { shuffled } from '../data/batching.ts';
 import { rowsByGroup } from './filters.ts';
 
-/** A row as dynamic sampling sees it. */
+/** What dynamic sampling needs of a rollout. */
 export interface SampledRow {
   readonly group: string;
   readonly reward: number;
 }
 
-/** Where groups were drawn to have one member, every group; a group of which one is left does not vary. */
+/**
+ * Groups whose rewards differ. If the group size `samples` is 1, all groups; if it is larger, a group with one
+ * remaining member does not vary.
+ */
 function varying(rows: readonly SampledRow[], samples: number): Set<string> {
   const good = new Set<string>();
   for (const [group, members] of rowsByGroup(rows.map((row) => row.group))) {
@@ -20,8 +26,9 @@ function varying(rows: readonly SampledRow[], samples: number): Set<string> {
 }
 
 /**
- * `filter`: `kept` are the rows so far of groups that vary, `drawn` those of the next batch; once `wanted` groups vary,
- * `enough` holds and the rows are those of the first so many (DAPO: Yu et al. 2025, §3.2). `samples`: a group's size.
+ * `filter`: `kept` are the rows of the groups that vary so far, `drawn` are the rows of the next batch. `enough` is
+ * true once `wanted.groups` groups vary; the result then has the rows of the first `wanted.groups` groups (DAPO: Yu et
+ * al. 2025, §3.2). `samples` is a group's size.
  */
 export function filterGroups<T extends SampledRow>(
   kept: readonly T[],
@@ -37,8 +44,8 @@ export function filterGroups<T extends SampledRow>(
 }
 
 /**
- * For each of `bad` groups the number of one of `good` that takes its place: in orders drawn by `noiseKey`, each once before
- * any a second time.
+ * For each of `bad` groups, the index of the one of `good` groups that replaces it. The order is drawn by `noiseKey`;
+ * each good group is used once before any is used a second time.
  */
 export function donorsOf(good: number, bad: number, noiseKey: string): number[] {
   const rounds = good === 0 ? 0 : Math.ceil(bad / good);
@@ -47,13 +54,13 @@ export function donorsOf(good: number, bad: number, noiseKey: string): number[] 
     .slice(0, bad);
 }
 
-/** Whether so many groups that vary can stand in for the others. */
+/** True if enough groups vary to replace the others. */
 export const mayReplace = (good: number, groups: number, least: number): boolean => good > least * groups;
 
 /**
- * `replace`: where more than `least` of the groups vary, each other group's rows are overwritten, in order, by those of one
- * that does, drawn by `noiseKey`; else `enough` is false and the batch stands as it is. `rows` are row numbers, `samples` is
- * a group's size.
+ * `replace`: if the share of groups that vary is above `least`, the rows of each other group are overwritten, in order,
+ * by the rows of a group that varies, drawn by `noiseKey`. Otherwise `enough` is false and the batch is unchanged.
+ * `rows` are row numbers, `samples` is a group's size.
  */
 export function replaceGroups(
   drawn: readonly SampledRow[],

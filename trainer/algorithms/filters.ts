@@ -1,21 +1,25 @@
-/** Which rollouts of a batch are learnt from: groups whose rewards differ, and answers that ended by themselves. */
+/**
+ * Selects the rollouts of a batch that are trained on: groups whose rewards differ, and answers that were not cut off.
+ */
 
 export interface GroupedRewards {
   readonly rewards: readonly number[];
   /** Group of each row. */
   readonly groups: readonly string[];
-  /** Rows without a single token that counts have no part in their group's judgement. */
+  /** False for rows without a token that counts. Such rows are ignored when their group's rewards are compared. */
   readonly counts?: readonly boolean[];
 }
 
-/** By group, in the order of the rows: the numbers of its rows. */
+/** The row numbers of each group, in the order of the rows. */
 export function rowsByGroup(groups: readonly string[]): Map<string, number[]> {
   const rows = new Map<string, number[]>();
   for (const [row, group] of groups.entries()) rows.set(group, [...(rows.get(group) ?? []), row]);
   return rows;
 }
 
-/** Rows to keep, ascending: groups whose largest and smallest reward differ by more than `tolerance`, and groups of one. */
+/**
+ * Rows to keep, ascending: groups whose largest and smallest reward differ by more than `tolerance`, and groups of one.
+ */
 export function keepVarying({ rewards, groups, counts }: GroupedRewards, tolerance: number): number[] {
   const kept: number[] = [];
   for (const rows of rowsByGroup(groups).values()) {
@@ -26,7 +30,7 @@ export function keepVarying({ rewards, groups, counts }: GroupedRewards, toleran
   return kept.sort((a, b) => a - b);
 }
 
-/** Overlong filtering: the masks, all 0 where the reason is not `stop` (DAPO: Yu et al. 2025, §3.4). */
+/** Overlong filtering: a row's mask becomes all 0 if its stop reason is not `stop` (DAPO: Yu et al. 2025, §3.4). */
 export function filterOverlong(masks: ReadonlyArray<readonly number[]>, stopReasons: readonly string[]): number[][] {
   return masks.map((mask, row) => (stopReasons[row] === 'stop' ? [...mask] : mask.map(() => 0)));
 }

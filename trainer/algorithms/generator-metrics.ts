@@ -1,8 +1,8 @@
-/** What a batch of rollouts scored, and how much the policy said, as SkyRL reports it. */
+/** Scores and turn lengths of a batch of rollouts, as SkyRL reports them. */
 
 import { rowsByGroup } from './filters.ts';
 
-/** One number for a rollout, or one for each of its tokens. */
+/** One number per rollout, or one per token. */
 export type Reward = number | readonly number[];
 
 export const totalOf = (reward: Reward): number =>
@@ -33,7 +33,7 @@ export function generatorMetrics(rewards: readonly Reward[], groups: readonly st
   };
 }
 
-/** Lengths of the runs of 1, row after row; a row without any has none. */
+/** Number of sampled tokens of each turn: the lengths of the runs of 1 in the masks, row after row. */
 export function turnTokenCounts(masks: ReadonlyArray<readonly number[]>): number[] {
   return masks.flatMap((mask) => {
     const turns: number[] = [];

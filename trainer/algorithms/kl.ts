@@ -1,4 +1,7 @@
-/** KL to a reference: its estimates by a token's log-probabilities, as a term of the loss or off the rewards, and its weight. */
+/**
+ * KL to a reference policy: estimates per token, as a loss term or as a penalty on rewards, and the weight's
+ * controller.
+ */
 
 import { type Values, at, countOf, eachRow, type Masked, clamp, MAX_LOG_RATIO } from './rows.ts';
 import { type KlEstimator, KL_ESTIMATORS } from '../../protocol/algorithm.ts';
@@ -9,7 +12,7 @@ export interface KlEstimate {
   readonly slope: number;
 }
 
-/** Estimates by k3 are clamped to ±10. */
+/** k3 estimates are clamped to ±10. */
 const MAX_K3 = 10;
 
 function k3(logprob: number, reference: number): KlEstimate {
@@ -20,8 +23,9 @@ function k3(logprob: number, reference: number): KlEstimate {
 }
 
 /**
- * With d = logprob − reference: k1 = d, k2 = d²/2, k3 = e^−d + d − 1 (clamped), abs = |d| (Schulman 2020, "Approximating KL
- * Divergence"; abs is the trainers' own). k3 is never negative; k1 alone is unbiased in value. Errors: a `RangeError` for an estimator that there is not.
+ * With d = logprob − reference: k1 = d, k2 = d²/2, k3 = e^−d + d − 1 (clamped), abs = |d| (Schulman 2020,
+ * "Approximating KL Divergence"; abs has no paper, other trainers offer it too). k3 is never negative; only k1 is
+ * unbiased in value. Errors: `RangeError` for an unknown estimator.
  */
 export function klEstimate(kind: KlEstimator, logprob: number, reference: number): KlEstimate {
   const difference = logprob - reference;
@@ -35,7 +39,7 @@ export function klEstimate(kind: KlEstimator, logprob: number, reference: number
     case 'k3':
       return k3(logprob, reference);
     default:
-      throw new RangeError(`there is no KL estimator ${String(kind)}; known: ${KL_ESTIMATORS.join(', ')}`);
+      throw new RangeError(`unknown KL estimator ${String(kind)}; known: ${KL_ESTIMATORS.join(', ')}`);
   }
 }
 
@@ -45,8 +49,9 @@ export interface KlTokens extends Masked {
 }
 
 /**
- * Σ over sequences of each one's mean over the tokens that count, divided by `sequences`: the mean over the sequences of a
- * minibatch, when the values of its micro-batches are added. A sequence without a token that counts adds 0.
+ * Each sequence's mean over the tokens that count, summed over the sequences and divided by `sequences`, the number of
+ * sequences of the minibatch. The values of its micro-batches therefore add up to the mean over the minibatch. A
+ * sequence without a token that counts adds 0.
  */
 export function klLoss(
   tokens: KlTokens,
@@ -71,11 +76,14 @@ export interface PenalisedRewards {
   readonly rewards: Float64Array;
   /** Mean over sequences of each one's mean over the tokens that count. */
   readonly mean: number;
-  /** Mean over sequences of each one's largest estimate, signs left out. */
+  /** Mean over sequences of each one's largest absolute estimate. */
   readonly max: number;
 }
 
-/** r_t − weight · kl_t where a token counts; a weight below 0 is 0 (InstructGPT: Ouyang et al. 2022, eq. 2, per token). */
+/**
+ * r_t − weight · kl_t if a token counts; a weight below 0 is read as 0 (InstructGPT: Ouyang et al. 2022, eq. 2, per
+ * token).
+ */
 export function penaliseRewards(
   tokens: KlTokens & { readonly rewards: Values },
   kind: KlEstimator,
@@ -98,20 +106,20 @@ export function penaliseRewards(
   return { rewards, mean: mean / Math.max(1, rows), max: max / Math.max(1, rows) };
 }
 
-/** How the weight of a KL term follows the KL that was measured, from step to step. */
+/** How the weight of the KL term changes from step to step, given the measured KL. */
 export type KlController =
   | { readonly controller: 'fixed' }
   | {
       readonly controller: 'adaptive';
-      /** KL that is aimed at; nats a token. */
+      /** Target KL, in nats per token. */
       readonly target: number;
-      /** Sequences over which a full error changes the weight by a factor of e^±0.2, about. */
+      /** Number of sequences after which a full error has changed the weight by a factor of about e^±0.2. */
       readonly horizon: number;
     };
 
 /**
- * weight · (1 + clip(kl / target − 1, ±0.2) · sequences / horizon) (Ziegler et al. 2019, §2.2); a fixed one stays.
- * Errors: a `RangeError` for a horizon that is not above 0, or a controller that there is not.
+ * weight · (1 + clip(kl / target − 1, ±0.2) · sequences / horizon) (Ziegler et al. 2019, §2.2); `fixed` returns
+ * `weight`. Errors: `RangeError` for a horizon that is not above 0, or an unknown controller.
  */
 export function nextKlCoefficient(weight: number, controller: KlController, kl: number, sequences: number): number {
   if (controller.controller === 'fixed') return weight;

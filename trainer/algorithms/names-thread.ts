@@ -1,4 +1,4 @@
-/** The thread of `namesOfModule`: it loads that module and no other, and says what there is then. */
+/** The thread of `namesOfModule`: it loads only that module, then posts the registered names. */
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { readFromCopy } from '../../modules/import-own.ts';

@@ -1,4 +1,7 @@
-/** What is done about data that another policy sampled, or the same one with other arithmetic; SkyRL's defaults. */
+/**
+ * Settings of the correction for data that another policy sampled, or the same policy with different arithmetic. The
+ * defaults are SkyRL's.
+ */
 
 import { TIS_RATIOS, SEQUENCE_MASKS, type OffPolicySettings } from '../../protocol/algorithm.ts';
 
@@ -21,16 +24,16 @@ export const masksOutliers = ({
 export const masksTokens = ({ tokenMaskIsThresholdLow, tokenMaskIsThresholdHigh }: OffPolicySettings): boolean =>
   tokenMaskIsThresholdLow !== undefined && tokenMaskIsThresholdHigh !== undefined;
 
-/** A kind of correction that there is not. */
+/** Unknown kind of correction. */
 export class BadCorrection extends Error {
   override readonly name = 'BadCorrection';
 }
 
-/** Errors: `BadCorrection` for a kind that there is not. */
+/** Errors: `BadCorrection` for an unknown kind. */
 export function checkCorrection({ tisRatioType, sequenceMaskMetric }: OffPolicySettings): void {
   const refuse = (field: string, value: string, known: readonly string[]): void => {
     if (!known.includes(value))
-      throw new BadCorrection(`${field}: ${value} cannot be used; one of ${known.join(', ')}`);
+      throw new BadCorrection(`${field}: ${value} cannot be used; give one of ${known.join(', ')}`);
   };
   refuse('tisRatioType', tisRatioType, TIS_RATIOS);
   refuse('sequenceMaskMetric', sequenceMaskMetric, SEQUENCE_MASKS);

@@ -1,6 +1,6 @@
 /**
- * Off-policy correction by the ratio of the old policy to the one that sampled: outliers, token mask, weights, sequence
- * mask, in this order, each on what the one before left.
+ * Off-policy correction by the ratio of the old policy to the sampling policy: outlier mask, token mask, weights,
+ * sequence mask, in this order. Each step works on the mask that the step before it returned.
  */
 
 import type { Metrics } from './losses/loss.ts';
@@ -8,17 +8,17 @@ import { type Masked, type Values, at, clampedExp, countOf, eachRow, rowCount, s
 import { checkCorrection, isCorrecting, masksOutliers, masksTokens } from './off-policy-settings.ts';
 import type { OffPolicySettings } from '../../protocol/algorithm.ts';
 
-/** Tokens with the ratio of the old policy to the one that sampled. */
+/** Tokens with the ratio of the old policy to the sampling policy. */
 interface RatioTokens extends Masked {
   /** old − rollout. */
   readonly logRatios: Float64Array;
-  /** Its exponential, clamped to e^±20. */
+  /** exp(logRatios), clamped to e^±20. */
   readonly ratios: Float64Array;
 }
 
 /**
- * What the ratios are like before anything is masked: mean over the tokens that count; deviation (unbiased), largest and
- * smallest of ratio · mask over all tokens that are given, as SkyRL takes them: padding, where there is some, counts as 0.
+ * Statistics of the ratios before masking. The mean is over the tokens that count. The standard deviation (unbiased),
+ * the maximum and the minimum are of ratio · mask over all tokens, as in SkyRL: padding is read as 0.
  */
 function ratioStatistics(ratios: Float64Array, mask: Values): Metrics {
   const masked = ratios.map((ratio, i) => ratio * at(mask, i));
@@ -34,13 +34,13 @@ function ratioStatistics(ratios: Float64Array, mask: Values): Metrics {
   };
 }
 
-/** Each takes tokens away and gives none back. */
+/** Result of one masking step. A step only removes tokens. */
 interface MaskStep {
   readonly mask: Values;
   readonly metrics: Metrics;
 }
 
-/** Leaves out the sequences that `judge` finds above or below; shares of all sequences under `name`. */
+/** Masks the sequences that `judge` finds above or below. The metrics, named by `name`, are shares of all sequences. */
 function maskSequences(
   tokens: RatioTokens,
   name: string,
@@ -65,7 +65,7 @@ function maskSequences(
   return { mask, metrics };
 }
 
-/** Leaves out every sequence with a token that counts and whose ratio is outside of the bounds. */
+/** Masks every sequence that has a token that counts with a ratio outside of the bounds. */
 function outlierMask(
   tokens: RatioTokens,
   { outlierTokenIsThresholdLow = -Infinity, outlierTokenIsThresholdHigh = Infinity }: OffPolicySettings,
@@ -78,7 +78,7 @@ function outlierMask(
   }));
 }
 
-/** Leaves out every token whose ratio is outside of the bounds. */
+/** Masks every token whose ratio is outside of the bounds. */
 function tokenMask(
   { mask: before, ratios }: RatioTokens,
   { tokenMaskIsThresholdLow = -Infinity, tokenMaskIsThresholdHigh = Infinity }: OffPolicySettings,
@@ -90,7 +90,7 @@ function tokenMask(
   return { mask, metrics: { token_mask_ratio: (count - countOf(mask)) / Math.max(1, count) } };
 }
 
-/** Leaves out every sequence whose ratio, the geometric mean or the product of its tokens' ratios, is outside of its range. */
+/** Masks every sequence whose ratio (geometric mean or product of its tokens' ratios) is outside of the bounds. */
 function sequenceMask(tokens: RatioTokens, settings: OffPolicySettings): MaskStep {
   const geometric = settings.sequenceMaskMetric === 'geometric';
   const [low, high] = geometric
@@ -104,13 +104,15 @@ function sequenceMask(tokens: RatioTokens, settings: OffPolicySettings): MaskSte
 }
 
 interface TisWeights {
-  /** One for each token; in `sequence` all of a sequence are the same. */
+  /** One per token; with `sequence`, all tokens of a sequence have the same weight. */
   readonly weights: Float64Array;
-  /** Share of the tokens that count, or of the sequences, whose ratio was cut. */
+  /** Share of the tokens that count, or of the sequences, whose ratio was clipped. */
   readonly metrics: Metrics;
 }
 
-/** min(ratio, cap) per token, or of the product over a sequence's tokens that count (Espeholt et al. 2018, §4.1, ρ̄). */
+/**
+ * min(ratio, cap): per token, or of the product over a sequence's tokens that count (Espeholt et al. 2018, §4.1, ρ̄).
+ */
 function tisWeights(
   { starts, mask, ratios, logRatios }: RatioTokens,
   settings: OffPolicySettings,
@@ -135,19 +137,23 @@ function tisWeights(
 }
 
 export interface OffPolicyTokens extends Masked {
-  /** Of the policy as it was when the update began, and of the one that sampled; nats. */
+  /** Log-probabilities of the policy before the update's first step. In nats. */
   readonly old: Values;
+  /** Log-probabilities of the policy that sampled. In nats. */
   readonly rollout: Values;
 }
 
 export interface Correction {
-  /** Of each token, for its loss; absent where nothing is weighted. */
+  /** Factor of each token's loss; absent if the settings ask for no weights. */
   readonly weights?: Float64Array;
   readonly mask: Values;
   readonly metrics: Metrics;
 }
 
-/** Sources: TIS: Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"; sequence masks: Liu et al. 2025, "When Speed Kills Stability"; the order is SkyRL's. Errors: `BadCorrection`. */
+/**
+ * Sources: TIS: Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"; sequence
+ * masks: Liu et al. 2025, "When Speed Kills Stability"; the order is SkyRL's. Errors: `BadCorrection`.
+ */
 export function correctOffPolicy(
   { starts, mask, old, rollout }: OffPolicyTokens,
   settings: OffPolicySettings,

@@ -1,21 +1,24 @@
-/** Code of the user's own inside an update: what it throws is named as its, since no retry and no machine mends it. */
+/**
+ * The user's own code in an update. Its errors are marked as such, since neither a retry nor another machine helps.
+ */
 
 import { messageWithPlace } from '../../modules/own-frame.ts';
 import { LossRefused } from './losses/loss.ts';
 
-/** A loss or an estimator of one's own threw. */
+/** The user's own loss or advantage estimator threw, or returned a wrong number of values. */
 export class OwnCodeFailed extends Error {
   override readonly name = 'OwnCodeFailed';
 }
 
-/** What is wrong with the numbers that were given for `count` tokens, or rewards; `undefined`: nothing. */
+/** What is wrong if `given` does not have `count` numbers; else `undefined`. */
 export function miscounted(name: string, given: ArrayLike<number> | undefined, count: number): string | undefined {
   return given?.length === count ? undefined : `${given?.length ?? 'no'} ${name} for ${count}`;
 }
 
 /**
- * `part` with its `method` guarded; all else is its own. `wrong` says what is wrong with an answer: what is too short would
- * be read as zeros, or shift all that follows. Errors of the method: `LossRefused`, `OwnCodeFailed`.
+ * `part` with a `method` whose errors and answers are checked. `wrong` returns what is wrong with an answer: missing
+ * numbers would be read as zeros, or shift the numbers after them. Errors of the method: `LossRefused`,
+ * `OwnCodeFailed`.
  */
 export function guarded<T extends object, K extends keyof T & string>(
   what: string,
@@ -26,7 +29,7 @@ export function guarded<T extends object, K extends keyof T & string>(
   const own = part[method];
   if (typeof own !== 'function') return part;
   const failed = (said: string, cause?: unknown) =>
-    new OwnCodeFailed(`the ${what} of one's own ${said}: mend its module, then start a run of another name`, { cause });
+    new OwnCodeFailed(`your ${what} ${said}: fix its module, then start a run with another name`, { cause });
   const answerOf = (given: unknown[]): unknown => {
     try {
       return own.apply(part, given) as unknown;
@@ -38,7 +41,7 @@ export function guarded<T extends object, K extends keyof T & string>(
   const call = (...given: unknown[]): unknown => {
     const answer = answerOf(given);
     const problem = wrong(answer, given[0]);
-    if (problem !== undefined) throw failed(`gave ${problem}`);
+    if (problem !== undefined) throw failed(`returned ${problem}`);
     return answer;
   };
   return Object.create(part, { [method]: { value: call, enumerable: true } }) as T;

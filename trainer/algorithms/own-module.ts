@@ -1,4 +1,4 @@
-/** A module of one's own with losses and estimators: loaded once in each thread that needs its names. */
+/** The user's module with losses and advantage estimators. Each thread that needs its names loads it once. */
 
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
@@ -10,17 +10,17 @@ export interface Names {
 }
 
 /**
- * Names of estimators and losses where `module` is the only one, the built-in ones among them: another thread is asked,
- * since what is loaded in one stays there. Errors: those of importing `module`.
+ * Names of the built-in estimators and losses and of those that `module` defines. A new thread loads it, since a thread
+ * cannot unload a module. Errors: those of importing `module`.
  */
 export async function namesOfModule(module: string): Promise<Names> {
-  // Built, this file and the thread's are JavaScript.
+  // In the built package, both files are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const thread = new Worker(new URL(`./names-thread.${extension}`, import.meta.url), {
     workerData: { module, copy: copyOf(module) },
   });
   const ended = once(thread, 'exit').then(() => {
-    throw new Error('its thread ended without a word');
+    throw new Error('the thread that loads it ended without an answer');
   });
   ended.catch(() => undefined);
   try {
@@ -30,7 +30,7 @@ export async function namesOfModule(module: string): Promise<Names> {
   }
 }
 
-/** Errors: those of importing it. */
+/** Errors: those of importing `module`. */
 export async function loadAlgorithms(module: string | undefined): Promise<void> {
   if (module !== undefined) await importOwn(module);
 }

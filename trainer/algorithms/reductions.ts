@@ -1,26 +1,32 @@
-/** Loss reductions: advantages are scaled before, so that a plain sum over all micro-batches of a minibatch is the mean that was asked for. */
+/**
+ * Loss reductions. Advantages are scaled before the loss, so that a plain sum over all micro-batches of a minibatch is
+ * the configured mean.
+ */
 
 import { type Values, at, maskedMean, sumOver, type Masked, countOf, eachRow, rowCount } from './rows.ts';
 import { LOSS_REDUCTIONS, type LossReduction } from '../../protocol/algorithm.ts';
 
-/** A minibatch as a reduction sees it. */
+/** What a reduction needs of a minibatch. */
 export interface ReducedBatch extends Masked {
-  /** First sequence of each prompt's run, and the number of sequences at the end: `prompt_mean`. */
+  /** `prompt_mean`: index of the first sequence of each prompt, then the number of sequences. */
   readonly promptStarts?: readonly number[];
-  /** First sequence of each micro-batch, and where the last one ends: `token_mean_legacy`. Sequences beyond get 0. */
+  /**
+   * `token_mean_legacy`: index of the first sequence of each micro-batch, then the last one's end. Later sequences get
+   * 0.
+   */
   readonly microStarts?: readonly number[];
-  /** `seq_mean_token_sum_norm`: tokens that every sequence is divided by. */
+  /** `seq_mean_token_sum_norm`: number of tokens that every sequence is divided by. */
   readonly maxSequenceTokens?: number;
 }
 
-/** A reduction that there is not, or one that lacks what it divides by. */
+/** Unknown reduction, or one whose divisor is missing. */
 export class BadReduction extends Error {
   override readonly name = 'BadReduction';
 }
 
-/** Fills the runs of sequences first[k] … first[k + 1] − 1 with 1 / (runs · their tokens that count). */
+/** Scale of the tokens of sequences first[k] … first[k + 1] − 1: 1 / (number of runs · the run's tokens that count). */
 function byRuns({ starts, mask }: ReducedBatch, first: readonly number[] | undefined, name: string): Float64Array {
-  if (first === undefined) throw new BadReduction(`${name} needs to know which sequences belong together`);
+  if (first === undefined) throw new BadReduction(`${name} needs the starts of its runs of sequences`);
   const scales = new Float64Array(mask.length);
   const runs = Math.max(1, first.length - 1);
   for (let run = 0; run + 1 < first.length; run++) {
@@ -39,7 +45,7 @@ function bySequence({ starts, mask }: ReducedBatch): Float64Array {
 }
 
 /**
- * What each token's advantage is multiplied by. token_mean: 1/Σm (DAPO: Yu et al. 2025, eq. 8) · token_mean_legacy: the same
+ * Factor of each token's advantage. token_mean: 1/Σm (DAPO: Yu et al. 2025, eq. 8) · token_mean_legacy: the same
  * per micro-batch, then the mean of these · sequence_mean: 1/(B·|o_i|) (GRPO: Shao et al. 2024, eq. 3) ·
  * seq_mean_token_sum_norm: 1/(B·L) (Dr. GRPO: Liu et al. 2025, §3.2) · prompt_mean: 1/(P·tokens of the prompt).
  * Errors: `BadReduction`.
@@ -56,12 +62,12 @@ export function reductionScales(reduction: LossReduction, batch: ReducedBatch): 
       return bySequence(batch);
     case 'seq_mean_token_sum_norm':
       if (maxSequenceTokens === undefined)
-        throw new BadReduction('seq_mean_token_sum_norm needs the tokens to divide by');
+        throw new BadReduction('seq_mean_token_sum_norm needs maxSequenceTokens, the number of tokens to divide by');
       return constant(1 / (rowCount(starts) * maxSequenceTokens));
     case 'prompt_mean':
       return byRuns(batch, batch.promptStarts, reduction);
     default:
-      throw new BadReduction(`there is no reduction ${String(reduction)}; known: ${LOSS_REDUCTIONS.join(', ')}`);
+      throw new BadReduction(`unknown reduction ${String(reduction)}; known: ${LOSS_REDUCTIONS.join(', ')}`);
   }
 }
 
@@ -71,8 +77,8 @@ export function reduceAdvantages(advantages: Values, reduction: LossReduction, b
 }
 
 /**
- * (A − mean) / √max(var, 1e-8): the mean over all entries that are given, padding as 0 where there is some; var is the mean
- * square distance from it over the tokens that count (SkyRL's `advantage_batch_normalize`).
+ * (A − mean) / √max(var, 1e-8). The mean is over all entries, padding read as 0; var is the mean squared distance from
+ * it over the tokens that count (SkyRL's `advantage_batch_normalize`).
  */
 export function normaliseAdvantages(advantages: Values, mask: Values): Float64Array {
   const mean = sumOver(0, mask.length, (i) => at(advantages, i)) / Math.max(1, mask.length);

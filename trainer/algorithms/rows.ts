@@ -1,12 +1,12 @@
-/** Values of the tokens of several sequences, one sequence after the other: what all formulas here are written over. */
+/** Values per token of several sequences, one sequence after the other. All formulas of this folder use this layout. */
 
-/** As long as all sequences together. */
+/** One value per token of all sequences. */
 export type Values = ArrayLike<number>;
 
-/** Sequence r has the entries `starts[r]` … `starts[r + 1] − 1`: one more number than there are sequences. */
+/** Sequence r has the entries `starts[r]` … `starts[r + 1] − 1`. One number more than there are sequences. */
 export type Starts = ArrayLike<number>;
 
-/** Values of tokens of which some count. */
+/** Tokens of sequences, and which of them count. */
 export interface Masked {
   readonly starts: Starts;
   /** 1 where a token counts, else 0. */
@@ -25,14 +25,14 @@ export const clampedExp = (x: number): number => Math.exp(clamp(x, -MAX_LOG_RATI
 
 export const rowCount = (starts: Starts): number => Math.max(0, starts.length - 1);
 
-/** The sequences' ends of these lengths. */
+/** Starts of sequences of these lengths. */
 export function startsOf(lengths: readonly number[]): number[] {
   const starts = [0];
   for (const length of lengths) starts.push((starts.at(-1) ?? 0) + length);
   return starts;
 }
 
-/** Calls `visit` for each sequence with its first entry and the one after its last. */
+/** Calls `visit` for each sequence with its first entry and the entry after its last. */
 export function eachRow(starts: Starts, visit: (row: number, from: number, to: number) => void): void {
   for (let row = 0; row + 1 < starts.length; row++) visit(row, at(starts, row), at(starts, row + 1));
 }
@@ -48,7 +48,7 @@ export function sumOver(from: number, to: number, value: (i: number) => number):
 export const countOf = (mask: Values, from = 0, to: number = mask.length): number =>
   sumOver(from, to, (i) => at(mask, i));
 
-/** Mean over the tokens that count; 0 where none does. */
+/** Mean over the tokens that count; 0 if none counts. */
 export function maskedMean(mask: Values, value: (i: number) => number, from = 0, to: number = mask.length): number {
   return sumOver(from, to, (i) => value(i) * at(mask, i)) / Math.max(1, countOf(mask, from, to));
 }

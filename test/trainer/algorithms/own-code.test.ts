@@ -35,7 +35,7 @@ test('what a loss of one own throws is final, and names the loss and what it sai
     type: 'OwnCodeFailed',
     nonRetryable: true,
     message: expect.stringMatching(
-      /^the loss broken of one's own threw TypeError: x is undefined \(.*own-code\.test\.ts:\d+\): mend its module, then start a run of another name$/,
+      /^your loss broken threw TypeError: x is undefined \(.*own-code\.test\.ts:\d+\): fix its module, then start a run with another name$/,
     ),
   });
   defineLoss('refusing', {
@@ -72,9 +72,9 @@ test.each([
   ['values', { values: new Float64Array(0), slopes: new Float64Array(1) }, '0 values for 1'],
   ['slopes', { values: new Float64Array(1), slopes: new Float64Array(3) }, '3 slopes for 1'],
   ['nothing', undefined, 'no values for 1'],
-])('a loss of one own whose %s do not fit the tokens is refused', (name, answer, gave) => {
+])('a loss of one own whose %s do not fit the tokens is refused', (name, answer, returned) => {
   defineLoss(`short-${name}`, { correctable: true, terms: () => answer as never });
-  expect(() => terms(`short-${name}`)).toThrow(`the loss short-${name} of one's own gave ${gave}: mend its module`);
+  expect(() => terms(`short-${name}`)).toThrow(`your loss short-${name} returned ${returned}: fix its module`);
 });
 
 test('an estimator of one own whose advantages or returns do not fit what they are of is refused', () => {
@@ -90,11 +90,11 @@ test('an estimator of one own whose advantages or returns do not fit what they a
     return estimator.over === 'token' && estimator.estimate(tokens, settings);
   };
   expect(() => estimate('a-rollout', [1, 2], [0, 0, 0])).toThrow(
-    "the advantage a-rollout of one's own gave 2 advantages for 3",
+    'your advantage a-rollout returned 2 advantages for 3',
   );
-  expect(() => estimate('short-returns', [1, 2, 3], [0])).toThrow('gave 1 returns for 3');
+  expect(() => estimate('short-returns', [1, 2, 3], [0])).toThrow('returned 1 returns for 3');
   expect(estimate('without-returns', [1, 2, 3], undefined)).toMatchObject({ advantages: Float64Array.from([1, 2, 3]) });
   defineAdvantage('half-a-group', { over: 'group', estimate: (rewards) => rewards.slice(1) });
   const half = advantageEstimators.get('half-a-group');
-  expect(() => half.over === 'group' && half.estimate([1, 2], settings)).toThrow('gave 1 advantages for 2');
+  expect(() => half.over === 'group' && half.estimate([1, 2], settings)).toThrow('returned 1 advantages for 2');
 });

@@ -43,7 +43,7 @@ test('dppo by binary_kl is finite where a token has become certain', () => {
 test('a divergence that there is not is refused by its name', () => {
   const settings = dppo({ divergence: 'kl' as LossSettings['dppo']['divergence'] });
   expect(() => policyLoss(policyLosses.get('dppo'), tokens(-1, -1, 1), settings)).toThrow(
-    /dppo\.divergence: kl cannot be used; one of binary_tv, binary_kl/,
+    /dppo\.divergence: kl cannot be used; give one of binary_tv, binary_kl/,
   );
 });
 

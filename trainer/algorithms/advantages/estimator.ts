@@ -1,32 +1,34 @@
-/** What an advantage estimator is: of a group's rewards, or of the rewards of every token of a batch. Pure. */
+/**
+ * The interface of advantage estimators: over a group's rewards, or over the rewards of all tokens of a batch. Pure.
+ */
 
 import type { Masked, Values } from '../rows.ts';
 
-/** What a rollout's reward is turned into advantages with. */
+/** Settings of the advantage estimators. */
 export interface AdvantageSettings {
   /** `grpo`: divide by the group's standard deviation. */
   readonly normaliseByStd: boolean;
-  /** Discount per token of the estimators over tokens. */
+  /** Discount per token, for estimators over tokens. */
   readonly gamma: number;
   /** `gae`: λ. */
   readonly lambd: number;
-  /** Added to what is divided by. */
+  /** Added to the divisor. */
   readonly advantageEpsilon?: number;
 }
 
 export interface TokenRewards extends Masked {
   readonly rewards: Values;
-  /** A critic's, before the update's first step; absent where none is trained. */
+  /** The critic's values before the update's first step; absent if no critic is trained. */
   readonly values?: Values | undefined;
 }
 
 export interface TokenAdvantages {
   readonly advantages: Float64Array;
-  /** What a critic, where there is one, is trained towards. */
+  /** Targets of the critic, if one is trained. */
   readonly returns: Float64Array;
 }
 
-/** `group`: one number for each reward of one group. `token`: one for each token of the whole batch. */
+/** `group`: one advantage per reward of one group. `token`: one advantage per token of the whole batch. */
 export type AdvantageEstimator =
   | {
       readonly over: 'group';

@@ -29,20 +29,22 @@ export const ADVANTAGES = {
 const builtIn: Readonly<Record<string, AdvantageEstimator>> = ADVANTAGES;
 
 /**
- * Whether what it estimates is 0 in a group whose rewards are all alike. One's own is taken to: the answer must not depend
- * on whether its module has been loaded yet.
+ * True if the estimator returns 0 for a group whose rewards are all equal. A user's own estimator is assumed to: the
+ * answer must not depend on whether its module is loaded yet.
  */
 export const comparesGroups = (name: string): boolean => builtIn[name]?.over !== 'token';
 
 export const advantageEstimators = new Registry<AdvantageEstimator>('advantage', ADVANTAGES);
 
-/** Adds an estimator of one's own under a new name, for `algorithm.advantage`. Errors: a `TypeError` where the name is taken. */
+/**
+ * Adds a user's own estimator under a new name, for `algorithm.advantage`. Errors: `TypeError` if the name is taken.
+ */
 export function defineAdvantage(name: string, estimator: AdvantageEstimator): void {
   const wrong = (answer: unknown, given: unknown): string | undefined => {
     if (estimator.over === 'group')
       return miscounted('advantages', answer as readonly number[] | undefined, (given as readonly number[]).length);
     const [tokens, { length }] = [answer as Partial<TokenAdvantages> | undefined, (given as TokenRewards).mask];
-    // Returns are a critic's: without one nobody needs them.
+    // Only a critic needs returns.
     return (
       miscounted('advantages', tokens?.advantages, length) ??
       (tokens?.returns && miscounted('returns', tokens.returns, length))

@@ -1,16 +1,16 @@
-/** Step-wise training: the steps of a trajectory are rows of their own, and all of them get what its last one gets. */
+/** Step-wise training: each step of a trajectory is its own row, and all rows get the advantage of the last one. */
 
 import { advantagesByGroup } from './within-group.ts';
 
 export interface Steps {
-  /** Of each row. */
+  /** One per row. */
   readonly scores: readonly number[];
   readonly groups: readonly string[];
-  /** Where a trajectory ends; its rows stand one after the other. */
+  /** True for the last row of a trajectory. The rows of a trajectory follow each other. */
   readonly isLast: readonly boolean[];
 }
 
-/** The rows' advantages: estimated among the last rows of each group, then given to every row of the trajectory. */
+/** Advantage of each row: estimated from the last rows of each group, then copied to all rows of the trajectory. */
 export function stepwiseAdvantages(
   { scores, groups, isLast }: Steps,
   estimate: (rewards: readonly number[]) => readonly number[],

@@ -1,4 +1,4 @@
-/** Advantages within one group of rollouts of a task: GRPO, RLOO and MaxRL. Nothing outside of the group has a part in them. */
+/** Advantages within one group of rollouts of a task: GRPO, RLOO and MaxRL. They depend on that group alone. */
 
 export interface GrpoOptions {
   /** Divide by the group's standard deviation. Off: Dr. GRPO (Liu et al. 2025, §3.2). */
@@ -7,8 +7,8 @@ export interface GrpoOptions {
 }
 
 /**
- * (r − mean) / (std + ε) with the unbiased standard deviation (GRPO: Shao et al. 2024, §4.1.2). A group of one has mean
- * 0 and deviation 1: it has no baseline, and callers leave it out.
+ * (r − mean) / (std + ε) with the unbiased standard deviation (GRPO: Shao et al. 2024, §4.1.2). For a group of one
+ * the mean is 0 and the deviation 1; such a group has no baseline, and callers drop it.
  */
 export function grpoAdvantages(rewards: readonly number[], { normaliseByStd, epsilon = 1e-6 }: GrpoOptions): number[] {
   const count = rewards.length;
@@ -19,7 +19,10 @@ export function grpoAdvantages(rewards: readonly number[], { normaliseByStd, eps
   return rewards.map((r) => (r - mean) / scale);
 }
 
-/** `scores[i]` belongs to the group `groups[i]`; returns as many advantages. Errors: a `RangeError` for an estimate of another length. */
+/**
+ * One advantage per score; `scores[i]` belongs to the group `groups[i]`. Errors: `RangeError` if `estimate` returns
+ * another number of advantages than it was given rewards.
+ */
 export function advantagesByGroup(
   scores: readonly number[],
   groups: readonly string[],
@@ -38,8 +41,8 @@ export function advantagesByGroup(
 }
 
 /**
- * (r − mean) · n / (n − 1), which is r minus the mean of the other rewards (RLOO: Ahmadian et al. 2024, eq. 8; Kool et
- * al. 2019). A group of one has 0.
+ * (r − mean) · n / (n − 1), which equals r minus the mean of the other rewards (RLOO: Ahmadian et al. 2024, eq. 8; Kool
+ * et al. 2019). A group of one gets 0.
  */
 export function rlooAdvantages(rewards: readonly number[]): number[] {
   const count = rewards.length;
@@ -49,8 +52,8 @@ export function rlooAdvantages(rewards: readonly number[]): number[] {
 }
 
 /**
- * (r − mean) / (mean + ε) (MaxRL: Tajwar et al. 2026, "Maximum Likelihood Reinforcement Learning": with rewards of 0 and 1
- * the mean is the pass rate). A group of one keeps its reward.
+ * (r − mean) / (mean + ε) (MaxRL: Tajwar et al. 2026, "Maximum Likelihood Reinforcement Learning": with rewards of 0
+ * and 1 the mean is the pass rate). A group of one keeps its reward.
  */
 export function maxrlAdvantages(
   rewards: readonly number[],

@@ -4,7 +4,7 @@ import { at, clamp, clampedExp, countOf, maskedMean } from '../rows.ts';
 import { LossRefused, type Metrics, type PolicyLossDefinition, type PolicyTokens, rolloutOf, termsOf } from './loss.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
 
-/** Extremes are over the tokens that count; where none does, over all. */
+/** Maximum and minimum are over the tokens that count, or over all tokens if none counts. */
 function metricsOf(mask: PolicyTokens['mask'], ratios: Float64Array, low: number, high: number): Metrics {
   const some = countOf(mask) > 0;
   const counted = some ? ratios.filter((_, i) => at(mask, i) > 0) : ratios;
@@ -18,9 +18,10 @@ function metricsOf(mask: PolicyTokens['mask'], ratios: Float64Array, low: number
 }
 
 /**
- * −A · sg(clip(ρ, 1 − low, 1 + high)) · logprob (MiniMax-M1: Chen et al. 2025, eq. 4 and 5). ρ is against the old policy, or
- * against the one that sampled: with that anchor weights of an off-policy correction would count the same difference twice;
- * its masks do not. Errors: `LossRefused` for that anchor with such weights, or without recorded log-probabilities.
+ * −A · sg(clip(ρ, 1 − low, 1 + high)) · logprob (MiniMax-M1: Chen et al. 2025, eq. 4 and 5). ρ is relative to the old
+ * policy, or to the sampling policy (`anchor`: `rollout`). With `rollout`, the weights of an off-policy correction
+ * would count the same difference twice; its masks would not. Errors: `LossRefused` for `rollout` with such weights, or
+ * without recorded log-probabilities.
  */
 export const cispo: PolicyLossDefinition = {
   correctable: true,
@@ -28,9 +29,9 @@ export const cispo: PolicyLossDefinition = {
   terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicyCorrection }) => {
     if (anchor === 'rollout' && (offPolicyCorrection?.tisRatioType ?? 'none') !== 'none')
       throw new LossRefused(
-        'cispo with the anchor rollout weighs already: give tisRatioType none (masks alone), or anchor at old',
+        'cispo with anchor rollout has importance weights already: set tisRatioType to none, or cispo.anchor to old',
       );
-    const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with the anchor rollout') : tokens.old;
+    const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with anchor rollout') : tokens.old;
     const { mask, logprobs, advantages } = tokens;
     const ratios = Float64Array.from(mask, (_, i) => clampedExp(at(logprobs, i) - at(against, i)));
     const [low, high] = [1 - clipLow, 1 + clipHigh];

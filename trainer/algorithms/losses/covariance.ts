@@ -1,6 +1,7 @@
 /**
- * KL-Cov and Clip-Cov: policy losses that hold back the tokens whose advantage and log-probability move together most,
- * since entropy collapses from them (Cui et al. 2025, "The Entropy Mechanism of Reinforcement Learning").
+ * KL-Cov and Clip-Cov: policy losses that restrain the tokens with the largest covariance of advantage and
+ * log-probability, since these make the entropy collapse (Cui et al. 2025, "The Entropy Mechanism of Reinforcement
+ * Learning").
  */
 
 import { shuffled } from '../../data/batching.ts';
@@ -10,7 +11,7 @@ import { clipped } from './ppo.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
 import { largest } from './largest.ts';
 
-/** (A − mean A)(logprob − mean logprob) per token, means over the tokens that count (eq. 10). */
+/** (A − mean A)(logprob − mean logprob) per token; the means are over the tokens that count (eq. 10). */
 function covariances({ mask, advantages, logprobs }: PolicyTokens): Float64Array {
   const advantage = maskedMean(mask, (i) => at(advantages, i));
   const logprob = maskedMean(mask, (i) => at(logprobs, i));
@@ -27,7 +28,8 @@ function held(tokens: PolicyTokens, fraction: number): Uint8Array {
 }
 
 /**
- * −ρA, plus coefficient · |logprob − old| for the chosen tokens (eq. 13 and 14). The covariance is taken over the tokens of a pass.
+ * −ρA, plus coefficient · |logprob − old| for the chosen tokens (eq. 13 and 14). The covariance is over the tokens of a
+ * pass.
  */
 export const klCov: PolicyLossDefinition = {
   correctable: false,
@@ -47,7 +49,7 @@ export const klCov: PolicyLossDefinition = {
   },
 };
 
-/** 1 for each token that is left out. */
+/** 1 for each token whose loss is set to 0. */
 function leftOut(
   tokens: PolicyTokens,
   isClipped: (i: number) => boolean,
@@ -65,9 +67,9 @@ function leftOut(
 }
 
 /**
- * max(−ρA, −clip(ρ)·A), and 0 for max(1, ⌊ratio · tokens⌋ tokens drawn among those that PPO does not clip and whose
- * covariance lies between the bounds (eq. 11 and 12).
- * The covariance is taken over the tokens of a pass, the draw is named by `noiseKey`.
+ * max(−ρA, −clip(ρ)·A), but 0 for max(1, ⌊ratio · tokens⌋) tokens. These are drawn from the tokens that PPO does not
+ * clip and whose covariance lies between the bounds (eq. 11 and 12). The covariance is over the tokens of a pass;
+ * `noiseKey` is the seed of the draw.
  */
 export const clipCov: PolicyLossDefinition = {
   correctable: false,

@@ -1,20 +1,22 @@
-/** DPPO: the trust region is a bound on the probability's own change, not on the ratio. */
+/** DPPO: the trust region bounds the change of a token's probability, not the ratio. */
 
 import { at, maskedMean } from '../rows.ts';
 import { LossRefused, type PolicyLossDefinition, termsOf } from './loss.ts';
 import { ratioOf } from './ppo.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
 
-/** Keeps the logarithm finite where a token is all but certain. */
+/** Keeps the logarithm finite if a token's probability is almost 1. */
 const EPSILON = 1e-8;
 
-/** KL of the two-valued distributions "this token, or another", from log-probabilities: however rare, a token counts as it is. */
+/**
+ * KL of the Bernoulli distributions "this token, or another", from log-probabilities, so that rare tokens stay exact.
+ */
 function binaryKl(sampled: number, trained: number): number {
   const [mu, p] = [Math.exp(sampled), Math.exp(trained)];
   return mu * (sampled - trained) + (1 - mu) * Math.log((1 - mu + EPSILON) / (1 - p + EPSILON));
 }
 
-/** How far a token's probability has moved, from two log-probabilities. */
+/** Distance between two probabilities of a token, given as log-probabilities. */
 type Divergence = (sampled: number, trained: number) => number;
 
 const DIVERGENCES: Readonly<Record<LossSettings['dppo']['divergence'], Divergence>> = {
@@ -25,15 +27,15 @@ const DIVERGENCES: Readonly<Record<LossSettings['dppo']['divergence'], Divergenc
 function divergenceOf({ divergence }: LossSettings['dppo']): Divergence {
   if (Object.hasOwn(DIVERGENCES, divergence)) return DIVERGENCES[divergence];
   throw new LossRefused(
-    `dppo.divergence: ${String(divergence)} cannot be used; one of ${Object.keys(DIVERGENCES).join(', ')}`,
+    `dppo.divergence: ${String(divergence)} cannot be used; give one of ${Object.keys(DIVERGENCES).join(', ')}`,
   );
 }
 
 /**
- * −ρ·A, and 0 where the token's probability p has left that of the sampling policy, μ, by more than δ along the sign of A,
- * by total variation |p − μ| or by the binary KL(μ ‖ p); ρ = exp(logprob − rollout) (DPPO: Qi et al. 2026, "Rethinking the
- * Trust Region in LLM Reinforcement Learning"). Where nothing recorded μ, the old policy stands for it.
- * Errors: `LossRefused` for a divergence that there is not.
+ * −ρ·A, but 0 if the token's probability p has moved from the sampling policy's μ by more than δ in the direction of
+ * A's sign. The distance is the total variation |p − μ| or the binary KL(μ ‖ p); ρ = exp(logprob − rollout) (DPPO: Qi
+ * et al. 2026, "Rethinking the Trust Region in LLM Reinforcement Learning"). If μ was not recorded, the old policy
+ * replaces it. Errors: `LossRefused` for an unknown divergence.
  */
 export const dppo: PolicyLossDefinition = {
   correctable: true,

@@ -4,12 +4,13 @@ import { at, eachRow, maskedMean } from '../rows.ts';
 import { type PolicyLossDefinition, termsOf } from './loss.ts';
 import { clipped } from './ppo.ts';
 
-/** A sequence's mean log-ratio is bounded above by this, so that no ratio overflows. */
+/** Upper bound of a sequence's mean log-ratio, so that no ratio overflows. */
 const MAX_MEAN_LOG_RATIO = 10;
 
 /**
- * GSPO-token: log s_t = sg(mean over the sequence of logprob − old) + logprob_t − sg(logprob_t), then PPO's clipped loss
- * with s_t as the ratio (Zheng et al. 2025, eq. 14 and 15). The derivative by a token's log-probability is through its own s_t.
+ * GSPO-token: log s_t = sg(mean over the sequence of logprob − old) + logprob_t − sg(logprob_t), then PPO's clipped
+ * loss with s_t as the ratio (Zheng et al. 2025, eq. 14 and 15). The derivative with respect to a token's
+ * log-probability is through its own s_t.
  */
 export const gspo: PolicyLossDefinition = {
   correctable: true,

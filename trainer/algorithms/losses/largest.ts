@@ -1,6 +1,9 @@
-/** The indices of the k largest values; which of equal ones are taken is as in torch.topk on a CPU, so that its choices can be compared. */
+/**
+ * The indices of the k largest values. Ties are resolved as in torch.topk on a CPU, so that results can be compared
+ * with it.
+ */
 
-/** Puts the median of three places at `result`; `before` is a strict order of items. */
+/** Swaps the median of the items at `a`, `b` and `c` into `result`; `before` is a strict order of items. */
 function medianToFirst(
   items: number[],
   [result, a, b, c]: readonly [number, number, number, number],
@@ -11,7 +14,7 @@ function medianToFirst(
   [items[result], items[chosen]] = [items[chosen] ?? 0, items[result] ?? 0];
 }
 
-/** Hoare's partition of [first, last) around the item at `pivot`; returns where the second part begins. */
+/** Hoare's partition of [first, last) around the item at `pivot`; returns the start of the second part. */
 function partition(
   items: number[],
   first: number,
@@ -32,8 +35,8 @@ function partition(
 }
 
 /**
- * `count` of the indices `candidates`, those of the largest `values`, in no order: quickselect by a median of three, step
- * for step that of C++'s `nth_element` (Musser 1997), which torch calls. Expected time is linear.
+ * The `count` of the indices `candidates` that have the largest `values`, in no order. Quickselect with a median of
+ * three, with the same steps as C++'s `nth_element` (Musser 1997), which torch calls. Expected time is linear.
  */
 export function largest(values: ArrayLike<number>, candidates: readonly number[], count: number): number[] {
   const items = [...candidates];

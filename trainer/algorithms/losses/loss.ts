@@ -1,28 +1,33 @@
-/** What a policy loss is: for each token its value and its derivative by the token's own log-probability. Pure, in float64. */
+/**
+ * The interface of policy losses: each token's value and its derivative by the token's log-probability. Pure, in
+ * float64.
+ */
 
 import type { Masked, Values } from '../rows.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 /** Tokens of a pass; log-probabilities in nats. */
 export interface PolicyTokens extends Masked {
-  /** Of the policy that is trained. */
+  /** Log-probabilities of the trained policy. */
   readonly logprobs: Values;
-  /** Of the policy as it was when the update began. */
+  /** Log-probabilities of the policy before the update's first step. */
   readonly old: Values;
-  /** As recorded when sampled; absent where nothing recorded them. */
+  /** Log-probabilities recorded when sampling; absent if none were recorded. */
   readonly rollout?: Values | undefined;
-  /** Scaled for the reduction: losses are summed. */
+  /** Scaled for the reduction, since losses are summed. */
   readonly advantages: Values;
 }
 
 export type Metrics = Readonly<Record<string, number>>;
 
-/** What cannot be computed from what is given. */
+/** The loss cannot be computed from its settings or inputs. */
 export class LossRefused extends Error {
   override readonly name = 'LossRefused';
 }
 
-/** Per token, masked ones included, before any correction; factors under a stop-gradient are constants in `slopes`. */
+/**
+ * Per token, masked tokens included, before any correction. `slopes` treat factors under a stop-gradient as constants.
+ */
 export interface TokenTerms {
   readonly values: Float64Array;
   /** d value / d logprob of the same token. */
@@ -32,9 +37,9 @@ export interface TokenTerms {
 }
 
 export interface PolicyLossDefinition {
-  /** Whether off-policy correction weighs and masks it; where not, asking for one is refused. */
+  /** True if off-policy correction applies to this loss; if false, a configured correction is refused. */
   readonly correctable: boolean;
-  /** Whether it reads `rollout`. */
+  /** True if it reads `rollout`. */
   readonly needsRollout?: (settings: LossSettings) => boolean;
   /** Errors: `LossRefused`. */
   readonly terms: (tokens: PolicyTokens, settings: LossSettings) => TokenTerms;
@@ -51,9 +56,8 @@ export function termsOf(
   return { values, slopes, metrics: metrics() };
 }
 
-/** Errors: `LossRefused` where nothing recorded them. */
+/** Errors: `LossRefused` if none were recorded. */
 export function rolloutOf({ rollout }: PolicyTokens, loss: string): Values {
-  if (rollout === undefined)
-    throw new LossRefused(`${loss} needs the log-probabilities that were recorded when sampling`);
+  if (rollout === undefined) throw new LossRefused(`${loss} needs log-probabilities recorded when sampling`);
   return rollout;
 }

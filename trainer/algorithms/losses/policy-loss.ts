@@ -1,4 +1,6 @@
-/** A policy loss over a pass: its tokens' terms, corrected for off-policy data, summed over the tokens that count. */
+/**
+ * A policy loss over a pass: the terms of its tokens, corrected for off-policy data, summed over the tokens that count.
+ */
 
 import { type Correction, correctOffPolicy } from '../off-policy.ts';
 import { isCorrecting } from '../off-policy-settings.ts';

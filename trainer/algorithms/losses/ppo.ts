@@ -1,10 +1,10 @@
-/** The clipped loss of PPO, and its bound for tokens that a policy has long left. */
+/** The clipped loss of PPO, and dual clipping, which also bounds it for negative advantages. */
 
 import { at, clamp, MAX_LOG_RATIO, maskedMean } from '../rows.ts';
 import { type PolicyLossDefinition, type PolicyTokens, type TokenTerms, termsOf } from './loss.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
 
-/** [ratio, its derivative by the log-probability]: clamped to e^±20, where it no longer changes. */
+/** [ratio, its derivative by the log-probability]. The ratio is clamped to e^±20; the derivative is 0 beyond. */
 export function ratioOf(logprob: number, anchor: number): readonly [number, number] {
   const difference = logprob - anchor;
   const logRatio = clamp(difference, -MAX_LOG_RATIO, MAX_LOG_RATIO);
@@ -12,7 +12,7 @@ export function ratioOf(logprob: number, anchor: number): readonly [number, numb
   return [ratio, logRatio === difference ? ratio : 0];
 }
 
-/** [loss, derivative, 1 where the clipped term was the larger one] for a ratio, its derivative and an advantage. */
+/** [loss, derivative, 1 if the clipped term was the larger one] for a ratio, its derivative and an advantage. */
 export function clipped(
   ratio: number,
   slope: number,
@@ -41,15 +41,15 @@ function ppoTerms(tokens: PolicyTokens, settings: LossSettings, largest: number)
 }
 
 /**
- * −min(ρA, clip(ρ, 1 − low, 1 + high)·A), ρ = exp(logprob − old) (PPO: Schulman et al. 2017, eq. 7; the asymmetric range:
- * DAPO, Yu et al. 2025, eq. 10).
+ * −min(ρA, clip(ρ, 1 − low, 1 + high)·A), ρ = exp(logprob − old) (PPO: Schulman et al. 2017, eq. 7; the asymmetric
+ * range: DAPO, Yu et al. 2025, eq. 10).
  */
 export const regular: PolicyLossDefinition = {
   correctable: true,
   terms: (tokens, settings) => ppoTerms(tokens, settings, Infinity),
 };
 
-/** The same, and never more than −c·A where A < 0 (Ye et al. 2020, "Mastering Complex Control in MOBA Games", eq. 5). */
+/** `regular`, bounded above by −c·A if A < 0 (Ye et al. 2020, "Mastering Complex Control in MOBA Games", eq. 5). */
 export const dualClip: PolicyLossDefinition = {
   correctable: true,
   terms: (tokens, settings) => ppoTerms(tokens, settings, settings.clipRatioC),

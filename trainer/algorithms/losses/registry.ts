@@ -28,7 +28,7 @@ export const LOSSES = {
 
 export const policyLosses = new Registry<PolicyLossDefinition>('loss', LOSSES);
 
-/** Adds a loss of one's own under a new name, for `algorithm.loss`. Errors: a `TypeError` where the name is taken. */
+/** Adds a user's own loss under a new name, for `algorithm.loss`. Errors: `TypeError` if the name is taken. */
 export function defineLoss(name: string, loss: PolicyLossDefinition): void {
   const wrong = (answer: unknown, tokens: unknown): string | undefined => {
     const [terms, { length }] = [answer as Partial<TokenTerms> | undefined, (tokens as PolicyTokens).mask];

@@ -1,12 +1,12 @@
-/** REINFORCE weighted by the ratio to the policy that sampled; tokens outside of the range teach nothing. */
+/** REINFORCE weighted by the ratio to the sampling policy; tokens with a ratio outside of the range get no gradient. */
 
 import { at, clampedExp, maskedMean } from '../rows.ts';
 import { type PolicyLossDefinition, rolloutOf, termsOf } from './loss.ts';
 
 /**
  * −A · sg(ρ if 1 − low < ρ < 1 + high, else 0) · logprob with ρ = exp(logprob − rollout): importance sampling with
- * rejection against the recorded log-probabilities, as asynchronous training needs (SkyRL's `rollout_is`; the rejection:
- * IcePop, Zhao et al. 2025). Errors: `LossRefused` without recorded log-probabilities.
+ * rejection, relative to the recorded log-probabilities, for asynchronous training (SkyRL's `rollout_is`; the
+ * rejection: IcePop, Zhao et al. 2025). Errors: `LossRefused` without recorded log-probabilities.
  */
 export const rolloutIs: PolicyLossDefinition = {
   correctable: true,

@@ -1,11 +1,12 @@
-/** SAPO: a smooth gate in the place of PPO's clip, steeper for tokens whose advantage is not positive. */
+/** SAPO: a smooth gate instead of PPO's clip, steeper for tokens whose advantage is not positive. */
 
 import { at } from '../rows.ts';
 import { type PolicyLossDefinition, termsOf } from './loss.ts';
 import { ratioOf } from './ppo.ts';
 
 /**
- * −A · σ(τ(ρ − 1)) · 4/τ with τ by the sign of A (SAPO: Gao et al. 2025, eq. 5 and 6). Its slope at ρ = 1 is −A, as PPO's.
+ * −A · σ(τ(ρ − 1)) · 4/τ with τ by the sign of A (SAPO: Gao et al. 2025, eq. 5 and 6). Its slope at ρ = 1 is −A, like
+ * PPO's.
  */
 export const sapo: PolicyLossDefinition = {
   correctable: true,

@@ -1,4 +1,4 @@
-/** The losses that Tinker has beside PPO's: an importance weight that nothing bounds, and imitation whatever the advantage. */
+/** Tinker's losses other than PPO: unclipped importance sampling, and cross entropy, which ignores advantages. */
 
 import { at, maskedMean } from '../rows.ts';
 import { type PolicyLossDefinition, termsOf } from './loss.ts';
@@ -19,7 +19,7 @@ export const importanceSampling: PolicyLossDefinition = {
   },
 };
 
-/** −logprob, summed as Tinker's `cross_entropy` sums it: neither advantages nor a reduction scale it. */
+/** −logprob, summed as in Tinker's `cross_entropy`: neither advantages nor a reduction scale it. */
 export const crossEntropy: PolicyLossDefinition = {
   correctable: false,
   terms: ({ mask, logprobs }) =>
