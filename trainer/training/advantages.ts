@@ -1,4 +1,4 @@
-/** From rewards to an advantage for each token that counts: rollouts are compared within their group, or token by token. */
+/** Computes the advantage of each token that counts from rewards: within a rollout's group, or token by token. */
 
 import { advantagesByGroup } from '../algorithms/advantages/within-group.ts';
 import type { AdvantageSettings } from '../algorithms/advantages/estimator.ts';
@@ -10,7 +10,7 @@ import type { Credit, Datum } from '../update-request.ts';
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
 import type { Sample } from './sample.ts';
 
-/** Data of which some say an advantage or a credit, and some do not. */
+/** Sequences lack what their advantages are computed from. */
 export class NoCredit extends Error {
   override readonly name = 'NoCredit';
 }
@@ -21,11 +21,11 @@ interface Rollout extends Credit {
 }
 
 export interface Credited {
-  /** As long as the sample's tokens that count, sample by sample. */
+  /** One array per sample, with a number per token that counts. */
   readonly advantages: readonly Float64Array[];
-  /** Alike: what a critic is trained towards, where the estimator knows it. */
+  /** Targets of the critic, in the same shape; absent if the estimator returns none. */
   readonly returns?: readonly Float64Array[];
-  /** The rewards that were credited, and what KL took off them, where it did. */
+  /** The mean reward, and the KL penalty if there is one. */
   readonly metrics: Readonly<Record<string, number>>;
 }
 
@@ -33,7 +33,7 @@ function rolloutsOf(samples: readonly Sample[]): Rollout[] {
   const rollouts = new Map<string, Rollout>();
   for (const sample of samples) {
     const { credit } = sample.datum;
-    if (credit === undefined) throw new NoCredit('a sequence has neither an advantage nor what it is estimated from');
+    if (credit === undefined) throw new NoCredit('a sequence has neither an advantage nor a reward with its group');
     const rollout = rollouts.get(credit.rollout) ?? { ...credit, samples: [] };
     rollout.samples.push(sample);
     rollouts.set(credit.rollout, rollout);
@@ -44,14 +44,14 @@ function rolloutsOf(samples: readonly Sample[]): Rollout[] {
 const tokensOf = ({ samples }: Rollout): number => samples.reduce((sum, { count }) => sum + count, 0);
 
 interface Rewarded {
-  /** Of each token, rollout by rollout; the reward stands at a rollout's last token. */
+  /** One per token, rollout by rollout. The reward is at a rollout's last token. */
   readonly rewards: Float64Array;
-  /** Of each rollout, what was taken off included. */
+  /** One per rollout, after the KL penalty. */
   readonly scores: readonly number[];
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-/** Of the rollouts that are learnt from, copies included, after KL was taken off. */
+/** Mean reward of the trained rollouts, copies included, after the KL penalty. */
 const FINAL = 'loss/avg_final_rewards';
 const meanOf = (values: readonly number[]): number =>
   values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
@@ -91,7 +91,7 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
   };
 }
 
-/** One rollout's sequences are one episode: the value after the last token of one is that of the first of the next. */
+/** A rollout's sequences form one episode: a sequence's last token is followed by the first token of the next one. */
 function valuesOf(rollouts: readonly Rollout[]): Float64Array | undefined {
   const values = rollouts.flatMap(({ samples }) => samples.flatMap((sample) => sample.values ?? []));
   return values.length === 0 ? undefined : joined(values);
@@ -126,9 +126,9 @@ function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): Estim
 const isGiven = ({ advantage }: Datum): boolean => advantage !== undefined;
 
 /**
- * The advantages of all samples, in their order, those without a token that counts included: they are in their group's
- * baseline. Errors: `NoCredit`, `UnknownName` for an estimator that there is not, `TooFewTokens` where one whitens,
- * `NoValues` where one needs a critic's and there are none.
+ * The advantages of all samples, in their order. Samples without a token that counts are included: they are part of the
+ * group's baseline. Errors: `NoCredit`, `UnknownName` for an unknown estimator, `TooFewTokens` if it whitens,
+ * `NoValues` if it needs a critic's values and there are none.
  */
 export function creditSamples(samples: readonly Sample[], settings: UpdateSettings): Credited {
   const finish = ({ tokens, returns, metrics }: Estimated, order: readonly Sample[]): Credited => {
@@ -157,7 +157,7 @@ export function creditSamples(samples: readonly Sample[], settings: UpdateSettin
   );
 }
 
-/** What an update's advantages are like before they are scaled: mean, mean size and deviation over the tokens that count. */
+/** Mean, mean absolute value and standard deviation of the unscaled advantages, over the tokens that count. */
 export function advantageMetrics(advantages: readonly Float64Array[]): Record<string, number> {
   let [count, sum, size, squares] = [0, 0, 0, 0];
   for (const part of advantages) {

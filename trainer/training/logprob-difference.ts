@@ -1,8 +1,8 @@
-/** How far the log-probabilities that were recorded when sampling are from the trained policy's, by SkyRL's names. */
+/** Differences between log-probabilities recorded when sampling and the trained policy's; metric names are SkyRL's. */
 
 import type { Sample } from './sample.ts';
 
-/** Of |recorded − trained|, over tokens. */
+/** Sums and extremes of |recorded − trained| over tokens. */
 export interface Differences {
   readonly count: number;
   readonly sum: number;
@@ -11,12 +11,12 @@ export interface Differences {
   readonly min: number;
 }
 
-/** Where the policy is the one that the update begins with. */
+/** Differences before the update's first step. */
 export const ROLLOUT_TRAIN = 'policy/rollout_train_logprobs_abs_diff';
-/** Of all passes, where it has moved meanwhile. */
+/** Differences over all passes, after steps of the same update too. */
 export const MINIBATCH = 'policy/minibatch_rollout_logprobs_abs_diff';
 
-/** Mean, deviation (unbiased) and extremes, each as `NAME_…`; nothing without a token. */
+/** Mean, standard deviation (unbiased) and extremes, each as `NAME_…`; empty without a token. */
 export function differenceMetrics(
   name: string,
   { count, sum, squares, max, min }: Differences,
@@ -27,7 +27,7 @@ export function differenceMetrics(
   return { [`${name}_mean`]: mean, [`${name}_std`]: Math.sqrt(variance), [`${name}_max`]: max, [`${name}_min`]: min };
 }
 
-/** Over all tokens of an update whose old log-probabilities were computed anew. */
+/** Over all tokens of an update that recomputes the old log-probabilities. */
 export function recordedDifferences(samples: readonly Sample[]): Differences {
   let [count, sum, squares, max, min] = [0, 0, 0, 0, Infinity];
   for (const { recorded, old } of samples) {

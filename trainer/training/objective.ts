@@ -1,4 +1,4 @@
-/** What a pass minimises: policy loss, KL and entropy of its tokens, and the gradient of the first two by log-probability. */
+/** A pass's objective: policy loss and KL over its tokens, and their gradient by log-probability. */
 
 import { klLoss } from '../algorithms/kl.ts';
 import type { Metrics } from '../algorithms/losses/loss.ts';
@@ -21,7 +21,7 @@ export interface PassTokens {
 
 export interface Objective {
   readonly policyLoss: number;
-  /** Before its weight; 0 where there is no KL in the loss. */
+  /** Before weighting; 0 without KL in the loss. */
   readonly klLoss: number;
   /** d (policy loss + weighted KL) / d logprobs. */
   readonly gradient: Float64Array;

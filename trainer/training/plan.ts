@@ -1,4 +1,4 @@
-/** An update as it will be made: minibatches (one optimizer step each) of micro-batches (one pass each), their advantages scaled. */
+/** The plan of an update: minibatches (one optimizer step each) of micro-batches (one pass each), advantages scaled. */
 
 import { reductionScales } from '../algorithms/reductions.ts';
 import type { LossReduction, UpdateSettings } from '../../protocol/algorithm.ts';
@@ -13,20 +13,20 @@ export interface PassSequence {
   readonly sample: Omit<Sample, 'datum'>;
   readonly tokens: readonly number[];
   readonly mask: readonly number[];
-  /** As the datum's. */
+  /** Same as the datum's. */
   readonly temperatures?: readonly number[];
   /** Scaled for the reduction over the minibatch. */
   readonly advantages: Float64Array;
 }
 
-/** A sequence in its minibatch. */
+/** A sequence of a minibatch, with its datum. */
 export interface PlannedSample extends PassSequence {
   readonly sample: Sample;
 }
 
 export interface Minibatch {
   readonly micro: ReadonlyArray<readonly PlannedSample[]>;
-  /** In all its micro-batches. */
+  /** Tokens that count, over all micro-batches. */
   readonly tokens: number;
   readonly sequences: number;
 }
@@ -36,7 +36,7 @@ interface Credited {
   readonly advantages: Float64Array;
 }
 
-/** First index of each run of equal keys, and the end. */
+/** First index of each run of equal keys, then the number of keys. */
 function runStarts(keys: readonly string[]): number[] {
   return [...keys.flatMap((key, i) => (key === keys[i - 1] ? [] : [i])), keys.length];
 }
@@ -95,7 +95,10 @@ function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shard
   };
 }
 
-/** What stays in one minibatch: a sequence, or, where a mean over prompts is to be one of whole prompts, all of a prompt's. */
+/**
+ * The units that are split into minibatches: single sequences, or all sequences of a prompt if the reduction is a mean
+ * over prompts.
+ */
 function unitsOf(items: readonly Credited[], { lossReduction, minibatches }: UpdateSettings): Credited[][] {
   if (lossReduction !== 'prompt_mean' || minibatches === 1) return items.map((item) => [item]);
   const units = new Map<unknown, Credited[]>();
@@ -106,7 +109,7 @@ function unitsOf(items: readonly Credited[], { lossReduction, minibatches }: Upd
   return [...units.values()];
 }
 
-/** Epochs of minibatches, in an order named by `key`, each of which can be cut into `shards`. Errors: `BadReduction`. */
+/** Epochs of minibatches, each divisible into `shards`. `key` is the seed of the order. Errors: `BadReduction`. */
 export function planUpdate(
   items: readonly Credited[],
   settings: UpdateSettings,

@@ -1,6 +1,6 @@
 /**
- * All of an update that needs all of its data, before its first step: log-probabilities of the old policy and the reference,
- * values, advantages, and the plan of its passes. Nothing is trained here.
+ * The part of an update that needs all of its data, before the first step: log-probabilities of the old policy and the
+ * reference, values, advantages, and the plan of the passes. Nothing is trained here.
  */
 
 import type { Trainer, TrainingSession } from '../backend.ts';
@@ -15,12 +15,12 @@ import { atTargets, type Sample } from './sample.ts';
 import { type Scores, withValues } from './score.ts';
 import { recomputesOld } from './settings.ts';
 
-/** An update without a single token to learn from: nothing would be written that differs. */
+/** The update has no token to train on; its checkpoint would equal the one before. */
 export class NothingToTrain extends Error {
   override readonly name = 'NothingToTrain';
 }
 
-/** KL without a policy to take it to. */
+/** KL is configured without a reference policy. */
 export class NoReference extends Error {
   override readonly name = 'NoReference';
 }
@@ -28,18 +28,19 @@ export class NoReference extends Error {
 /** Errors: `NothingToTrain`. */
 export function usefulData({ data, toDir }: Pick<UpdateRequest, 'data' | 'toDir'>): Datum[] {
   const useful = data.filter((datum) => countTargets(datum) > 0);
-  if (useful.length === 0) throw new NothingToTrain(`the ${data.length} sequences for ${toDir} have no token to train`);
+  if (useful.length === 0)
+    throw new NothingToTrain(`the ${data.length} sequences for ${toDir} have no token to train on`);
   return useful;
 }
 
-/** Where an update's numbers come from before its first step. */
+/** What computes an update's numbers before its first step. */
 export interface Sources {
   readonly trainer: Trainer;
   readonly session: TrainingSession;
   readonly critic?: Critic | undefined;
 }
 
-/** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
+/** The reference's log-probabilities, if KL needs them. Its weights are in memory only while they are computed. */
 async function referenceScores(
   { algorithm, referenceDir, fromDir }: UpdateRequest,
   { trainer, session }: Sources,
@@ -47,12 +48,13 @@ async function referenceScores(
   old: Scores | undefined,
 ): Promise<Scores | undefined> {
   if (algorithm.kl === undefined) return undefined;
-  if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
+  if (referenceDir === undefined)
+    throw new NoReference(`algorithm.kl (in: ${algorithm.kl.in}) needs a reference policy`);
   if (referenceDir === fromDir) return old ?? session.forward(useful, algorithm);
   return trainer.score(referenceDir, useful, algorithm);
 }
 
-/** Every datum with what is known of its tokens before the first step. */
+/** Every datum with the log-probabilities of its tokens before the first step. */
 async function samplesOf(request: UpdateRequest, sources: Sources, useful: readonly Datum[]): Promise<Sample[]> {
   const { algorithm, data } = request;
   const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm) : undefined;
@@ -69,18 +71,18 @@ async function samplesOf(request: UpdateRequest, sources: Sources, useful: reado
   });
 }
 
-/** An update as it will be made: all that needs all of its data is done. */
+/** An update whose passes are planned. */
 export interface PreparedUpdate {
   readonly epochs: ReadonlyArray<readonly Minibatch[]>;
   readonly tokens: number;
   readonly sequences: number;
-  /** What the critic is trained on, where there is one. */
+  /** The critic's training data; empty without a critic. */
   readonly valued: readonly ValuedSequence[];
   readonly metrics: Readonly<Record<string, number>>;
 }
 
 /**
- * Nothing is trained here. Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`,
+ * Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`,
  * those of reading the reference.
  */
 export async function prepareUpdate(request: UpdateRequest, sources: Sources, shards = 1): Promise<PreparedUpdate> {

@@ -1,23 +1,23 @@
-/** A sequence with all that is known of the tokens that count, in their order, before the update's first step. */
+/** A sequence with the numbers of its tokens that count, in order, before the update's first step. */
 
 import type { Datum } from '../update-request.ts';
 import { countTargets } from '../model/token-batch.ts';
 
 export interface Sample {
   readonly datum: Datum;
-  /** Number of tokens that count; all arrays are as long. */
+  /** Number of tokens that count, and length of all arrays. */
   readonly count: number;
-  /** As recorded when sampled; nats. */
+  /** Log-probabilities recorded when sampling. In nats. */
   readonly recorded: Float64Array;
-  /** Of the policy as it is when the update begins. */
+  /** Log-probabilities of the policy before the update's first step. */
   readonly old: Float64Array;
-  /** Of the reference policy, where there is one. */
+  /** Log-probabilities of the reference policy, if there is one. */
   readonly reference: Float64Array | undefined;
-  /** Of what stands before each token, by the critic as it is when the update begins, where there is one. */
+  /** The critic's value of the prefix before each token, before the update's first step; absent without a critic. */
   readonly values?: Float64Array;
 }
 
-/** The values at the tokens that count: all that are masked in but the first token, which nothing precedes. */
+/** The values at the tokens that count: all tokens with mask 1 except the sequence's first token. */
 export function atTargets(datum: Datum, values: readonly number[]): Float64Array {
   const out = new Float64Array(countTargets(datum));
   let next = 0;

@@ -1,4 +1,4 @@
-/** Log-probabilities that a policy gives to sequences, and values that a critic gives: forward passes alone, nothing is learnt. */
+/** Log-probabilities of sequences under a policy, and values by a critic: forward passes without training. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { microBatches } from '../data/batching.ts';
@@ -10,7 +10,7 @@ import type { ValueModel } from '../critic/value-model.ts';
 import { Learner } from '../learner.ts';
 import { readVerifiedConfig, readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 
-/** Of the tokens that count, for each datum that has some. */
+/** One number per token that counts, for each datum that has such tokens. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;
 
 async function byDatum(
@@ -27,7 +27,7 @@ async function byDatum(
       scores.set(datum, Float64Array.from(given.subarray(from, to)));
       from = to;
     }
-    // Lets the thread answer its owner between passes.
+    // Lets the thread handle messages between passes.
     await nextTurn();
   }
   return scores;
@@ -37,7 +37,7 @@ export function scoresOf(learner: Learner, data: readonly Datum[], batching: Bat
   return byDatum(data, batching, (batch) => learner.forward(batch, false).logprobs);
 }
 
-/** By the policy in a directory, which is in memory only meanwhile. Errors: those of reading it. */
+/** Scores by the policy in `dir`, which is in memory only during the call. Errors: those of reading it. */
 export async function scoresOfPolicy(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
   const { weights, adapter } = await readVerifiedPolicy(dir);
   const learner = new Learner(await readVerifiedConfig(dir), weights, adapter);
@@ -48,7 +48,7 @@ export async function scoresOfPolicy(dir: string, data: readonly Datum[], batchi
   }
 }
 
-/** Each sample with its tokens' values, as they are before the first step. */
+/** Each sample with its tokens' values before the first step. */
 export async function withValues(model: ValueModel, samples: readonly Sample[], batching: Batching): Promise<Sample[]> {
   const data = samples.flatMap(({ datum, count }) => (count > 0 ? [datum] : []));
   const values = await byDatum(data, batching, (batch) => model.values(batch));

@@ -1,9 +1,9 @@
-/** An update's settings as the parts read them, with SkyRL's defaults for what is left out. */
+/** An update's settings with SkyRL's defaults for those that are absent. */
 
 import type { LossSettings, OffPolicySettings, UpdateSettings } from '../../protocol/algorithm.ts';
 import { isCorrecting, NO_CORRECTION } from '../algorithms/off-policy-settings.ts';
 
-/** The settings of the loss, for the pass that `noiseKey` names. */
+/** The loss settings of one pass; `noiseKey` is the seed of its random draws. */
 export function lossSettings(settings: UpdateSettings, noiseKey?: string): LossSettings {
   const { clipLow, clipHigh, clipRatioC, cispo, sapo, dppo, klCov, clipCov } = DEFAULT_LOSS_SETTINGS;
   return {
@@ -21,9 +21,9 @@ export function lossSettings(settings: UpdateSettings, noiseKey?: string): LossS
 }
 
 /**
- * Whether the old policy's log-probabilities are computed anew: a correction compares them with the recorded ones, and KL
- * that is taken off rewards is that of the policy in training, whoever sampled (SkyRL's `_skip_policy_forward`). Else the
- * recorded ones stand for both, and no pass is spent on them.
+ * True if the old policy's log-probabilities must be recomputed: an off-policy correction compares them with the
+ * recorded ones, and a KL penalty on rewards uses those of the trained policy (SkyRL's `_skip_policy_forward`).
+ * Otherwise the recorded ones are used for both, which saves a forward pass.
  */
 export function recomputesOld(settings: UpdateSettings): boolean {
   const correction = correctionOf(settings);
@@ -34,7 +34,7 @@ function correctionOf({ offPolicyCorrection }: UpdateSettings): OffPolicySetting
   return offPolicyCorrection && { ...NO_CORRECTION, ...offPolicyCorrection };
 }
 
-/** Settings of the policy losses, with SkyRL's values as defaults; each loss reads its own and the clip range alone. */
+/** Default settings of the policy losses, with SkyRL's values. Each loss reads its own settings and the clip range. */
 export const DEFAULT_LOSS_SETTINGS: LossSettings = {
   clipLow: 0.2,
   clipHigh: 0.2,

@@ -1,4 +1,4 @@
-/** What an update measures, added up over its passes: means over tokens, extremes, and sums over minibatches. */
+/** Accumulates an update's metrics over its passes: means over tokens, extremes, and sums over minibatches. */
 
 import { klEstimate } from '../algorithms/kl.ts';
 import { clamp, clampedExp, MAX_LOG_RATIO } from '../algorithms/rows.ts';
@@ -10,7 +10,7 @@ import type { Objective, PassTokens } from './objective.ts';
 /** One quantity as data: Σ value × weight, Σ weight, and the extremes. */
 type QuantityData = readonly [sum: number, weight: number, max: number, min: number];
 
-/** What a tally holds, as data that survives JSON: quantities without a value are left out. */
+/** A tally as JSON-safe data; quantities without a value are omitted. */
 export interface TallyData {
   readonly quantities: ReadonlyArray<readonly [name: string, ...QuantityData]>;
   readonly policyLoss: number;
@@ -54,7 +54,7 @@ export class Tally {
   #steps = 0;
   readonly #stepsBefore: number;
 
-  /** `stepsBefore`: steps of the update that another tally has counted. */
+  /** `stepsBefore`: steps of the update that other tallies counted. */
   constructor(stepsBefore = 0) {
     this.#stepsBefore = stepsBefore;
   }
@@ -66,7 +66,7 @@ export class Tally {
     return { quantities, policyLoss: this.#policyLoss, klLoss: this.#klLoss, steps: this.#steps };
   }
 
-  /** Adds what another tally measured. Sums are added in the order of calls, so that the same calls give the same bits. */
+  /** Adds another tally's data. Sums are added in call order, so that the same calls give the same bits. */
   merge({ quantities, policyLoss, klLoss, steps }: TallyData): void {
     for (const [name, ...values] of quantities) this.of(name).merge(values);
     this.#policyLoss += policyLoss;
@@ -80,7 +80,7 @@ export class Tally {
     return quantity;
   }
 
-  /** `entropies` come from the first epoch alone; before the first step the drift is measured. */
+  /** `entropies` are given in the first epoch only. The drift is measured in passes before the first step. */
   addPass(
     tokens: PassTokens,
     { logprobs, entropies }: TokenStatistics,
