@@ -1,6 +1,6 @@
 /**
- * A critic as files: the one that was written beside its policy, or what it begins as. As an adapter it is PEFT's two
- * files, its head kept whole among them (`modules_to_save`). No tensor is made here.
+ * Reads a critic's files: the critic saved beside its policy, or the model that a new critic starts from. A critic that
+ * is an adapter has PEFT's two files, which hold its whole head (`modules_to_save`). No tensor is created here.
  */
 
 import path from 'node:path';
@@ -22,17 +22,20 @@ import { VALUE_HEAD } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
 import { asWeights, type Weights } from '../model/weights.ts';
 
-/** With a value head in the place of a vocabulary's; an adapter has its own. */
+/** Weights with a value head instead of a vocabulary head; an adapter holds its own value head. */
 export interface CriticFiles extends PolicyFiles {
   readonly config: ModelConfig;
-  /** It begins as the weights with the adapter added, and is trained whole. */
+  /** True if the adapter is to be merged into the weights, and all weights are trained. */
   readonly isToMerge: boolean;
 }
 
-/** In a directory of its own; or beside a policy, where it begins if none is there. */
+/**
+ * `dir`: the critic's own directory. `beside`: a policy's directory; if it has no critic, a new one starts from
+ * `begin`.
+ */
 export type CriticPlace = { readonly dir: string } | { readonly beside: string; readonly begin: NewCritic };
 
-/** Where an update's critic is, or what it begins as; `undefined` where it trains none. */
+/** The place of an update's critic; `undefined` if the update trains none. */
 export function criticPlace({
   fromDir,
   algorithm,
@@ -44,7 +47,7 @@ export function criticPlace({
 const HEAD_IN_ADAPTER = adapterName(VALUE_HEAD);
 const OF_A_VOCABULARY = /^base_model\.model\.lm_head\./;
 
-/** Normal with deviation 1 / (hidden + 1), as SkyRL draws it. */
+/** Normally distributed with standard deviation 1 / (hidden + 1), as in SkyRL. */
 function freshHead(hiddenSize: number, seed: number): NamedTensor {
   const data = normals(hiddenSize, `${seed} ${VALUE_HEAD}`).map((x) => x / (hiddenSize + 1));
   return { shape: [1, hiddenSize], data };
@@ -57,7 +60,7 @@ function withHead(weights: Weights, { shape, data }: NamedTensor): Weights {
   return own;
 }
 
-/** An adapter as a critic's: with a `task_type` PEFT would look for another head. */
+/** An adapter with a value head. `task_type` is null: for any task type, PEFT would expect another head. */
 function valueAdapter({ json, tensors }: AdapterWeights, base: string, head: NamedTensor): AdapterWeights {
   const own = [...tensors].filter(([name]) => name !== HEAD_IN_ADAPTER && !OF_A_VOCABULARY.test(name));
   return {
@@ -66,11 +69,11 @@ function valueAdapter({ json, tensors }: AdapterWeights, base: string, head: Nam
   };
 }
 
-/** Where there is one already; `undefined` where it is yet to begin. Errors: `CheckpointTorn`. */
+/** The critic's directory; `undefined` if none was saved yet. Errors: `CheckpointTorn`. */
 const foundDir = async (place: CriticPlace): Promise<string | undefined> =>
   'dir' in place ? place.dir : verifiedCriticDir(place.beside);
 
-/** A directory's decoder, with or without a value head, and its adapter; `lora` puts a new one beside a decoder without. */
+/** A directory's decoder, with or without a value head, and its adapter. `lora` adds a new adapter if there is none. */
 async function readDecoder({ base: dir, seed, lora }: NewCritic): Promise<CriticFiles> {
   const config = valueConfig(await readVerifiedConfig(dir));
   const { weights, adapter: known } = await readVerifiedPolicy(dir);
@@ -86,7 +89,7 @@ async function readDecoder({ base: dir, seed, lora }: NewCritic): Promise<Critic
 }
 
 /**
- * The critic that is there, else what it begins as. Errors: `CheckpointTorn`, `UnsupportedModel`, `UnsupportedAdapter`,
+ * The saved critic, else a new one. Errors: `CheckpointTorn`, `UnsupportedModel`, `UnsupportedAdapter`,
  * `BadSafetensors`.
  */
 export async function readCritic(place: CriticPlace): Promise<CriticFiles> {
@@ -97,16 +100,19 @@ export async function readCritic(place: CriticPlace): Promise<CriticFiles> {
   return { ...files, isToMerge: files.adapter !== undefined && begin.lora === undefined };
 }
 
-/** `undefined` where what is trained of it has never been trained. Errors: `CheckpointTorn`. */
+/** The optimizer's moments; `undefined` if the trained part is new. Errors: `CheckpointTorn`. */
 export async function readCriticMoments(place: CriticPlace): Promise<OptimizerState | undefined> {
   const dir = await foundDir(place);
   if (dir === undefined) return undefined;
-  // The moments of a whole critic are not those of an adapter beside it.
+  // A fully trained critic's moments do not fit a new adapter on top of it.
   const isNew = 'begin' in place && place.begin.lora !== undefined && (await readAdapterJson(dir)) === undefined;
   return isNew ? undefined : readVerifiedOptimizer(dir);
 }
 
-/** The critic that is there, as what is written beside its policy's next version; `undefined` where it is yet to begin. Errors: as `readCritic`. */
+/**
+ * The saved critic, to be written unchanged beside its policy's next version; `undefined` if none was saved yet.
+ * Errors: as `readCritic`.
+ */
 export async function carriedCritic(place: CriticPlace, version: number): Promise<Checkpoint | undefined> {
   if ((await foundDir(place)) === undefined) return undefined;
   const [{ config, weights, adapter }, optimizer] = [await readCritic(place), await readCriticMoments(place)];

@@ -1,8 +1,8 @@
-/** What a critic's part of an update measures, by SkyRL's names where it has one (`critic/…`). */
+/** Metrics of a critic's part of an update (`critic/…`), with SkyRL's names if it has them. */
 
 import type { CriticSettings } from '../../protocol/algorithm.ts';
 
-/** What a tally holds, as data. */
+/** A tally as data. */
 export interface CriticTallyData {
   readonly loss: number;
   readonly clipped: number;
@@ -12,7 +12,7 @@ export interface CriticTallyData {
   readonly steps: number;
 }
 
-/** Σ over passes and steps. */
+/** Sums over passes and steps. */
 export class CriticTally {
   #loss = 0;
   #clipped = 0;
@@ -32,7 +32,7 @@ export class CriticTally {
     };
   }
 
-  /** Adds what another tally measured, in the order of calls. */
+  /** Adds another tally's data, in call order. */
   merge({ loss, clipped, values, tokens, gradNorm, steps }: CriticTallyData): void {
     this.#loss += loss;
     this.#clipped += clipped;
@@ -42,7 +42,7 @@ export class CriticTally {
     this.#steps += steps;
   }
 
-  /** `loss` is the pass's part of its minibatch's. */
+  /** `loss` is the pass's share of its minibatch's loss. */
   addPass(values: Float32Array, loss: number, clipFraction: number): void {
     this.#loss += loss;
     this.#clipped += clipFraction * values.length;
@@ -55,7 +55,7 @@ export class CriticTally {
     this.#steps += 1;
   }
 
-  /** Loss and norm are means over the optimizer's steps, the others over the tokens of all passes. */
+  /** Loss and gradient norm are means over optimizer steps, the others over the tokens of all passes. */
   metrics(): Record<string, number> {
     const [steps, tokens] = [Math.max(1, this.#steps), Math.max(1, this.#tokens)];
     return {
@@ -67,7 +67,7 @@ export class CriticTally {
   }
 }
 
-/** Mean and variance, the population's. */
+/** Mean and population variance. */
 function momentsOf(values: readonly number[]): readonly [number, number] {
   const mean = values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
   return [mean, values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / Math.max(1, values.length)];
@@ -76,8 +76,8 @@ function momentsOf(values: readonly number[]): readonly [number, number] {
 type Valued = ReadonlyArray<{ readonly values: Float64Array; readonly returns: Float64Array }>;
 
 /**
- * Over the tokens, before the first step: the mean return, and 1 − Var(R − V) / Var(R), which is 1 for a critic that knows
- * everything and 0 for one that knows the mean; left out where all returns are the same.
+ * Over the tokens, before the first step: the mean return, and the explained variance 1 − Var(R − V) / Var(R). It is 1
+ * for a perfect critic, 0 for a critic that returns the mean, and omitted if all returns are equal.
  */
 function returnMetrics(sequences: Valued): Record<string, number> {
   const returns = sequences.flatMap((sequence) => [...sequence.returns]);

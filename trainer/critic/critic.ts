@@ -1,4 +1,4 @@
-/** A critic with its optimizer: read from beside its policy, or begun as a decoder with a fresh head; written back beside it. */
+/** A critic with its optimizer: read from its policy's folder, or created from a decoder with a new head. */
 
 import type { Checkpoint } from '../checkpoints/checkpoint.ts';
 import type { Tensor } from '../model/layers/kernels.ts';
@@ -10,7 +10,7 @@ import { ValueModel } from './value-model.ts';
 
 export interface Critic {
   readonly model: ValueModel;
-  /** `undefined` until a step is to be taken: its moments are twice its size. */
+  /** `undefined` until the critic is trained: its moments are twice the critic's size. */
   optimizer: AdamW | undefined;
 }
 
@@ -23,7 +23,10 @@ function mergedWeights({ config, weights, adapter }: CriticFiles): Weights {
   }
 }
 
-/** Without its moments. Errors: `CheckpointTorn`, `UnsupportedModel`, `UnsupportedAdapter`, `WrongWeights`, `BadSafetensors`. */
+/**
+ * Loads a critic without its moments. Errors: `CheckpointTorn`, `UnsupportedModel`, `UnsupportedAdapter`,
+ * `WrongWeights`, `BadSafetensors`.
+ */
 export async function loadCritic(place: CriticPlace): Promise<Critic> {
   const files = await readCritic(place);
   const { config, weights, adapter, isToMerge } = files;
@@ -33,7 +36,10 @@ export async function loadCritic(place: CriticPlace): Promise<Critic> {
   };
 }
 
-/** Its moments too, those of the place where there are some. Errors: `CheckpointTorn`, `WrongWeights`. */
+/**
+ * Loads the critic's moments from `place`, or creates new ones if it has none. Errors: `CheckpointTorn`,
+ * `WrongWeights`.
+ */
 export async function loadMoments(critic: Critic, place: CriticPlace): Promise<void> {
   const { layout } = critic.model.decoder.trainable;
   const known = await readCriticMoments(place);
@@ -45,12 +51,12 @@ function optimizerOf({ optimizer }: Critic): AdamW {
   return optimizer;
 }
 
-/** One step along `gradient`, which is consumed; returns its norm before clipping. Errors: `TrainingDiverged`. */
+/** One step along `gradient`, which is disposed; returns its norm before clipping. Errors: `TrainingDiverged`. */
 export function stepCritic(critic: Critic, gradient: Tensor, settings: AdamWSettings): number {
   return optimizerOf(critic).apply(critic.model.decoder.trainable, gradient, settings);
 }
 
-/** What is written of it: all of it, or its adapter alone. */
+/** The checkpoint to write: all weights, or the adapter alone. */
 export function criticCheckpoint(critic: Critic, version: number): Checkpoint {
   const { decoder } = critic.model;
   const optimizer = optimizerOf(critic);

@@ -1,4 +1,4 @@
-/** The critic that was used last stays in memory, so that who goes on with it need not read it; at most one. */
+/** Keeps the last used critic in memory, at most one, so that the next update need not read it. */
 
 import path from 'node:path';
 import { criticFolder } from '../checkpoints/checkpoint.ts';
@@ -6,7 +6,7 @@ import { stampOf } from '../checkpoints/policy-files.ts';
 import { type Critic, disposeCritic, loadCritic, loadMoments } from './critic.ts';
 import type { CriticPlace } from './critic-files.ts';
 
-/** A critic, and what the files were like that it equals. */
+/** A critic, and the stamp of the files that it equals. */
 export interface PlacedCritic {
   readonly critic: Critic;
   readonly place: CriticPlace;
@@ -23,7 +23,10 @@ const isSame = (a: CriticPlace, b: CriticPlace): boolean => JSON.stringify(a) ==
 export class ResidentCritic {
   #held: PlacedCritic | undefined;
 
-  /** The critic of this place, its moments `withMoments`; it is the caller's from now on, until `keep`. Errors: those of reading it. */
+  /**
+   * The critic of this place; with its moments if `withMoments`. The caller owns it until it calls `keep`. Errors:
+   * those of reading it.
+   */
   async take(place: CriticPlace, withMoments: boolean): Promise<PlacedCritic> {
     const placed = await this.#placed(place);
     try {
@@ -35,19 +38,19 @@ export class ResidentCritic {
     }
   }
 
-  /** Nobody goes on with it: its memory is given back. */
+  /** Frees the held critic's memory. */
   clear(): void {
     if (this.#held !== undefined) disposeCritic(this.#held.critic);
     this.#held = undefined;
   }
 
-  /** It is as it was taken. */
+  /** Takes back a critic that did not change. */
   keep(placed: PlacedCritic): void {
     this.clear();
     this.#held = placed;
   }
 
-  /** It was written to this place just now; one whose files cannot be looked at is given up. */
+  /** Takes over a critic that was just written to this place. It is freed if its files cannot be read. */
   async keepWritten(place: CriticPlace, critic: Critic): Promise<void> {
     const stamp = await stampAt(place).catch(() => undefined);
     if (stamp === undefined) disposeCritic(critic);
@@ -57,7 +60,7 @@ export class ResidentCritic {
   async #placed(place: CriticPlace): Promise<PlacedCritic> {
     const held = this.#held;
     this.#held = undefined;
-    // Before reading: what is written meanwhile is another critic.
+    // Taken before reading, so that a critic written during the read has another stamp.
     const stamp = await stampAt(place).catch(() => '');
     if (held !== undefined && isSame(held.place, place) && held.stamp === stamp) return held;
     if (held !== undefined) disposeCritic(held.critic);

@@ -1,4 +1,4 @@
-/** A critic's part of an update: epochs of minibatches over the same sequences as the policy's, in an order of its own. */
+/** A critic's part of an update: epochs of minibatches over the policy's sequences, in a separate order. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { criticLoss } from '../algorithms/critic-loss.ts';
@@ -11,11 +11,11 @@ import type { Sample } from '../training/sample.ts';
 import { type Critic, stepCritic } from './critic.ts';
 import { criticMetrics, CriticTally } from './critic-metrics.ts';
 
-/** A sequence of which some tokens count; all arrays are as long as these. */
+/** A sequence with tokens that count. `values` and `returns` have one number per such token. */
 export interface ValuedSequence {
   readonly tokens: readonly number[];
   readonly mask: readonly number[];
-  /** As they were before the first step. */
+  /** Values before the first step. */
   readonly values: Float64Array;
   readonly returns: Float64Array;
 }
@@ -23,31 +23,31 @@ export interface ValuedSequence {
 /** Settings of an update that trains a critic. */
 export type SettingsWithCritic = UpdateSettings & { readonly critic: CriticSettings };
 
-/** `undefined` where an update trains none. */
+/** `undefined` if the update trains no critic. */
 export const settingsWithCritic = (algorithm: UpdateSettings): SettingsWithCritic | undefined =>
   algorithm.critic && { ...algorithm, critic: algorithm.critic };
 
-/** One optimizer step: passes over so many sequences in all. */
+/** One optimizer step: its passes, and their number of sequences. */
 export interface CriticStep<Sequence = ValuedSequence> {
   readonly micro: ReadonlyArray<readonly Sequence[]>;
   readonly sequences: number;
 }
 
-/** Sequences of which some tokens count. Errors: `NoCredit` where the estimator gave no returns. */
+/** The sequences that have tokens that count. Errors: `NoCredit` if the estimator returned no returns. */
 export function valuedSequences(
   samples: readonly Sample[],
   returns: readonly Float64Array[] | undefined,
 ): ValuedSequence[] {
   if (returns === undefined)
     throw new NoCredit(
-      'a critic is trained towards returns, which are estimated token by token from rewards: give advantage gae',
+      'the critic has no returns to train on: set algorithm.advantage to gae, or to your own estimator over tokens',
     );
   return samples.flatMap(({ datum: { tokens, mask }, count, values }, i) =>
     count > 0 && values ? [{ tokens, mask, values, returns: returns[i] ?? values }] : [],
   );
 }
 
-/** The steps of all epochs, in an order named by `key`, each of which can be cut into `shards`. */
+/** The steps of all epochs, each divisible into `shards`. `key` is the seed of the order. */
 export function planCritic<S extends ValuedSequence>(
   sequences: readonly S[],
   settings: SettingsWithCritic,
@@ -65,7 +65,9 @@ export function planCritic<S extends ValuedSequence>(
   }).flat();
 }
 
-/** Adds the gradient of some of a step's sequences, whose loss is a mean over all of them. */
+/**
+ * Adds the gradient of `micro`, a part of a step's sequences. The step's loss is a mean over all `sequences` of them.
+ */
 export async function forwardBackwardValues(
   { model }: Critic,
   micro: readonly ValuedSequence[],
@@ -88,13 +90,13 @@ export async function forwardBackwardValues(
     tally.addPass(values, loss * share, clipFraction);
     return Float32Array.from(gradient, (slope) => slope * share);
   });
-  // Lets the thread answer its owner between passes.
+  // Lets the thread handle messages between passes.
   await nextTurn();
 }
 
 /**
- * Trains it towards the returns; the same `key` trains in the same order. `onProgress` hears the share that is done.
- * Returns what was measured. Errors: `TrainingDiverged`.
+ * Trains the critic towards the returns; the same `key` gives the same order. `onProgress` receives the finished share
+ * of the passes, from 0 to 1. Returns the metrics. Errors: `TrainingDiverged`.
  */
 export async function trainCritic(
   critic: Critic,

@@ -1,4 +1,4 @@
-/** A decoder with a linear head that gives one number for each position: the value of what stands before a token. */
+/** A decoder with a linear head that computes one number per position: the value of the prefix before a token. */
 
 import { decode, decodeGradient, type Remember } from '../model/decoder.ts';
 import { AdapterGradients } from '../lora/adapter-gradients.ts';
@@ -13,14 +13,14 @@ import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
 
 export class ValueModel {
-  /** The decoder; its head is the value's. */
+  /** The decoder, with a value head. */
   readonly decoder: Policy;
   readonly gradients: GradientSink;
-  /** As the policy's learner has it. */
+  /** Same meaning as in `Learner`. */
   gradientCheckpointing = false;
   readonly #tables: GrowingRotaryTables;
 
-  /** With an adapter, it alone is trained, the head with it. Errors: `WrongWeights`, `UnsupportedAdapter`. */
+  /** With an adapter, only the adapter and the head are trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
   constructor(config: ModelConfig, weights: Weights, adapterWeights?: AdapterWeights) {
     this.decoder = new Policy(valueConfig(config), weights, adapterWeights);
     const { adapter } = this.decoder;
@@ -28,14 +28,14 @@ export class ValueModel {
     this.#tables = new GrowingRotaryTables(this.decoder.config);
   }
 
-  /** Of the positions before the tokens that count, in the batch's order. */
+  /** Values at the positions before the tokens that count, in the batch's order. */
   values(batch: TokenBatch): Float32Array {
     return leavingNothing(() => this.#forward(batch, 'none').values.dataSync() as Float32Array);
   }
 
   /**
-   * Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`, which are cleared where
-   * it fails.
+   * Forward, then backward with the loss gradient by the values, which `respond` returns. Adds to `gradients`, which
+   * are cleared if it fails.
    */
   forwardBackward(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
     try {
@@ -60,7 +60,7 @@ export class ValueModel {
     decodeGradient(this.decoder, matMul(column, this.#head()), saved, this.gradients);
   }
 
-  /** [1, hidden], the final norm's weight folded in. */
+  /** [1, hidden], including the final norm's weight. */
   #head(): Tensor {
     return reshape(this.decoder.weights().head, [1, -1]);
   }
