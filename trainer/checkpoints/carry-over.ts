@@ -1,4 +1,4 @@
-/** A version without an update: a step that taught nothing still ends with a complete checkpoint of its own. */
+/** A version without an update: a step without training data still ends with its own complete checkpoint. */
 
 import { type CheckpointRecord, isMadeFrom, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import { carriedCritic } from '../critic/critic-files.ts';
@@ -9,10 +9,10 @@ import { asWeights } from '../model/weights.ts';
 import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy } from './verified-checkpoint.ts';
 
 /**
- * Copies weights (an adapter's alone, where the policy is one) and optimizer state of `fromDir` to `toDir` as version
- * `version`; what is there already stays. With `lora` a policy that is none yet gets its new adapter now, so that its
- * base is never a checkpoint, which retention may remove; a critic too, by the `lora` of its own. It goes along where
- * `critic` says how it would have begun. `input` is kept in the record.
+ * Copies weights (only the adapter's if the policy is one), optimizer state and critic of `fromDir` to `toDir` as
+ * version `version`. If `toDir` has the checkpoint already, it is not written again. With `lora`, a policy that is not
+ * an adapter gets its new adapter now: otherwise its base would be a checkpoint, which retention may remove. The critic
+ * is copied if `critic`, which describes a new one, is given. `input` is stored in the record.
  */
 export async function carryOver(
   fromDir: string,
@@ -38,7 +38,7 @@ export async function carryOver(
     version,
     fromDir,
     input,
-    // One that has not begun yet begins at the first update, from where it would have now.
+    // A critic that does not exist yet is created by the first update, from the same start.
     critic: critic && (await carriedCritic({ beside: fromDir, begin: critic }, version)),
   });
   return record;

@@ -1,4 +1,6 @@
-/** Policy directories: Hugging Face's layout with `longhaul.json` and the optimizer's moments; one that exists is complete. */
+/**
+ * Policy directories: Hugging Face's layout, `longhaul.json` and the optimizer's moments. One that exists is complete.
+ */
 
 import { copyFile, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -12,19 +14,19 @@ import { type Weights, saveWeights, weightsDigest } from '../model/weights.ts';
 export interface CheckpointRecord {
   readonly step: number;
   readonly version: number;
-  /** `weightsDigest` of `model.safetensors`, or of `adapter_model.safetensors` where the policy is an adapter. */
+  /** `weightsDigest` of `model.safetensors`, or of `adapter_model.safetensors` if the policy is an adapter. */
   readonly sha256: string;
   /** Optimizer steps taken so far; the moments are in `optimizer.safetensors`. */
   readonly optimizer?: { readonly steps: number; /** `weightsDigest` of the moments. */ readonly sha256?: string };
-  /** The critic's weights are in `critic/`, a directory with a record of its own; absent: there is none. */
+  /** The critic is in `critic/`, a directory with its own record; absent without a critic. */
   readonly critic?: { readonly sha256: string };
-  /** Names what it was made from; absent: nobody said. */
+  /** Names what the checkpoint was made from; absent if unknown. */
   readonly input?: string;
-  /** What the training that wrote it reported. */
+  /** Metrics of the update that wrote it. */
   readonly metrics?: unknown;
 }
 
-/** Whether it was made from what `input` names; absent: from whatever. */
+/** True if the checkpoint was made from `input`, or if `input` is absent. */
 export const isMadeFrom = (record: CheckpointRecord, input: string | undefined): boolean =>
   input === undefined || record.input === input;
 
@@ -35,10 +37,10 @@ export interface OptimizerState {
 
 const recordFile = 'longhaul.json';
 const optimizerFile = 'optimizer.safetensors';
-/** A folder in the policy's: as complete as that. */
+/** The critic's folder in a policy's directory. It is complete if the directory is. */
 export const criticFolder = 'critic';
 
-/** Files that a policy takes along unchanged. */
+/** Files that are copied unchanged from version to version. */
 const companions = [
   'generation_config.json',
   'tokenizer.json',
@@ -54,7 +56,7 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-/** `undefined` where there is none. */
+/** `undefined` if there is none. */
 export async function readCheckpointRecord(dir: string): Promise<CheckpointRecord | undefined> {
   try {
     return JSON.parse(await readFile(path.join(dir, recordFile), 'utf8')) as CheckpointRecord;
@@ -64,7 +66,7 @@ export async function readCheckpointRecord(dir: string): Promise<CheckpointRecor
   }
 }
 
-/** `undefined` where the policy has never been trained here: its moments begin at zero. */
+/** `undefined` if the policy was never trained here; its moments are then zero. */
 export async function readOptimizerState(dir: string): Promise<OptimizerState | undefined> {
   const steps = (await readCheckpointRecord(dir))?.optimizer?.steps;
   if (steps === undefined) return undefined;
@@ -72,18 +74,18 @@ export async function readOptimizerState(dir: string): Promise<OptimizerState | 
 }
 
 export interface Checkpoint {
-  /** The policy's, or its adapter's alone. */
+  /** The policy's weights, or only its adapter's. */
   readonly weights: Weights;
-  /** PEFT's configuration, where the weights are an adapter's. */
+  /** PEFT's configuration, if the weights are an adapter's. */
   readonly adapter?: AdapterJson | undefined;
   readonly optimizer: OptimizerState | undefined;
   readonly step: number;
   readonly version: number;
-  /** Where configuration and tokenizer are copied from; `undefined`: `config` is all there is of them. */
+  /** The directory that configuration and tokenizer are copied from; `undefined`: only `config` is written. */
   readonly fromDir: string | undefined;
-  /** Written as `config.json` in place of the one in `fromDir`. */
+  /** Written as `config.json` instead of the one in `fromDir`. */
   readonly config?: ModelConfig;
-  /** Written beside the policy, in a folder of its own. */
+  /** Written into the folder `critic/` of the directory. */
   readonly critic?: Checkpoint | undefined;
   readonly input?: string | undefined;
   readonly metrics?: unknown;
@@ -141,8 +143,8 @@ async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecor
 }
 
 /**
- * Attempts that were killed half-way, or are about to find out that they came second: one that still writes into its
- * folder clears it away itself.
+ * Removes the folders of attempts that were killed, or that will find that another attempt was first. An attempt that
+ * still writes removes its folder itself.
  */
 async function removePartials(dir: string): Promise<void> {
   const [parent, prefix] = [path.dirname(dir), `${path.basename(dir)}.partial-`];
@@ -152,7 +154,7 @@ async function removePartials(dir: string): Promise<void> {
   }
 }
 
-/** Takes `dir` away at once: whoever looks finds it whole or not there. */
+/** Removes `dir` with one rename first, so that a reader finds it complete or missing. */
 export async function removeCheckpoint(dir: string): Promise<void> {
   const aside = asideOf(dir);
   await rename(dir, aside).catch((error: unknown) => {
@@ -162,8 +164,9 @@ export async function removeCheckpoint(dir: string): Promise<void> {
 }
 
 /**
- * Writes `dir` aside, then renames it; where another attempt at the same was first, its record stands, and `written` is
- * false. Errors: those of the disk; that of renaming, where `dir` is there and was made from something else.
+ * Writes another folder, then renames it to `dir`. If another attempt wrote the same checkpoint first, returns its
+ * record, and `written` is false. Errors: those of the disk; that of renaming if `dir` exists and was made from
+ * something else.
  */
 export async function writeCheckpoint(
   dir: string,

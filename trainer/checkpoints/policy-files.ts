@@ -1,6 +1,6 @@
 /**
- * Which policy a directory holds: by the contents of its files, and cheaply by what the file system says of them. Other
- * files under the same name are another policy.
+ * Identifies the policy in a directory: by the contents of its files, or, cheaper, by their metadata in the file
+ * system. If the files change, the directory holds another policy.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import path from 'node:path';
 const PART_OF_POLICY =
   /^(config\.json|adapter_config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
 
-/** Large, and of no use for sampling. */
+/** Large files that sampling does not need. */
 export const NOT_OF_THE_POLICY: ReadonlySet<string> = new Set(['optimizer.safetensors']);
 
 /** Names of the directory's own files, sorted. */
@@ -23,7 +23,7 @@ export async function filesOf(dir: string): Promise<string[]> {
     .sort();
 }
 
-/** SHA-256 over names and contents of the files that make a policy, as hexadecimal digits. */
+/** SHA-256 over names and contents of a policy's files, in hexadecimal digits. */
 export async function fingerprintOf(dir: string): Promise<string> {
   const whole = createHash('sha256');
   const names = (await filesOf(dir)).filter((name) => PART_OF_POLICY.test(name) && !NOT_OF_THE_POLICY.has(name));
@@ -35,7 +35,7 @@ export async function fingerprintOf(dir: string): Promise<string> {
   return whole.digest('hex');
 }
 
-/** Name, inode, size and time of change of every file: another text where one was written anew. */
+/** Name, inode, size and modification time of every file. The text changes if a file is written again. */
 export async function stampOf(dir: string): Promise<string> {
   const told = (await filesOf(dir)).map(async (name) => {
     const { ino, size, mtimeNs } = await stat(path.join(dir, name), { bigint: true });
@@ -44,7 +44,10 @@ export async function stampOf(dir: string): Promise<string> {
   return (await Promise.all(told)).join('\n');
 }
 
-/** What was made of the files of a directory, for as long as they stay as they are; the last `kept` directories. */
+/**
+ * Cache of values made from the files of directories, valid while these do not change. Holds the last `kept`
+ * directories.
+ */
 export class MadeOfFiles<T> {
   readonly #make: (dir: string) => Promise<T>;
   readonly #kept: number;
@@ -55,7 +58,7 @@ export class MadeOfFiles<T> {
     this.#kept = kept;
   }
 
-  /** Errors: those of making it, and of a directory that is not there; neither is remembered. */
+  /** Errors: those of making the value, and of a missing directory. Errors are not cached. */
   async of(dir: string): Promise<T> {
     const stamp = await stampOf(dir);
     const known = this.#known.get(dir);

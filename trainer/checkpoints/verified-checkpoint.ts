@@ -1,6 +1,6 @@
 /**
- * Policies as they are read for sampling or training: what does not match the digest that was recorded when it was
- * written is torn, and is never used. A directory without a record of ours is taken as it is.
+ * Reads policies for sampling or training. A checkpoint that does not match its recorded digest is torn, and is never
+ * used. A directory without `longhaul.json` is used without a check.
  */
 
 import path from 'node:path';
@@ -26,14 +26,14 @@ import {
   WeightsHash,
 } from '../model/weights.ts';
 
-/** A checkpoint that is not what was written: cut short, or with other bytes. */
+/** A checkpoint's files are truncated, missing, or have other bytes than were written. */
 export class CheckpointTorn extends Error {
   override readonly name = 'CheckpointTorn';
   readonly dir: string;
 
   constructor(dir: string, problem: string, options?: ErrorOptions) {
     super(
-      `The checkpoint ${dir} is torn (${problem}) and is not used: bring its files back from a copy, or go on from another checkpoint`,
+      `The checkpoint ${dir} is torn (${problem}) and is not used: restore its files from a backup, or continue from another checkpoint`,
       options,
     );
     this.dir = dir;
@@ -48,12 +48,12 @@ function isDamage(error: unknown): error is Error {
   );
 }
 
-/** What is thrown for an error of reading a checkpoint. */
+/** The error to throw for an error of reading a checkpoint. */
 function damaged(dir: string, error: unknown): unknown {
   return isDamage(error) ? new CheckpointTorn(dir, error.message, { cause: error }) : error;
 }
 
-/** What `read` reads of a directory that was there. Errors: `CheckpointTorn`; those of `read` that are no damage. */
+/** The result of `read`. Errors: `CheckpointTorn` if its error means damage; other errors of `read`. */
 export async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
@@ -62,7 +62,7 @@ export async function intact<T>(dir: string, read: () => Promise<T>): Promise<T>
   }
 }
 
-/** `undefined` where there is none. Errors: `CheckpointTorn`. */
+/** `undefined` if there is none. Errors: `CheckpointTorn`. */
 export async function readVerifiedRecord(dir: string): Promise<CheckpointRecord | undefined> {
   const record = await intact(dir, () => readCheckpointRecord(dir));
   if (record !== undefined && typeof record.sha256 !== 'string')
@@ -70,13 +70,13 @@ export async function readVerifiedRecord(dir: string): Promise<CheckpointRecord 
   return record;
 }
 
-/** A policy's shape. Errors: `CheckpointTorn`; those of `readModelConfig` for a directory without a record. */
+/** A policy's configuration. Errors: `CheckpointTorn`; those of `readModelConfig` for a directory without a record. */
 export async function readVerifiedConfig(dir: string): Promise<ModelConfig> {
   const read = () => readModelConfig(dir);
   return (await readVerifiedRecord(dir)) === undefined ? read() : intact(dir, read);
 }
 
-/** Damage that is found while the pieces pass by is the checkpoint's. */
+/** Yields `pieces`; reading errors that mean damage become `CheckpointTorn`. */
 async function* intactPieces(dir: string, pieces: AsyncIterable<NamedPiece>): AsyncGenerator<NamedPiece> {
   try {
     yield* pieces;
@@ -86,9 +86,8 @@ async function* intactPieces(dir: string, pieces: AsyncIterable<NamedPiece>): As
 }
 
 /**
- * A directory's own weights; where they have a record, the last piece comes and then `CheckpointTorn` where they are
- * others: who made something of them must not use it before they have ended. Errors: `CheckpointTorn`; `BadSafetensors`
- * for a directory without a record.
+ * The weights in a directory, piece by piece. The digest is checked after the last piece: a caller must not use the
+ * weights before the generator has ended. Errors: `CheckpointTorn`; `BadSafetensors` for a directory without a record.
  */
 async function* verifiedWeights(dir: string): AsyncGenerator<NamedPiece> {
   const record = await readVerifiedRecord(dir);
@@ -105,15 +104,15 @@ async function* verifiedWeights(dir: string): AsyncGenerator<NamedPiece> {
 /** Errors: those of `verifiedWeights`. */
 export const loadVerifiedWeights = (dir: string): Promise<Weights> => gathered(verifiedWeights(dir));
 
-/** Weights that are read when they are asked for, and only then. */
+/** Weights that are read piece by piece, on demand. */
 export interface PolicyPieces {
   readonly weights: WeightPieces;
   readonly adapter: PolicyFiles['adapter'];
 }
 
 /**
- * The policy's weights, or its adapter and the base's. Errors, some of them while the weights pass by: `CheckpointTorn`,
- * `UnsupportedAdapter`, `BadSafetensors`.
+ * The policy's weights, or its adapter and the base's weights. Errors, some of them while the weights are read:
+ * `CheckpointTorn`, `UnsupportedAdapter`, `BadSafetensors`.
  */
 export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
   const json = await intact(dir, () => readAdapterJson(dir));
@@ -130,13 +129,13 @@ export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
   return { weights, adapter: { json: withFixedBase(dir, json, base), tensors: own } };
 }
 
-/** The same in memory. Errors: those of `openVerifiedPolicy`. */
+/** Reads the whole policy into memory. Errors: those of `openVerifiedPolicy`. */
 export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
   const { weights, adapter } = await openVerifiedPolicy(dir);
   return { weights: await gathered(weights), adapter };
 }
 
-/** `undefined` where the policy has never been trained here. Errors: `CheckpointTorn`. */
+/** `undefined` if the policy was never trained here. Errors: `CheckpointTorn`. */
 export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState | undefined> {
   const expected = (await readVerifiedRecord(dir))?.optimizer?.sha256;
   const state = await intact(dir, () => readOptimizerState(dir));
@@ -150,8 +149,8 @@ export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState
 }
 
 /**
- * Directory of the critic that was written with a policy; `undefined` where none was. Its weights and moments are held to
- * its own record, and that one to the policy's. Errors: `CheckpointTorn`.
+ * Directory of the critic that was written with a policy; `undefined` if there is none. The critic's record must match
+ * the policy's record; its weights and moments are checked against its own record. Errors: `CheckpointTorn`.
  */
 export async function verifiedCriticDir(dir: string): Promise<string | undefined> {
   const expected = (await readVerifiedRecord(dir))?.critic?.sha256;
@@ -159,21 +158,24 @@ export async function verifiedCriticDir(dir: string): Promise<string | undefined
   const own = path.join(dir, criticFolder);
   const actual = (await readVerifiedRecord(own))?.sha256;
   if (actual !== expected)
-    throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);
+    throw new CheckpointTorn(own, `its record has digest ${actual ?? 'none'}, the policy's record has ${expected}`);
   return own;
 }
 
-/** As sampling and training would. */
+/** Reads all weights and moments, as sampling and training do. */
 async function readThrough(dir: string): Promise<void> {
   for await (const _piece of (await openVerifiedPolicy(dir)).weights);
   await readVerifiedOptimizer(dir);
 }
 
-/** Holds a checkpoint to the digest that its step has on record: weights, moments and critic. Errors: `CheckpointTorn`; those of the disk. */
+/**
+ * Checks weights, moments and critic of a checkpoint; `sha256` is the digest in its step's record. Errors:
+ * `CheckpointTorn`; those of the disk.
+ */
 export async function verifyCheckpoint(dir: string, sha256: string): Promise<void> {
   const record = await readVerifiedRecord(dir);
   if (record?.sha256 !== sha256)
-    throw new CheckpointTorn(dir, `its record says ${record?.sha256 ?? 'nothing'}, that of its step ${sha256}`);
+    throw new CheckpointTorn(dir, `its record has digest ${record?.sha256 ?? 'none'}, its step's record has ${sha256}`);
   await readThrough(dir);
   const critic = await verifiedCriticDir(dir);
   if (critic !== undefined) await readThrough(critic);

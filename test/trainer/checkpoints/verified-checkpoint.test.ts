@@ -55,7 +55,7 @@ const sampled = async (dir: string) => gathered((await loadPolicy(dir)).weights)
 async function expectTorn(dir: string, to: string): Promise<void> {
   const torn = {
     name: 'CheckpointTorn',
-    message: expect.stringMatching(/step-1 is torn \(.+\) and is not used: bring its files back/),
+    message: expect.stringMatching(/step-1 is torn \(.+\) and is not used: restore its files/),
   };
   await expect(sampled(to)).rejects.toMatchObject(torn);
   await expect(loadTrainee(to)).rejects.toMatchObject(torn);

@@ -38,9 +38,9 @@ export const critics: readonly Mutation[] = [
     fault: CRITIC,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
     before:
-      "if (actual !== expected)\n    throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);",
+      "if (actual !== expected)\n    throw new CheckpointTorn(own, `its record has digest ${actual ?? 'none'}, the policy's record has ${expected}`);",
     after:
-      "if (actual !== expected && actual === undefined) return undefined;\n  if (actual !== expected)\n    throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);",
+      "if (actual !== expected && actual === undefined) return undefined;\n  if (actual !== expected)\n    throw new CheckpointTorn(own, `its record has digest ${actual ?? 'none'}, the policy's record has ${expected}`);",
     tests: [
       { file: WHOLE_TEST, test: 'a critic that is torn, or not the one that was written, is never used' },
       {
