@@ -1,11 +1,13 @@
-/** `adapter_config.json` of PEFT: which modules an adapter stands beside, and how much it counts; the rest is refused by name. */
+/**
+ * PEFT's `adapter_config.json`: which modules an adapter changes, and its scaling. Other settings are refused by name.
+ */
 
 import { type Layout, type Part, VALUE_HEAD } from '../model/parameters.ts';
 import type { LoraSettings } from '../../protocol/algorithm.ts';
 
 export type AdapterJson = Readonly<Record<string, unknown>>;
 
-/** An adapter asks for something that is not done here. */
+/** An adapter has a setting that is not implemented here. */
 export class UnsupportedAdapter extends Error {
   override readonly name = 'UnsupportedAdapter';
   readonly field: string;
@@ -17,9 +19,9 @@ export class UnsupportedAdapter extends Error {
   }
 }
 
-/** W + scaling · B · A takes the place of the module's W. */
+/** W + scaling · B · A replaces the module's W. */
 export interface AdapterModule {
-  /** As PEFT names it within the base model: `model.layers.0.self_attn.q_proj`. */
+  /** PEFT's name in the base model: `model.layers.0.self_attn.q_proj`. */
   readonly module: string;
   readonly rank: number;
   readonly scaling: number;
@@ -27,7 +29,7 @@ export interface AdapterModule {
   readonly columns: number;
 }
 
-/** Settings that change what an adapter computes, or what its base is; none may be set. */
+/** Settings that change an adapter's computation or its base. None may be set. */
 const refused = [
   'use_dora',
   'use_qalora',
@@ -43,7 +45,7 @@ const refused = [
   'monteclora_config',
 ];
 
-/** Ways to begin an adapter that also change the base's weights. */
+/** Initializations of an adapter that also change the base's weights. */
 const changesBase = /^(pissa|olora|corda|loftq|lora_ga)/;
 
 const isEmpty = (value: unknown): boolean =>
@@ -54,7 +56,7 @@ const isPositive = (value: unknown): value is number =>
 
 function number(json: AdapterJson, field: string): number {
   const value = json[field];
-  if (!isPositive(value)) throw new UnsupportedAdapter(field, value, 'a positive number is needed');
+  if (!isPositive(value)) throw new UnsupportedAdapter(field, value, 'give a positive number');
   return value;
 }
 
@@ -64,7 +66,7 @@ function refuseUnsupported(json: AdapterJson): void {
   if (bias !== 'none') throw new UnsupportedAdapter('bias', bias, 'only "none" is implemented');
   for (const field of refused) {
     if (!isEmpty(json[field]))
-      throw new UnsupportedAdapter(field, json[field], 'leave it out: a plain LoRA adapter is needed');
+      throw new UnsupportedAdapter(field, json[field], 'remove it: only plain LoRA adapters are implemented');
   }
   const begun = json['init_lora_weights'];
   if (typeof begun === 'string' && changesBase.test(begun)) {
@@ -76,18 +78,17 @@ function refuseUnsupported(json: AdapterJson): void {
   }
 }
 
-/** What of the file has no effect here, for who trains with it; `undefined` where all of it has. */
+/** A warning about a setting that has no effect in training here; `undefined` if there is none. */
 export function withoutEffect(json: AdapterJson): string | undefined {
   const dropout = json['lora_dropout'];
   if (isEmpty(dropout) || dropout === 0) return undefined;
   return `adapter_config.json: lora_dropout = ${JSON.stringify(dropout)} has no effect: adapters are trained without dropout`;
 }
 
-/** A list names modules by their last parts, a text is a pattern for whole names, as in PEFT. */
+/** As in PEFT: a list has the last parts of module names, a text is a pattern for whole names. */
 function matches(module: string, names: unknown, field: string): boolean {
   if (typeof names === 'string') return new RegExp(`^(?:${names})$`).test(module);
-  if (!Array.isArray(names))
-    throw new UnsupportedAdapter(field, names, 'a list of module names or a pattern is needed');
+  if (!Array.isArray(names)) throw new UnsupportedAdapter(field, names, 'give a list of module names or a pattern');
   return (names as readonly unknown[]).some(
     (name) => typeof name === 'string' && (module === name || module.endsWith(`.${name}`)),
   );
@@ -104,33 +105,33 @@ function isTarget(json: AdapterJson, module: string): boolean {
   return layer !== undefined && [layers].flat().includes(Number(layer));
 }
 
-/** The value whose key, a pattern for the end of a module's name, fits first. */
+/** The first value whose key, a pattern for the end of a module's name, matches. */
 function byPattern(json: AdapterJson, field: string, module: string): number | undefined {
   const patterns = Object.entries((json[field] as Record<string, unknown> | null | undefined) ?? {});
   const value = patterns.find(([key]) => new RegExp(`^(.*\\.)?(${key})$`).test(module))?.[1];
   if (value === undefined || isPositive(value)) return value;
-  throw new UnsupportedAdapter(field, json[field], 'positive numbers are needed');
+  throw new UnsupportedAdapter(field, json[field], 'give positive numbers');
 }
 
 /** The module that a tensor of the base policy belongs to. */
 export const moduleOf = (tensor: string): string => tensor.replace(/\.weight$/, '');
 
-/** What PEFT calls a module that is kept whole with the adapter. */
+/** The value head's name in PEFT's `modules_to_save`. */
 export const VALUE_MODULE = moduleOf(VALUE_HEAD);
 
 /**
- * Tensors that the adapter has whole, in the place of its base's: of a critic its head, which the base may not have; of a
- * policy none. Errors: `UnsupportedAdapter`.
+ * Tensors that the adapter stores whole, instead of its base's. A critic's adapter stores its head, which the base may
+ * lack; a policy's adapter stores none. Errors: `UnsupportedAdapter`.
  */
 export function savedParts(json: AdapterJson, base: Layout): Part[] {
   const names = json['modules_to_save'];
   if (isEmpty(names)) return [];
   const heads = base.segments.flatMap(({ parts }) => parts).filter(({ name }) => name === VALUE_HEAD);
   if (heads.length > 0 && Array.isArray(names) && names.join() === VALUE_MODULE) return heads;
-  throw new UnsupportedAdapter('modules_to_save', names, 'leave it out: a plain LoRA adapter is needed');
+  throw new UnsupportedAdapter('modules_to_save', names, 'remove it: only plain LoRA adapters are implemented');
 }
 
-/** Modules of the policy that the adapter stands beside, in the layout's order. Errors: `UnsupportedAdapter`. */
+/** Modules of the policy that the adapter changes, in the layout's order. Errors: `UnsupportedAdapter`. */
 export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[] {
   refuseUnsupported(json);
   savedParts(json, base);
@@ -140,7 +141,7 @@ export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[]
     throw new UnsupportedAdapter(
       'target_modules',
       targets,
-      'leave embed_tokens out: adapters of embeddings are not implemented',
+      'remove embed_tokens: adapters of embeddings are not implemented',
     );
   }
   const none = (name: string): boolean => name.includes('embed_tokens') || name === VALUE_HEAD;
@@ -156,11 +157,11 @@ export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[]
     return [{ module, rank: r, scaling: json['use_rslora'] === true ? a / Math.sqrt(r) : a / r, rows, columns }];
   });
   if (modules.length === 0)
-    throw new UnsupportedAdapter('target_modules', targets, 'no module of the base model has such a name');
+    throw new UnsupportedAdapter('target_modules', targets, 'the base model has no module with such a name');
   return modules;
 }
 
-/** The configuration of a new adapter beside the policy in `base`, as PEFT reads it. */
+/** PEFT's configuration of a new adapter for the policy in `base`. */
 export function adapterJson({ rank, alpha, targetModules }: LoraSettings, base: string): AdapterJson {
   return {
     peft_type: 'LORA',
@@ -182,7 +183,7 @@ export function adapterJson({ rank, alpha, targetModules }: LoraSettings, base: 
   };
 }
 
-/** Where the base's weights are: a directory, or a hub id. Errors: `UnsupportedAdapter`. */
+/** The base's directory or hub id. Errors: `UnsupportedAdapter`. */
 export function baseOf(json: AdapterJson): string {
   const base = json['base_model_name_or_path'];
   if (typeof base !== 'string' || base === '') {

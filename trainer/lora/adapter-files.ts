@@ -1,4 +1,4 @@
-/** A policy that is an adapter: PEFT's two files in its directory, the base's weights in another. */
+/** The files of a policy that is an adapter: PEFT's two files in its directory, the base's weights in another. */
 
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import type { AdapterWeights } from './adapter-layout.ts';
 export const adapterFile = 'adapter_model.safetensors';
 export const adapterConfigFile = 'adapter_config.json';
 
-/** PEFT's configuration; `undefined` where the directory holds weights of its own. */
+/** PEFT's configuration; `undefined` if the directory has no adapter. */
 export async function readAdapterJson(dir: string): Promise<AdapterJson | undefined> {
   try {
     return JSON.parse(await readFile(path.join(dir, adapterConfigFile), 'utf8')) as AdapterJson;
@@ -21,10 +21,10 @@ export async function readAdapterJson(dir: string): Promise<AdapterJson | undefi
   }
 }
 
-/** Where a base that is a path may be: from the adapter on, or from here. */
+/** Places of a base that is a path: relative to the adapter, or to the working directory. */
 const placesOf = (dir: string, base: string): string[] => [path.resolve(dir, base), path.resolve(base)];
 
-/** The directory of the adapter's base: as it is written, beside the adapter, or in the hub's cache. Errors: `UnsupportedAdapter`. */
+/** The directory of the adapter's base: a path, or a model in the hub's cache. Errors: `UnsupportedAdapter`. */
 export async function baseDirectory(dir: string, json: AdapterJson): Promise<string> {
   const base = baseOf(json);
   for (const candidate of placesOf(dir, base)) {
@@ -36,13 +36,13 @@ export async function baseDirectory(dir: string, json: AdapterJson): Promise<str
   throw new UnsupportedAdapter(
     'base_model_name_or_path',
     base,
-    `give the base policy's directory (looked at from ${dir})`,
+    `give the base policy's directory; relative paths start from ${dir}`,
   );
 }
 
 /**
- * The adapter in `dir`, whose base was found in `found`, as it is written into other directories: a path that says something
- * else there, or to whoever looks from elsewhere, is made absolute. A hub id stays one.
+ * The configuration to write into other directories for the adapter in `dir`, whose base is in `found`: a relative path
+ * is made absolute, since it would mean another directory there. A hub id is not changed.
  */
 export function withFixedBase(dir: string, json: AdapterJson, found: string): AdapterJson {
   const base = baseOf(json);
@@ -51,7 +51,7 @@ export function withFixedBase(dir: string, json: AdapterJson, found: string): Ad
     : { ...json, base_model_name_or_path: found };
 }
 
-/** The directory that the policy's weights are in: its own, or its base's. */
+/** The directory of the policy's weights: its own, or its base's. */
 export async function weightsDirectory(dir: string): Promise<string> {
   const json = await readAdapterJson(dir);
   return json === undefined ? dir : baseDirectory(dir, json);

@@ -1,4 +1,7 @@
-/** Gradients of an adapter's A and B, and of what it keeps whole, summed over micro-batches: of the base's weights none is kept. */
+/**
+ * Gradients of an adapter's A, B and whole tensors, summed over micro-batches; gradients of base weights are not
+ * stored.
+ */
 
 import { type GradientSink, type Sum, concatenate, keepSums, plus } from '../model/gradients.ts';
 import { type Tensor, inGraph, mul, slice } from '../model/layers/kernels.ts';
@@ -10,7 +13,7 @@ import { segmentKey } from './adapter-layout.ts';
 export class AdapterGradients implements GradientSink {
   readonly #policy: Policy;
   readonly #adapter: Adapter;
-  /** The norm that is folded into a segment. */
+  /** For each segment's key, the norm that is folded into it. */
   readonly #norms: ReadonlyMap<string, string>;
   readonly #sums = new Map<string, Tensor>();
 

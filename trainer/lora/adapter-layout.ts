@@ -1,4 +1,4 @@
-/** Where an adapter's matrices live in its flat vector, and what PEFT calls them. */
+/** The positions of an adapter's matrices in its flat vector, and their names in PEFT. */
 
 import { type Layout, layOut, type Part, type SegmentSpec } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
@@ -7,19 +7,19 @@ import { type AdapterJson, type AdapterModule, moduleOf } from './adapter-config
 export interface AdapterWeights {
   readonly json: AdapterJson;
   /**
-   * Under PEFT's names: `base_model.model.MODULE.lora_A.weight` [rank, in], `…lora_B.weight` [out, rank]; what is kept
-   * whole as in the base, after `base_model.model.`.
+   * By PEFT's names: `base_model.model.MODULE.lora_A.weight` [rank, in], `…lora_B.weight` [out, rank]; for tensors that
+   * are stored whole, the base's name after `base_model.model.`.
    */
   readonly tensors: ReadonlyMap<string, NamedTensor>;
 }
 
-/** What PEFT calls a tensor of the base. */
+/** PEFT's name of a tensor of the base. */
 export const adapterName = (tensor: string): string => `base_model.model.${tensor}`;
 
 const fileName = (module: string, side: 'A' | 'B'): string => adapterName(`${module}.lora_${side}.weight`);
 export const segmentKey = (module: string, side: 'A' | 'B'): string => `${module}.${side}`;
 
-/** A and B of each module, then what is kept whole. */
+/** A and B of each module, then the tensors that are stored whole. */
 export function adapterLayout(
   modules: readonly AdapterModule[],
   saved: ReadonlyArray<Pick<Part, 'name' | 'shape'>> = [],

@@ -1,4 +1,4 @@
-/** An adapter on the device: one flat vector of all A and B, which is what training changes; the base never does. */
+/** An adapter on the device: one flat vector of all A and B. Training changes this vector, never the base. */
 
 import { type Tensor, add, matMul, reshape, scale, scope, slice } from '../model/layers/kernels.ts';
 import {
@@ -47,17 +47,17 @@ export class Adapter implements Trainable {
     this.#changed();
   }
 
-  /** Whether the policy computes with another module than its base's. */
+  /** True if the adapter changes or replaces the base's module. */
   changes(module: string): boolean {
     return this.modules.has(module) || this.#saved.has(module);
   }
 
-  /** Whether the module is kept whole, in the place of the base's. */
+  /** True if the adapter stores the module whole, instead of the base's. */
   isSaved(module: string): boolean {
     return this.#saved.has(module);
   }
 
-  /** A module that is kept whole, as the policy views it: a matrix of one row as a vector. */
+  /** A module that is stored whole, in the policy's shape: a matrix of one row is a vector. */
   saved(module: string): Tensor {
     const { rows, columns } = this.#segment(module);
     return scope(() => reshape(this.#view(module), rows === 1 ? [columns] : [rows, columns]));
@@ -68,14 +68,14 @@ export class Adapter implements Trainable {
     return this.#view(segmentKey(module, side));
   }
 
-  /** scaling · B · A, [out, in] (LoRA: Hu et al. 2021, eq. 3); `undefined` where the module has no adapter. */
+  /** scaling · B · A, [out, in] (LoRA: Hu et al. 2021, eq. 3); `undefined` if the module has no adapter. */
   delta(module: string): Tensor | undefined {
     const known = this.modules.get(module);
     if (known === undefined) return undefined;
     return scope(() => scale(matMul(this.view(module, 'B'), this.view(module, 'A')), known.scaling));
   }
 
-  /** The base's tensor of a module with its adapter added: the bits that training multiplies with. Errors: `WrongWeights`. */
+  /** The base's tensor of a module plus its adapter, with the same bits as in training. Errors: `WrongWeights`. */
   added(module: string, { shape, data }: NamedTensor): Float32Array {
     const [known, delta] = [this.modules.get(module), this.delta(module)];
     if (known === undefined || delta === undefined) return data;
@@ -93,7 +93,7 @@ export class Adapter implements Trainable {
     }
   }
 
-  /** The gradients of A and B, for the module's gradient dW [out, in]. */
+  /** The gradients of A and B from the module's gradient dW [out, in]. */
   project(module: string, dW: Tensor): { readonly A: Tensor; readonly B: Tensor } {
     const scaling = this.modules.get(module)?.scaling ?? 0;
     return scope(() => ({
@@ -102,7 +102,7 @@ export class Adapter implements Trainable {
     }));
   }
 
-  /** The tensors of `adapter_model.safetensors`, copied off the device. */
+  /** The tensors of `adapter_model.safetensors`, copied from the device. */
   download(): Weights {
     return unpackFlat(this.layout, this.#flat.dataSync() as Float32Array);
   }

@@ -1,6 +1,6 @@
 /**
- * Tensors of the base that an adapter's file holds once more: PEFT writes them for a head that has an adapter. They stand
- * in the base's place there, so that a copy is left out here only where it says the same.
+ * Copies of base tensors in an adapter's file: PEFT writes them for a head that has an adapter. PEFT uses such a copy
+ * instead of the base's tensor; here a copy is dropped, so it must equal the base's tensor.
  */
 
 import { WrongWeights } from '../model/parameters.ts';
@@ -12,7 +12,7 @@ const COPY = '.base_layer.weight';
 
 export interface WithoutCopies {
   readonly tensors: ReadonlyMap<string, NamedTensor>;
-  /** By the base's names. */
+  /** By their names in the base. */
   readonly copies: ReadonlyMap<string, NamedTensor>;
 }
 
@@ -33,11 +33,11 @@ function checkPiece([name, { shape, data, from = 0 }]: NamedPiece, copy: NamedTe
   if (shape.join() === copy.shape.join() && data.every((value, i) => value === copy.data[from + i])) return;
   throw new WrongWeights(
     copyName(name),
-    `is another ${name} than the base's: merge the adapter into the base that it was made with`,
+    `differs from the base's ${name}: merge the adapter into the base that it was trained on`,
   );
 }
 
-/** The base's weights as they pass by. Errors, then: `WrongWeights` where a copy is another one, or of no tensor of the base. */
+/** Yields the base's weights. Errors: `WrongWeights` if a copy differs from the base's tensor, or the base has none. */
 export async function* checkedAgainst(
   weights: WeightPieces,
   copies: ReadonlyMap<string, NamedTensor>,
@@ -49,5 +49,5 @@ export async function* checkedAgainst(
     unseen.delete(piece[0]);
     yield piece;
   }
-  for (const name of unseen) throw new WrongWeights(copyName(name), 'is of no tensor of the base');
+  for (const name of unseen) throw new WrongWeights(copyName(name), 'is the copy of a tensor that the base lacks');
 }

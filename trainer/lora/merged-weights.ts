@@ -1,4 +1,4 @@
-/** An adapter's policy as plain weights, which pass by as a policy's own do. */
+/** The weights of a policy with its adapter merged, read piece by piece. */
 
 import { openVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 import type { ModelConfig } from '../model/config.ts';
@@ -10,15 +10,15 @@ import { moduleOf } from './adapter-config.ts';
 import type { AdapterWeights } from './adapter-layout.ts';
 
 /**
- * The weights that the policy computes with, whether it is an adapter or not: the same bits as in training. Errors, some of
- * them while they pass by: those of `openVerifiedPolicy`, `WrongWeights`.
+ * The weights that the policy computes with, with the same bits as in training. Errors, some of them while the weights
+ * are read: those of `openVerifiedPolicy`, `WrongWeights`.
  */
 export async function mergedWeights(dir: string, config: ModelConfig): Promise<WeightPieces> {
   const { weights, adapter } = await openVerifiedPolicy(dir);
   return adapter === undefined ? weights : merged(weights, adapter, config);
 }
 
-/** A module that has an adapter is whole in memory while that is added. */
+/** A module with an adapter is collected whole in memory, to add the adapter. */
 async function* merged(weights: WeightPieces, given: AdapterWeights, config: ModelConfig): AsyncGenerator<NamedPiece> {
   const adapter = new Adapter(layoutOf(config), given, () => undefined);
   const whole: Weights = new Map();

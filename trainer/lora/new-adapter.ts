@@ -1,4 +1,7 @@
-/** A new adapter: A as PEFT begins it, B zero, so that the policy is at first its base. The same seed, the same numbers. */
+/**
+ * A new adapter: A initialized as in PEFT, B zero, so that the policy equals its base. The same seed gives the same
+ * numbers.
+ */
 
 import path from 'node:path';
 import type { ModelConfig } from '../model/config.ts';
@@ -10,7 +13,8 @@ import { type AdapterWeights, adapterLayout } from './adapter-layout.ts';
 import type { LoraSettings } from '../../protocol/algorithm.ts';
 
 /**
- * Beside the policy in the directory `base`. A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer).
+ * An adapter for the policy in the directory `base`. A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5),
+ * as PyTorch initializes a linear layer).
  */
 export function newAdapter(
   config: ModelConfig,
