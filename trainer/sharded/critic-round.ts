@@ -1,4 +1,4 @@
-/** A round that trains the critic, in this process; its states are directories of the critic alone. */
+/** A round that trains the critic, in this process. Its states are directories that hold only the critic. */
 
 import { readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint.ts';
 import { criticCheckpoint, disposeCritic, stepCritic } from '../critic/critic.ts';
@@ -10,7 +10,7 @@ import { checkPlanned, criticBefore, type Located, resultDir } from './located-p
 import type { Progress, RoundSession, Share } from './round-session.ts';
 import type { PlannedCritic, PlannedCriticRound } from './update-plan.ts';
 
-/** What a critic's round is of. */
+/** The planned round, the plan of the critic's rounds, and the settings. */
 interface OfCritic {
   readonly critic: PlannedCritic;
   readonly planned: PlannedCriticRound;
@@ -23,7 +23,10 @@ class CriticRound implements RoundSession<CriticTallyData> {
   readonly #of: OfCritic;
   readonly #home: ResidentCritic;
   readonly #placed: PlacedCritic;
-  /** Whether it is as it was taken, as it was written to the round's result, or neither. */
+  /**
+   * `taken`: the critic did not change. `written`: it equals the round's result. `unsaved`: it changed and was not
+   * written.
+   */
   #is: 'taken' | 'written' | 'unsaved' = 'taken';
 
   constructor(at: Located, round: number, of: OfCritic, home: ResidentCritic, placed: PlacedCritic) {
@@ -92,7 +95,7 @@ class CriticRound implements RoundSession<CriticTallyData> {
   }
 }
 
-/** Errors: those of reading the critic that the round begins from. */
+/** Errors: those of reading the critic that the round starts from. */
 export async function openCriticRound(
   home: ResidentCritic,
   at: Located,
@@ -106,6 +109,6 @@ export async function openCriticRound(
     settingsWithCritic(at.plan.request.algorithm),
   ];
   if (critic === undefined || planned === undefined || place === undefined || settings === undefined)
-    throw new RangeError(`${at.dir} has no round ${round} of a critic`);
+    throw new RangeError(`${at.dir} has no critic round ${round}`);
   return new CriticRound(at, round, { critic, planned, settings }, home, await home.take(place, optimizer));
 }

@@ -1,12 +1,12 @@
 /**
- * The plan that a worker reads for each of its shards, in memory between them: it is as large as an update's data. It counts
- * for as long as its file is the one that was read, and is let go when nobody asks for a while.
+ * Caches a plan in memory between the shards of a worker, since a plan is as large as an update's data. The cached plan
+ * is valid while its file does not change. It is dropped when it is not used for a while.
  */
 
 import { type Located, readLocated } from './located-plan.ts';
 import { planStamp } from './plan-file.ts';
 
-/** Longer than a step takes between the shards of one worker, as a rule; a plan can be read again. */
+/** Usually longer than the time between two shards of one worker. A dropped plan is read again. */
 const KEPT_MS = 60_000;
 
 export class KnownPlan {
@@ -18,12 +18,12 @@ export class KnownPlan {
     this.#keptMs = keptMs;
   }
 
-  /** Whether a plan is in memory. */
+  /** True if a plan is in memory. */
   get isHeld(): boolean {
     return this.#held !== undefined;
   }
 
-  /** The plan of that digest in `dir`. Errors: `PlanLost`, `UnknownPlanFormat`. */
+  /** The plan with this digest in `dir`. Errors: `PlanLost`, `UnknownPlanFormat`. */
   async of(dir: string, sha256: string): Promise<Located> {
     const held = this.#held;
     if (held?.dir === dir && held.sha256 === sha256 && held.stamp === (await planStamp(dir))) return this.#keep(held);

@@ -1,6 +1,6 @@
 /**
- * States between two rounds that are torn or gone: nobody has a copy of them, and all of them can be made again, so that
- * an update begins again by its plan instead of standing still.
+ * Handles states between two rounds that are torn or missing. They have no copy, but can be computed again. So the
+ * update starts again from its plan instead of waiting.
  */
 
 import path from 'node:path';
@@ -19,7 +19,9 @@ import {
 
 const isOwn = ({ dir }: Located, place: string): boolean => place.startsWith(dir + path.sep);
 
-/** What a round begins from, as far as it is the update's own; the last one writes the critic as well. */
+/**
+ * The update's own states that a round starts from. The last round also needs the critic's, since it writes the critic.
+ */
 function statesBefore(at: Located, round: number): string[] {
   const critic = round < criticRounds(at.plan) || isLast(at, round) ? criticBefore(at, round) : undefined;
   return [policyBefore(at, round), ...(critic !== undefined && 'dir' in critic ? [critic.dir] : [])].filter((dir) =>
@@ -27,7 +29,7 @@ function statesBefore(at: Located, round: number): string[] {
   );
 }
 
-/** Without its record a state would be read as a model that was never trained. Errors: `CheckpointTorn`. */
+/** Checks that the states have records: without one, a state would be read as untrained. Errors: `CheckpointTorn`. */
 export async function checkStatesBefore(at: Located, round: number): Promise<void> {
   for (const dir of statesBefore(at, round)) {
     if ((await readVerifiedRecord(dir)) === undefined) throw new CheckpointTorn(dir, 'it has no record');
@@ -35,8 +37,9 @@ export async function checkStatesBefore(at: Located, round: number): Promise<voi
 }
 
 /**
- * Makes a part of a round. What fails since another execution has taken the round's step meanwhile, and cleared away what
- * this one was reading, is over. Where a state of the update's own is lost all are given up. Errors: `PlanLost` then, those of `part`.
+ * Runs `part` of a round. Its error is ignored if another execution has finished the round's step: that execution may
+ * have removed files that `part` reads. If one of the update's own states is lost, all of them are removed. Errors:
+ * `PlanLost` in that case, those of `part`.
  */
 export async function unlessStateLost(at: Located, round: number, part: () => Promise<void>): Promise<void> {
   try {
@@ -45,8 +48,9 @@ export async function unlessStateLost(at: Located, round: number, part: () => Pr
     if (await isDone(at, round).catch(() => false)) return;
     if (!(error instanceof CheckpointTorn) || !isOwn(at, error.dir)) throw error;
     for (let one = 0; !isLast(at, one); one++) await removeCheckpoint(resultDir(at, one));
-    throw new PlanLost(`${error.dir} is torn or gone, between two rounds of an update: begin it again`, {
-      cause: error,
-    });
+    throw new PlanLost(
+      `${error.dir} is a state between two rounds of an update, and is torn or missing: start the update again`,
+      { cause: error },
+    );
   }
 }

@@ -1,14 +1,14 @@
-/** The file of an update's plan, which says its format: a worker of another version reads it right, or says that it cannot. */
+/** The file of an update's plan. It records its format, so that a worker of another version does not misread it. */
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { createSealed, isMissing, readSealed, type Sealed, writeSealed } from './sealed-file.ts';
 import type { UpdatePlan } from './update-plan.ts';
 
-/** Goes up with every change that an earlier reader would get wrong. */
+/** Increased with every change that an older reader would misread. */
 export const PLAN_FORMAT = 1;
 
-/** Another version of this program laid the plan down. */
+/** Another version of this program wrote the plan. */
 export class UnknownPlanFormat extends Error {
   override readonly name = 'UnknownPlanFormat';
   readonly file: string;
@@ -16,8 +16,8 @@ export class UnknownPlanFormat extends Error {
 
   constructor(file: string, format: unknown) {
     super(
-      `${file} is a plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}: another version of longhaul laid it down. ` +
-        `Let the GPU workers of a run be of one version; or remove ${path.dirname(file)}, and the update is begun again`,
+      `${file} has plan format ${String(format)}, and this worker reads format ${PLAN_FORMAT}: another version of longhaul wrote it. ` +
+        `Use one version for all GPU workers of a run; or remove ${path.dirname(file)}, and the update starts again`,
     );
     this.file = file;
     this.format = format;
@@ -28,7 +28,7 @@ type Stored = UpdatePlan & { readonly format: unknown };
 
 const planFile = (dir: string): string => path.join(dir, 'plan');
 
-/** `undefined` where there is none, or it is torn. Errors: `UnknownPlanFormat`. */
+/** `undefined` if there is none, or it is torn. Errors: `UnknownPlanFormat`. */
 export async function readPlan(dir: string): Promise<Sealed<UpdatePlan> | undefined> {
   const found = await readSealed<Stored>(planFile(dir));
   if (found === undefined) return undefined;
@@ -37,7 +37,10 @@ export async function readPlan(dir: string): Promise<Sealed<UpdatePlan> | undefi
   return found;
 }
 
-/** Lays `plan` down, of several at once one of them; returns the one that stands. What is torn does not. Errors: `UnknownPlanFormat`. */
+/**
+ * Writes `plan` unless the folder has a plan already; returns the plan in the folder. If several workers write at once,
+ * one plan wins. A torn plan is replaced. Errors: `UnknownPlanFormat`.
+ */
 export async function layDown(dir: string, plan: UpdatePlan): Promise<Sealed<UpdatePlan>> {
   const stored: Stored = { ...plan, format: PLAN_FORMAT };
   const created = await createSealed(planFile(dir), stored);
@@ -45,7 +48,7 @@ export async function layDown(dir: string, plan: UpdatePlan): Promise<Sealed<Upd
   return (await readPlan(dir)) ?? { value: plan, sha256: await writeSealed(planFile(dir), stored) };
 }
 
-/** Another text where the plan was written anew; `undefined` where it is gone. */
+/** A text that changes if the plan is written again; `undefined` if there is none. */
 export async function planStamp(dir: string): Promise<string | undefined> {
   try {
     const { ino, size, mtimeNs } = await stat(planFile(dir), { bigint: true });

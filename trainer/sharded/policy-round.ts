@@ -1,4 +1,4 @@
-/** A round that trains the policy; the last one writes the update's result, the critic beside it. */
+/** A round that trains the policy. The last one writes the update's result, including the critic. */
 
 import type { ShardSession, Trainer } from '../backend.ts';
 import { type Checkpoint, readCheckpointRecord } from '../checkpoints/checkpoint.ts';
@@ -88,7 +88,7 @@ class PolicyRound implements RoundSession<TallyData> {
   }
 }
 
-/** What the critic's rounds have made of it, and what they measured. Errors: `CheckpointTorn`. */
+/** The critic after its rounds, and its metrics. Errors: `CheckpointTorn`. */
 async function trainedCritic(
   at: Located,
 ): Promise<{ readonly critic: Checkpoint | undefined; readonly metrics: Record<string, number> } | undefined> {
@@ -106,7 +106,7 @@ async function trainedCritic(
   };
 }
 
-/** Errors: those of reading the state that the round begins from. */
+/** Errors: those of reading the state that the round starts from. */
 export async function openPolicyRound(
   trainer: Trainer<ShardSession>,
   at: Located,
@@ -114,7 +114,7 @@ export async function openPolicyRound(
   optimizer: boolean,
 ): Promise<RoundSession> {
   const planned = at.plan.rounds[round - criticRounds(at.plan)];
-  if (planned === undefined) throw new RangeError(`${at.dir} has no round ${round} of the policy`);
+  if (planned === undefined) throw new RangeError(`${at.dir} has no policy round ${round}`);
   return new PolicyRound(
     at,
     round,

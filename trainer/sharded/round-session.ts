@@ -1,6 +1,8 @@
-/** One model at one round of an update in shards: it makes gradients of shares, and takes the step along their sum. */
+/**
+ * One model at one round of a sharded update: it computes the gradients of shards, and takes the step along their sum.
+ */
 
-/** The gradient of a share [trainable size], and what was measured of it. */
+/** A shard's gradient [trainable size], and its metrics. */
 export interface Share<Tally> {
   readonly gradient: Float32Array;
   readonly tally: Tally;
@@ -12,10 +14,10 @@ export interface RoundSession<Tally = unknown> {
   /** Errors: those of a pass. */
   forwardBackward(shard: number, onProgress: Progress): Promise<Share<Tally>>;
   /**
-   * Takes the step along the sum of the shares, and saves what the round leaves; `seen` is what they measured, in their
-   * order. Errors: `PlanLost`, `TrainingDiverged`, `CheckpointTorn`.
+   * Takes the step along the sum of the shards, and saves the round's result. `seen` are the shards' metrics, in order
+   * of the shards. Errors: `PlanLost`, `TrainingDiverged`, `CheckpointTorn`.
    */
   optimStep(sum: Float32Array, seen: readonly Tally[]): Promise<void>;
-  /** Gives up what was not saved. */
+  /** Frees the model; changes that were not saved are lost. */
   release(): Promise<void>;
 }

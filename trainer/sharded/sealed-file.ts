@@ -1,4 +1,6 @@
-/** Files that carry the digest of what is in them: one that is cut short, or has other bytes, is read as not there. */
+/**
+ * Files that start with the digest of their content. A file that is truncated or has other bytes is read as missing.
+ */
 
 import { createHash, randomUUID } from 'node:crypto';
 import { link, open, readFile, rename, rm } from 'node:fs/promises';
@@ -8,13 +10,13 @@ const DIGEST_BYTES = 32;
 
 const digestOf = (bytes: Uint8Array): Buffer => createHash('sha256').update(bytes).digest();
 
-/** What was read, and the SHA-256 of its bytes as hexadecimal digits. */
+/** A file's value, and the SHA-256 of its bytes in hexadecimal digits. */
 export interface Sealed<T> {
   readonly value: T;
   readonly sha256: string;
 }
 
-/** Writes `value` aside and has `place` put that where it belongs. */
+/** Writes `value` to a temporary file, which `place` moves to its final place. Returns the digest. */
 async function sealed(file: string, value: unknown, place: (aside: string) => Promise<void>): Promise<string> {
   const bytes = serialize(value);
   const digest = digestOf(bytes);
@@ -41,13 +43,16 @@ const hasCode = (error: unknown, code: string): boolean =>
 export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
 
 /**
- * Writes aside, then renames; the same value gives the same bytes. Typed arrays keep their bits. The folder must be
- * there: a writer that comes late must not bring back what was cleared away.
+ * Writes a temporary file, then renames it. The same value gives the same bytes; typed arrays keep their bits. The
+ * folder must exist: a late writer must not create a folder again that was removed.
  */
 export const writeSealed = (file: string, value: unknown): Promise<string> =>
   sealed(file, value, (aside) => rename(aside, file));
 
-/** As `writeSealed` where there is no such file, of several at once for one of them; `undefined`: there is one, which stays. */
+/**
+ * Like `writeSealed`, but never replaces a file: returns `undefined` if it exists. If several writers create it at
+ * once, one of them wins.
+ */
 export async function createSealed(file: string, value: unknown): Promise<string | undefined> {
   let isThere = false;
   const sha256 = await sealed(file, value, async (aside) => {
@@ -55,14 +60,14 @@ export async function createSealed(file: string, value: unknown): Promise<string
       await link(aside, file);
     } catch (error) {
       isThere = hasCode(error, 'EEXIST');
-      // A file system without hard links has nothing better.
+      // Without hard links, a rename is the best that the file system offers.
       if (!isThere) await rename(aside, file);
     }
   });
   return isThere ? undefined : sha256;
 }
 
-/** `undefined` where there is none, or it is torn. */
+/** `undefined` if there is none, or it is torn. */
 export async function readSealed<T>(file: string): Promise<Sealed<T> | undefined> {
   const bytes = await readFile(file).catch((error: unknown) => {
     if (isMissing(error)) return Buffer.alloc(0);

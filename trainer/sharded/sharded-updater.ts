@@ -1,7 +1,8 @@
 /**
- * An update over several workers, in parts that any of them can make, and make again: a plan, shards of gradients, and
- * steps that add them in the order of their numbers. The same request and number of shards end in the same bits, whoever
- * did which part. All files are in the update's own folder, and the weights of each step are published there under a name.
+ * An update over several workers. Any worker can compute any part, and repeat it: the plan, the shards of gradients,
+ * and the steps, which add the shards in the order of their numbers. The same request and number of shards give the
+ * same bits, whichever worker computed which part. All files, the weights after each step too, are in the update's own
+ * folder.
  */
 
 import { mkdir, rm, rmdir } from 'node:fs/promises';
@@ -32,7 +33,7 @@ import { readSealed, type Sealed, writeSealed } from './sealed-file.ts';
 import { planOf, type UpdatePlan } from './update-plan.ts';
 
 interface Shard extends Share<unknown> {
-  /** Names the plan, the step and the place that the gradient is of. */
+  /** The plan, round and shard that the gradient belongs to. */
   readonly of: readonly [plan: string, round: number, shard: number];
 }
 
@@ -49,24 +50,29 @@ export class ShardedUpdater {
     this.#known = known;
   }
 
-  /** Lays down what is to be done; a plan that is there stands. Errors: those of `Updater.run` before its first step. */
+  /**
+   * Writes the update's plan unless it exists; returns the plan. Errors: those of `Updater.run` before its first step.
+   */
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const { dir, shards, ...update } = request;
     const known = await readPlan(dir);
     if (known !== undefined) return told(known);
     usefulData(update);
     await loadAlgorithms(update.algorithm.module);
-    // Before the work, which takes its time: a plan that comes late must not bring back what was cleared away meanwhile.
+    // Before the slow preparation: a late plan must not create the folder again if it was removed in the meantime.
     await mkdir(dir, { recursive: true });
     const prepared = await this.#prepare(update, shards).catch(async (error: unknown) => {
       await rmdir(dir).catch(() => undefined);
       throw error;
     });
-    // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
+    // A faster worker's plan may be in use already, and this one may differ from it in a bit.
     return told(await layDown(dir, planOf(update, prepared, shards)));
   }
 
-  /** Writes one shard of a step's gradient, unless it is there or no longer needed. Errors: `PlanLost`, those of a pass. */
+  /**
+   * Writes one shard of a step's gradient, unless it exists or is no longer needed. Errors: `PlanLost`, those of a
+   * pass.
+   */
   async forwardBackward(request: ShardRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round, shard } = request;
     const at = await this.#planned(request);
@@ -82,8 +88,8 @@ export class ShardedUpdater {
   }
 
   /**
-   * Adds a round's shards in the order of their numbers, takes the step, and saves the next state; one that is there
-   * stands. A shard that is missing or torn is made again. Errors: `PlanLost`, `TrainingDiverged`, `CheckpointTorn`.
+   * Adds a round's shards in the order of their numbers, takes the step, and saves the next state, unless it exists. A
+   * shard that is missing or torn is computed again. Errors: `PlanLost`, `TrainingDiverged`, `CheckpointTorn`.
    */
   async optimStep(request: RoundRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round } = request;
@@ -97,12 +103,12 @@ export class ShardedUpdater {
         await session.release();
       }
     });
-    // Also what one that was killed here has left.
+    // Also removes the files of an attempt that was killed at this point.
     await this.#clear(at, round);
     if (isLast(at, round)) this.#known.forget();
   }
 
-  /** All that needs all data: a critic's values among it. */
+  /** The part that needs all data, including a critic's values. */
   async #prepare(update: UpdateRequest, shards: number): Promise<PreparedUpdate> {
     const place = criticPlace(update);
     if (place === undefined) this.#critics.clear();
@@ -132,7 +138,7 @@ export class ShardedUpdater {
       : openPolicyRound(this.#trainer, at, round, optimizer);
   }
 
-  /** `undefined` where there is none that is whole and of this plan. */
+  /** `undefined` if there is no complete shard of this plan. */
   async #shard({ dir, sha256 }: Located, round: number, shard: number): Promise<Shard | undefined> {
     const found = (await readSealed<Shard>(shardFile(dir, round, shard)))?.value;
     return found?.of.join() === [sha256, round, shard].join() ? found : undefined;
@@ -165,7 +171,7 @@ export class ShardedUpdater {
     await session.optimStep(sum ?? new Float32Array(0), seen);
   }
 
-  /** What the next rounds do not need. */
+  /** Removes the files that later rounds do not need. */
   async #clear(at: Located, round: number): Promise<void> {
     for (let shard = 0; shard < shardsOf(at, round); shard++)
       await rm(shardFile(at.dir, round, shard), { force: true });

@@ -1,6 +1,6 @@
 /**
- * An update over several workers, laid down once: what each shard of each optimizer step is made of, with all that was
- * computed of all data. Whoever reads the same plan makes the same shard.
+ * The plan of an update over several workers, written once: the content of each shard of each optimizer step, with all
+ * numbers that need all data. Every worker that reads the plan computes the same shard.
  */
 
 import { paddedLength } from '../model/token-batch.ts';
@@ -12,9 +12,9 @@ import type { PreparedUpdate } from '../training/prepare-update.ts';
 type PlannedSequence = Omit<PassSequence, 'advantages'>;
 
 interface PlannedPass {
-  /** Counted over the whole update. */
+  /** Number of the pass, counted over the whole update. */
   readonly pass: number;
-  /** Indices of the plan's sequences, with the advantages that they have here. */
+  /** Indices of the plan's sequences, with their advantages in this pass. */
   readonly items: ReadonlyArray<readonly [sequence: number, advantages: Float64Array]>;
 }
 
@@ -27,9 +27,9 @@ export interface PlannedRound {
 
 /** One optimizer step of the critic. */
 export interface PlannedCriticRound {
-  /** In all its shards. */
+  /** Number of sequences in all shards. */
   readonly sequences: number;
-  /** Passes of each, by the indices of the critic's sequences. */
+  /** The passes of each shard, as indices of the critic's sequences. */
   readonly shards: ReadonlyArray<ReadonlyArray<readonly number[]>>;
 }
 
@@ -42,9 +42,9 @@ export interface PlannedCritic {
 export interface UpdatePlan {
   readonly request: Omit<UpdateRequest, 'data'>;
   readonly critic?: PlannedCritic;
-  /** Each stands once, though every epoch passes over it. */
+  /** Each sequence is stored once, though every epoch uses it. */
   readonly sequences: readonly PlannedSequence[];
-  /** The policy's. */
+  /** The policy's rounds. */
   readonly rounds: readonly PlannedRound[];
   readonly tokens: number;
   readonly metrics: PreparedUpdate['metrics'];
@@ -104,7 +104,7 @@ export function planOf(
   return { request, ...(critic && { critic }), sequences, rounds, tokens, metrics };
 }
 
-/** The sequences of a pass, as the backend takes them. */
+/** The sequences of a pass, as the backend expects them. */
 export function sequencesOf({ sequences }: UpdatePlan, { items }: PlannedPass): PassSequence[] {
   return items.flatMap(([index, advantages]) => {
     const sequence = sequences[index];
@@ -114,7 +114,7 @@ export function sequencesOf({ sequences }: UpdatePlan, { items }: PlannedPass): 
 
 type Sequences = ReadonlyArray<Pick<PassSequence, 'tokens'>>;
 
-/** Tokens that a pass computes, padding included where there is some: what it costs. */
+/** The cost of a pass: the number of tokens that it computes, including padding. */
 function costOf(micro: Sequences, packing: boolean): number {
   const lengths = micro.map(({ tokens }) => tokens.length - 1);
   return packing
@@ -123,8 +123,8 @@ function costOf(micro: Sequences, packing: boolean): number {
 }
 
 /**
- * Indices of `micro`, ascending in each share: the costliest first, each to the share that has least (the first of
- * equals). Shares without any are left out.
+ * Assigns passes to shards: the most expensive first, each to the shard with the lowest cost so far (the first of
+ * equals). Returns each shard's indices of `micro`, ascending; empty shards are omitted.
  */
 export function assignShards(micro: readonly Sequences[], shards: number, packing = false): number[][] {
   const shares = Array.from({ length: shards }, () => ({ cost: 0, indices: [] as number[] }));

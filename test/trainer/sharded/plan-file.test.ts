@@ -54,7 +54,7 @@ describe('a plan', () => {
           const error = await read().catch((thrown: unknown) => thrown);
           expect(error).toBeInstanceOf(UnknownPlanFormat);
           expect((error as Error).message).toContain(
-            `plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`,
+            `plan format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`,
           );
           expect((error as Error).message).toContain(`remove ${request.dir}`);
         }
