@@ -1,6 +1,6 @@
 /**
- * The seam between Longhaul and what holds its policies, in Tinker's words: whoever implements it can sample and train.
- * An update is written in these words alone, so that nothing of it knows which backend it runs on.
+ * The interface between Longhaul and the backend that holds its policies, with Tinker's names. A backend that
+ * implements it can sample and train. The code of an update uses this interface alone, so that it runs on any backend.
  */
 
 import type { AdamWSettings } from './optimizer.ts';
@@ -15,54 +15,59 @@ import type { Objective } from './training/objective.ts';
 import type { Minibatch, PassSequence } from './training/plan.ts';
 import type { Scores } from './training/score.ts';
 
-/** A saved state by its name: for the embedded engine a policy directory. */
+/** A saved state. For the embedded engine, `dir` is a policy directory. */
 export interface StateToLoad {
   readonly dir: string;
-  /** Trains an adapter: the state's own, or this new one beside it. */
+  /** Train an adapter: the state's own, or a new one with these settings. */
   readonly lora?: NewLora | undefined;
-  /** Whether `optimStep` follows: without, the moments need not be read. */
+  /** True if `optimStep` will be called; otherwise the moments are not read. */
   readonly optimizer: boolean;
 }
 
 export interface StateToSave {
-  /** Its name; where a state of that name is there already, that one stands. */
+  /** The state's name. An existing state of that name is not replaced. */
   readonly dir: string;
   readonly version: number;
-  /** Kept in the state's record, as the name of what it was made from. */
+  /** Stored in the state's record; names what the state was made from. */
   readonly input?: string | undefined;
-  /** Kept in the state's record. */
+  /** Stored in the state's record. */
   readonly metrics: unknown;
-  /** Written beside it, complete or not at all with it. */
+  /** Written with the state: both are complete, or neither is written. */
   readonly critic?: Checkpoint | undefined;
 }
 
-/** Sequences whose gradient is computed at once, and the loss that it is of. */
+/** Sequences whose gradient is computed at once, and the loss. */
 export interface Pass {
   readonly sequences: readonly PassSequence[];
   readonly algorithm: UpdateSettings;
   readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
-  /** The first pass over each token measures entropy. */
+  /** True in the first epoch, whose passes measure the entropy. */
   readonly firstEpoch: boolean;
-  /** Names the noise of losses that draw. */
+  /** Seed of losses with random draws. */
   readonly noiseKey: string;
 }
 
-/** What a pass saw, token by token, and the loss that it was learnt by. */
+/** A pass's statistics per token, and its loss. */
 export interface PassResult extends TokenStatistics {
   readonly objective: Omit<Objective, 'gradient'>;
 }
 
-/** One policy in training. What it did is nobody else's before `saveState`; `release` gives up what was not saved. */
+/**
+ * One policy in training. Changes are visible to others only after `saveState`; `release` drops changes that were not
+ * saved.
+ */
 export interface TrainingSession {
-  /** Log-probabilities of the tokens that count; nothing is learnt. */
+  /** Log-probabilities of the tokens that count, without training. */
   forward(data: readonly Datum[], batching: Batching): Promise<Scores>;
-  /** Adds the pass's gradient to what the next `optimStep` takes. Errors: `LossRefused`, `UnknownName`. */
+  /** Adds the pass's gradient to the sum that the next `optimStep` uses. Errors: `LossRefused`, `UnknownName`. */
   forwardBackward(pass: Pass): Promise<PassResult>;
-  /** One step along the gradients since the last one; returns their norm before clipping. Errors: `TrainingDiverged`. */
+  /**
+   * One step along the gradients since the last step; returns their norm before clipping. Errors: `TrainingDiverged`.
+   */
   optimStep(settings: AdamWSettings): Promise<number>;
-  /** Weights and optimizer, complete or not at all. */
+  /** Writes weights and optimizer, complete or not at all. */
   saveState(state: StateToSave): Promise<CheckpointRecord>;
-  /** From then on `sample` takes the state that was saved under this name. */
+  /** From now on `sample` uses the state that was saved under this name. */
   publish(state: Pick<StateToSave, 'dir' | 'version'>): Promise<void>;
   release(): Promise<void>;
 }
@@ -80,8 +85,8 @@ export interface Backend<Session extends TrainingSession = TrainingSession> exte
 
 /** A session whose gradients can leave it, so that several backends share an optimizer step. */
 export interface ShardSession extends TrainingSession {
-  /** The sum since the last step [trainable size]; the session's own is zero again. */
+  /** Returns the sum of the gradients since the last step [trainable size], and resets the session's sum to zero. */
   takeGradient(): Promise<Float32Array>;
-  /** What the next `optimStep` takes in place of the session's own gradients. */
+  /** Sets the gradient that the next `optimStep` uses instead of the session's own. */
   setGradient(sum: Float32Array): void;
 }

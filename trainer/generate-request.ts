@@ -1,46 +1,49 @@
-/** What the engine is asked to sample, and what it answers: token ids with their log-probabilities. */
+/** A request to sample, and its result: token ids with their log-probabilities. */
 
 import type { SamplingParameters } from '../protocol/sampling.ts';
 
 export interface GenerateRequest {
-  /** Directory of the weights (Hugging Face layout) and the policy version that they are. */
+  /** Directory of the weights (Hugging Face layout), and their policy version. */
   readonly policy: { readonly dir: string; readonly version: number; readonly digest?: string };
-  /** Names the rollout: where several sample, requests gather for a pass. What is cached is found by its tokens; neither is visible in the result. */
+  /**
+   * Names the rollout, so that requests of several rollouts are gathered into one pass. Cached context is found by its
+   * tokens. Neither changes the result.
+   */
   readonly cacheKey: string;
   readonly tokens: readonly number[];
   readonly sampling: SamplingParameters;
   readonly stopTokenIds: readonly number[];
-  /** Names the noise of this call: seed, step, task, sample and turn. The position is added per token. */
+  /** Seed of this call's noise, made of seed, step, task, sample and turn. The position is added per token. */
   readonly noiseKey: string;
-  /** When its turn comes beside others: as Temporal's keys, 1 (first) to 5; 3 when left out. Not visible in the result. */
+  /** Priority among waiting requests, as in Temporal: 1 (first) to 5; default 3. Does not change the result. */
   readonly priority?: number;
-  /** So many of the likeliest tokens are told beside each sampled one, and beside each of the prompt's; 0 when left out. */
+  /** Number of most likely tokens to return for each sampled token, and for each prompt token; default 0. */
   readonly topLogprobs?: number;
-  /** The prompt's tokens get log-probabilities too; then none of it is taken from the cache. */
+  /** True to return log-probabilities of the prompt's tokens too; the prompt is then not read from the cache. */
   readonly promptLogprobs?: boolean;
 }
 
 export interface TokenLogprob {
   readonly token: number;
-  /** Nats. */
+  /** In nats. */
   readonly logprob: number;
 }
 
-/** A token of the prompt, and the likeliest in its place, likeliest first. */
+/** A prompt token, and the most likely tokens at its position, most likely first. */
 export interface PromptLogprob extends TokenLogprob {
   readonly top: readonly TokenLogprob[];
 }
 
 export interface GenerateResult {
-  /** Sampled ids, the stop token included. */
+  /** Sampled ids, including the stop token. */
   readonly tokens: number[];
-  /** log p of each sampled token at the sampling temperature (1 when greedy), before penalty and filters; nats. */
+  /** log p of each sampled token at the sampling temperature (1 when greedy), before penalty and filters. In nats. */
   readonly logprobs: number[];
   readonly finishReason: 'stop' | 'length';
-  /** The text that ended the answer, where a text and no token did. */
+  /** The stop string that ended the answer, if it was a string and not a token. */
   readonly stopText?: string;
-  /** For each sampled token the likeliest ones, likeliest first, lower ids first among equals. */
+  /** For each sampled token, the most likely tokens, most likely first; equal ones by lower id. */
   readonly topLogprobs?: ReadonlyArray<readonly TokenLogprob[]>;
-  /** For each token of the prompt; nothing comes before the first. */
+  /** One per prompt token; null for the first, which has no prefix. */
   readonly promptLogprobs?: ReadonlyArray<PromptLogprob | null>;
 }

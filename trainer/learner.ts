@@ -1,6 +1,7 @@
 /**
- * A policy being trained: log-probabilities of the tokens that count, and gradients of any function of them. Both, and
- * entropies, are of logits over the temperature that a token was sampled at: of the distribution that it was drawn from.
+ * A policy in training: log-probabilities of the tokens that count, and gradients of any function of them.
+ * Log-probabilities, gradients and entropies use logits divided by the temperature that a token was sampled at: the
+ * distribution that it was drawn from.
  */
 
 import { type DecoderSaved, type Remember, decode, decodeGradient } from './model/decoder.ts';
@@ -27,26 +28,26 @@ import type { ModelConfig } from './model/config.ts';
 import type { Weights } from './model/weights.ts';
 import { tf } from './tensorflow.ts';
 
-/** What is known of the tokens that count, in the batch's order; nats. */
+/** Statistics of the tokens that count, in the batch's order. In nats. */
 export interface TokenStatistics {
   readonly logprobs: Float32Array;
-  /** Of the distribution that each was drawn from; only when asked for. */
+  /** Entropy of the distribution that each token was drawn from; only if requested. */
   readonly entropies: Float32Array | undefined;
 }
 
-/** dL/d of each token that counts. */
+/** dL/d logprob and dL/d entropy of each token that counts. */
 export interface TokenGradient {
   readonly logprobs: Float32Array;
-  /** By the entropy of the distribution that it was drawn from; left out: none. */
+  /** By the entropy of the distribution that the token was drawn from; absent: 0. */
   readonly entropies?: Float32Array;
 }
 
 interface Forward {
-  /** d entropy / d logits, where entropies are trained. */
+  /** d entropy / d logits; `undefined` if entropies are not trained. */
   readonly entropySlope: Tensor | undefined;
-  /** Over the temperatures. */
+  /** Hidden states divided by the temperatures. */
   readonly hidden: Tensor;
-  /** [positions, 1]; `undefined` where all are 1. */
+  /** [positions, 1]; `undefined` if all are 1. */
   readonly temperatures: Tensor | undefined;
   readonly saved: DecoderSaved;
   readonly losses: Tensor;
@@ -58,11 +59,11 @@ interface Forward {
 export class Learner {
   readonly policy: Policy;
   readonly gradients: GradientSink;
-  /** Whether each layer's forward pass runs again in the backward pass, to the same bits with less memory. */
+  /** True to repeat each layer's forward pass in the backward pass: the same bits with less memory. */
   gradientCheckpointing = false;
   readonly #tables: GrowingRotaryTables;
 
-  /** With an adapter, it alone is trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
+  /** With an adapter, only the adapter is trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
   constructor(config: ModelConfig, weights: Weights, adapterWeights?: AdapterWeights) {
     this.policy = new Policy(config, weights, adapterWeights);
     this.#tables = new GrowingRotaryTables(this.policy.config);
@@ -70,14 +71,14 @@ export class Learner {
     this.gradients = adapter === undefined ? new Gradients() : new AdapterGradients(this.policy, adapter);
   }
 
-  /** Forward alone. */
+  /** Forward pass only. */
   forward(batch: TokenBatch, withEntropy: boolean): TokenStatistics {
     return leavingNothing(() => read(this.#forward(batch, withEntropy, 'none')));
   }
 
   /**
-   * Forward, then backward for the gradient that `respond` gives: by the log-probability of each token that counts (an
-   * array alone), and by entropies where these are `trained`. Adds to `gradients`, which are cleared where it fails.
+   * Forward, then backward with the gradient that `respond` returns: by the log-probability of each token that counts
+   * (as a plain array), and by entropies if `entropy` is `trained`. Adds to `gradients`, which are cleared if it fails.
    */
   forwardBackward(
     batch: TokenBatch,
@@ -113,7 +114,7 @@ export class Learner {
     return scope(() => {
       const { hidden: plain, saved } = decode(this.policy, batch, tables, remember);
       const temperatures = batch.temperatures && column(batch.temperatures);
-      // Not the logits themselves: these are as wide as the vocabulary.
+      // Divides the hidden states, since the logits are as wide as the vocabulary.
       const hidden = temperatures === undefined ? plain : div(plain, temperatures);
       const logits = matMul(hidden, this.policy.weights().head, false, true);
       const [losses, slope] = labelLoss(logits, tf.tensor1d(batch.labels, 'int32'));
@@ -136,12 +137,12 @@ export class Learner {
     return scope(() => {
       const { head } = this.policy.weights();
       const wanted = this.gradients.wants('head');
-      // The op's loss is −log p, and so is its slope's.
+      // The op's loss is −log p, so its slope has the opposite sign.
       const parts = [
         { slope: forward.slope, scale: column(given.logprobs.map((g) => -g)) },
         ...entropyPart(forward, given.entropies),
       ];
-      // Rows are scaled where they are as wide as the hidden states, not as the vocabulary.
+      // Scales the hidden states, which are narrower than the vocabulary.
       const dHeads = wanted ? parts.map(({ slope, scale }) => matMul(slope, mul(forward.hidden, scale), true)) : [];
       for (const dHead of dHeads) this.gradients.keep(this.gradients.plus('head', dHead));
       const dHidden = addAll(parts.map(({ slope, scale }) => mul(matMul(slope, head), scale)));
@@ -158,7 +159,7 @@ function entropyPart(
   gradient: Float32Array | undefined,
 ): Array<{ slope: Tensor; scale: Tensor }> {
   if (gradient === undefined) return [];
-  if (slope === undefined) throw new Error('a gradient by entropies that are not trained');
+  if (slope === undefined) throw new Error('a gradient by entropies was given, but entropies are not trained');
   return [{ slope, scale: column(gradient) }];
 }
 

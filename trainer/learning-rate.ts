@@ -1,8 +1,11 @@
-/** How the learning rate moves over a training: linear warm-up, then constant, or falling to a fraction of itself. Loads no engine. */
+/**
+ * Learning-rate schedules: linear warm-up, then constant, or falling to a fraction of the rate. Does not load the
+ * engine.
+ */
 
 import type { RateSchedule } from '../protocol/algorithm.ts';
 
-/** The rate of `step`, from 0, of `steps`. Past the last one it stays where it fell to. */
+/** The rate of `step`, counted from 0, of `steps`. After the last step it stays at its final value. */
 export function learningRateAt(
   { learningRate, warmup, schedule, finalRate = 0 }: RateSchedule,
   step: number,

@@ -1,4 +1,6 @@
-/** AdamW on the flat vector of a policy, as PyTorch computes it: decoupled decay, bias correction, global-norm clipping. */
+/**
+ * AdamW on the flat vector of a policy, as PyTorch computes it: decoupled decay, bias correction, global-norm clipping.
+ */
 
 import type { AdamWSettings } from '../protocol/algorithm.ts';
 import { type Tensor, add, div, inGraph, reshape, scale, sqrt, square, sub, sumLast } from './model/layers/kernels.ts';
@@ -8,12 +10,12 @@ import { tf } from './tensorflow.ts';
 
 export type { AdamWSettings };
 
-/** A gradient became infinite or no number at all; the weights are those before the step. */
+/** The gradient's norm is infinite or NaN. The weights are those before the step. */
 export class TrainingDiverged extends Error {
   override readonly name = 'TrainingDiverged';
   readonly gradNorm: number;
   constructor(gradNorm: number) {
-    super(`the gradient's norm is ${gradNorm}: lower the learning rate, or look at the data's log-probabilities`);
+    super(`the gradient's norm is ${gradNorm}: lower the learning rate, or check the data's log-probabilities`);
     this.gradNorm = gradNorm;
   }
 }
@@ -21,7 +23,10 @@ export class TrainingDiverged extends Error {
 const firstPrefix = 'exp_avg.';
 const secondPrefix = 'exp_avg_sq.';
 
-/** ‖flat‖₂: rows of 16 on the device, the rest in float64 in one order, so that threads do not change it. */
+/**
+ * ‖flat‖₂: sums of rows of 16 on the device, then their sum in float64 in a fixed order, so that threads do not change
+ * it.
+ */
 function normOf(flat: Tensor): number {
   const rows = inGraph(() => sumLast(square(reshape(flat, [-1, 16]))));
   const sums = rows.dataSync() as Float32Array;
@@ -44,7 +49,7 @@ export class AdamW {
     return new AdamW(tf.zeros([layout.size]), tf.zeros([layout.size]), 0);
   }
 
-  /** From what `save` gave. Errors: `WrongWeights`. */
+  /** Loads what `save` returned. Errors: `WrongWeights`. */
   static load(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, steps: number): AdamW {
     const first = tf.tensor1d(packFlat(layout, tensors, firstPrefix));
     try {
@@ -59,7 +64,7 @@ export class AdamW {
     return this.#steps;
   }
 
-  /** Both moments under PyTorch's names before Hugging Face's. */
+  /** Both moments, named by PyTorch's prefix and Hugging Face's name. */
   save(layout: Layout): Map<string, NamedTensor> {
     const first = unpackFlat(layout, this.#first.dataSync() as Float32Array, firstPrefix);
     const second = unpackFlat(layout, this.#second.dataSync() as Float32Array, secondPrefix);
@@ -67,7 +72,7 @@ export class AdamW {
   }
 
   /**
-   * One step along `gradient` [layout.size], which is consumed (Loshchilov and Hutter 2019, algorithm 2; Kingma and
+   * One step along `gradient` [layout.size], which is disposed (Loshchilov and Hutter 2019, algorithm 2; Kingma and
    * Ba 2015, algorithm 1). Returns the gradient's norm before clipping. Errors: `TrainingDiverged`.
    */
   apply(target: Trainable, gradient: Tensor, settings: AdamWSettings): number {

@@ -1,4 +1,4 @@
-/** A policy in training with its optimizer, and the directory that it equals, so that what follows need not read it. */
+/** Keeps a policy in training with its optimizer in memory, so that the next update need not read its directory. */
 
 import { AdamW } from './optimizer.ts';
 import type { StateToLoad } from './backend.ts';
@@ -16,14 +16,14 @@ export interface Trainee {
   readonly optimizer: AdamW;
 }
 
-/** A policy whose moments are read when they are asked for, and what its directory was like when it was read or written. */
+/** A policy whose moments are read on demand, and its directory's stamp from when it was read or written. */
 export interface Resident {
   readonly learner: Learner;
   optimizer: AdamW | undefined;
   stamp: string;
 }
 
-/** What was said of adapters that were read: each thing once in a process. */
+/** Warnings about adapters that were written to stderr, each once per process. */
 const said = new Set<string>();
 
 function sayOnce(note: string | undefined): void {
@@ -42,15 +42,15 @@ async function loadLearner(dir: string, lora: NewLora | undefined): Promise<Lear
 
 async function loadOptimizer(dir: string, { policy }: Learner): Promise<AdamW> {
   const { layout } = policy.trainable;
-  // The moments of a whole policy are not those of an adapter beside it.
+  // A fully trained policy's moments do not fit a new adapter on top of it.
   const isNew = policy.adapter !== undefined && (await readAdapterJson(dir)) === undefined;
   const known = isNew ? undefined : await readVerifiedOptimizer(dir);
   return known === undefined ? AdamW.fresh(layout) : AdamW.load(layout, known.moments, known.steps);
 }
 
 /**
- * Reads weights, and moments where there are some. An adapter is trained as one; `lora` puts a new one beside other
- * policies. Errors: `UnsupportedModel`, `UnsupportedAdapter`, `WrongWeights`, `BadSafetensors`, `CheckpointTorn`.
+ * Reads weights, and moments if there are any. If the policy is an adapter, the adapter is trained; otherwise `lora`
+ * adds a new one. Errors: `UnsupportedModel`, `UnsupportedAdapter`, `WrongWeights`, `BadSafetensors`, `CheckpointTorn`.
  */
 export async function loadTrainee(dir: string, lora?: NewLora): Promise<Trainee> {
   const learner = await loadLearner(dir, lora);
@@ -62,7 +62,7 @@ export async function loadTrainee(dir: string, lora?: NewLora): Promise<Trainee>
   }
 }
 
-/** What a checkpoint holds of a policy: its weights, or its adapter's alone. */
+/** The part that a checkpoint stores: the policy's weights, or only its adapter's. */
 export function trainedPart({ policy }: Learner): { weights: Weights; adapter: AdapterJson | undefined } {
   return { weights: policy.adapter?.download() ?? policy.download(), adapter: policy.adapter?.json };
 }
@@ -74,16 +74,16 @@ export function disposeTrainee({ learner, optimizer }: Pick<Resident, 'learner' 
 
 type Origin = Pick<StateToLoad, 'dir' | 'lora'>;
 
-/** The same directory is another policy where a new adapter is put beside it. */
+/** `lora` is part of the key: the same directory with a new adapter is another policy. */
 const keyOf = ({ dir, lora }: Origin): string => JSON.stringify([dir, lora ?? null]);
 
-/** At most one policy: the one that was given back last. */
+/** Holds at most one policy: the one that was passed to `keep` last. */
 export class ResidentPolicy {
   #held: { readonly key: string; readonly resident: Resident } | undefined;
-  /** Policies that were read from their directories. */
+  /** Number of policies that were read from their directories. */
   loads = 0;
 
-  /** The policy of a directory; it is the caller's from now on, until `keep`. Errors: those of `loadTrainee`. */
+  /** The policy of a directory. The caller owns it until it calls `keep`. Errors: those of `loadTrainee`. */
   async take(state: StateToLoad): Promise<Resident> {
     const resident = (await this.#known(state)) ?? (await this.#load(state));
     try {
@@ -95,7 +95,7 @@ export class ResidentPolicy {
     }
   }
 
-  /** The directory holds the same as `resident`. */
+  /** Takes back `resident`, which must equal its directory. */
   keep(origin: Origin, resident: Resident): void {
     if (this.#held !== undefined) disposeTrainee(this.#held.resident);
     this.#held = { key: keyOf(origin), resident };
@@ -113,7 +113,7 @@ export class ResidentPolicy {
 
   async #load({ dir, lora }: StateToLoad): Promise<Resident> {
     this.loads += 1;
-    // Before reading: what is written meanwhile is another policy.
+    // Taken before reading, so that a policy written during the read has another stamp.
     const stamp = await stampOf(dir);
     return { learner: await loadLearner(dir, lora), optimizer: undefined, stamp };
   }

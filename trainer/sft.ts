@@ -1,4 +1,4 @@
-/** Supervised training on token sequences: the same seed and data give the same policy. */
+/** Supervised training on token sequences. The same seed and data give the same policy. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AdamW, type AdamWSettings } from './optimizer.ts';
@@ -21,7 +21,7 @@ export interface SftStage extends RateSchedule {
 
 export interface SftBatchRequest {
   readonly stage: number;
-  /** Within the stage, from 0. */
+  /** Number within the stage, from 0. */
   readonly step: number;
   readonly batchSize: number;
 }
@@ -33,29 +33,30 @@ export type SftData =
 export interface SftStep {
   readonly stage: number;
   readonly step: number;
-  /** Mean −log p over the step's tokens that count, before it; nats. */
+  /** Mean −log p over the batch's tokens that count, before the step. In nats. */
   readonly loss: number;
   readonly gradNorm: number;
   readonly learningRate: number;
-  /** Tokens read, padding left out, and those that count. */
+  /** Number of tokens, without padding. */
   readonly tokens: number;
+  /** Number of tokens that count. */
   readonly targets: number;
 }
 
 export interface SftRequest {
-  /** A fresh policy of this shape, or the directory of one to go on from. */
+  /** The configuration of a new policy, or the directory of a policy to continue from. */
   readonly initial: ModelConfig | string;
   readonly data: SftData;
   readonly stages: readonly SftStage[];
   readonly seed: number;
-  /** Written complete or not at all: the policy, without the optimizer's moments. */
+  /** The result's directory: the policy without the optimizer's moments. Written complete or not at all. */
   readonly toDir: string;
-  /** Where the tokenizer's files are copied from; needed for a fresh policy. */
+  /** Directory that the tokenizer's files are copied from; required for a new policy. */
   readonly tokenizerDir?: string;
   readonly optimizer?: Partial<Omit<AdamWSettings, 'learningRate'>>;
-  /** Trains an adapter beside `initial`, which is a directory then. */
+  /** Trains a new adapter for `initial`, which must then be a directory. */
   readonly lora?: NewLora;
-  /** Tokens per pass: padded, or with `packing` as they are; left out: 8192. */
+  /** Tokens per pass, including padding; with `packing`, without. Default: 8192. */
   readonly microBatchTokens?: number;
   readonly packing?: boolean;
   readonly gradientCheckpointing?: boolean;
@@ -64,7 +65,7 @@ export interface SftRequest {
 
 const defaults = { betas: [0.9, 0.98], epsilon: 1e-8, weightDecay: 0.01, maxGradNorm: 1 } as const;
 
-/** Data that ended before the stages did. */
+/** The data ended before the last step, or a batch has no token to train on. */
 export class OutOfData extends Error {
   override readonly name = 'OutOfData';
 }
@@ -74,7 +75,7 @@ function reader(data: SftData): (request: SftBatchRequest) => Promise<readonly T
   const iterator = data[Symbol.asyncIterator]();
   return async ({ stage, step }) => {
     const next = await iterator.next();
-    if (next.done === true) throw new OutOfData(`no batch for step ${step} of stage ${stage}`);
+    if (next.done === true) throw new OutOfData(`the data ended before step ${step} of stage ${stage}`);
     return next.value;
   };
 }
@@ -94,7 +95,7 @@ function learnBatch(
 ): Pick<SftStep, 'loss' | 'gradNorm' | 'tokens' | 'targets'> {
   const useful = sequences.filter((sequence) => countTargets(sequence) > 0);
   const targets = useful.reduce((sum, sequence) => sum + countTargets(sequence), 0);
-  if (targets === 0) throw new OutOfData('a batch has no token that counts');
+  if (targets === 0) throw new OutOfData('a batch has no token to train on');
   let loss = 0;
   for (const micro of microBatches(useful, batching)) {
     learner.forwardBackward(batchOf(micro, batching), false, ({ logprobs }) => {
@@ -123,11 +124,11 @@ async function runStages(request: SftRequest, trainee: Trainee): Promise<void> {
   }
 }
 
-/** Errors: `TrainingDiverged`, `OutOfData`, those of reading `initial`. Returns what `longhaul.json` says. */
+/** Errors: `TrainingDiverged`, `OutOfData`, those of reading `initial`. Returns the content of `longhaul.json`. */
 export async function runSft(request: SftRequest): Promise<CheckpointRecord> {
   const { initial, tokenizerDir, toDir } = request;
   const fromDir = tokenizerDir ?? (typeof initial === 'string' ? initial : undefined);
-  if (fromDir === undefined) throw new TypeError('runSft: a fresh policy needs tokenizerDir');
+  if (fromDir === undefined) throw new TypeError('runSft: a new policy needs tokenizerDir');
   const trainee = await initialTrainee(request);
   try {
     await runStages(request, trainee);

@@ -1,9 +1,10 @@
-/** The environment that TensorFlow must find before it is loaded; setting it twice changes nothing. */
+/** The environment variables that TensorFlow needs before it is loaded. */
 
 /**
- * Forces oneDNN (the same bits depend on it) and silences TensorFlow's log. The sampler's graph is a chain of ops: more
- * threads to run several of them at once only hand it to and fro. A worker thread has its own copy of the
- * environment that native code never sees: start the thread with `env: SHARE_ENV`, or call this in the main thread.
+ * Enables oneDNN, which the same bits depend on, and silences TensorFlow's log. The sampler's graph is a chain of ops,
+ * so more inter-op threads only add switches between threads. A worker thread has its own copy of the environment,
+ * which native code does not see: start the thread with `env: SHARE_ENV`, or call this in the main thread. Calling it
+ * twice is harmless.
  */
 export function prepareTensorflowEnvironment(): void {
   process.env['TF_ENABLE_ONEDNN_OPTS'] = '1';

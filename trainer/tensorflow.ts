@@ -1,4 +1,7 @@
-/** The one place that loads TensorFlow (`NotSetUp` where it is missing): whoever holds `tf` from here computes with oneDNN on, on a processor. */
+/**
+ * The only file that loads TensorFlow. On a processor, it checks that oneDNN is on. Errors: `NotSetUp` if it is
+ * missing.
+ */
 
 import { createRequire } from 'node:module';
 import util from 'node:util';
@@ -6,14 +9,14 @@ import type * as Tf from '@tensorflow/tfjs-node-gpu';
 import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
 import { prepareTensorflowEnvironment } from './tensorflow-environment.ts';
 
-/** TensorFlow is there but would not give the same bits. */
+/** TensorFlow is installed, but would not compute the same bits. */
 export class UnsuitableTensorflow extends Error {
   override readonly name = 'UnsuitableTensorflow';
 }
 
 type AttributeValue = boolean | number | string | readonly number[];
 
-/** One attribute of a TensorFlow op, as the binding takes it. Make them once with `attr`; they are never changed. */
+/** One attribute of a TensorFlow op, in the binding's form. Create it once with `attr`; it is never changed. */
 export interface OpAttribute {
   readonly name: string;
   readonly type: number;
@@ -22,7 +25,7 @@ export interface OpAttribute {
 
 export type OpDtype = 'float32' | 'int32' | 'int64' | 'bool' | 'resource';
 
-/** What the binding tells of a tensor that it made. */
+/** The binding's description of a tensor that it created. */
 export interface TensorMetadata {
   readonly id: number;
   readonly shape: readonly number[];
@@ -101,7 +104,7 @@ export function op<T extends Tf.Tensor = Tf.Tensor>(
   return backend.executeSingleOutput(name, attributes, inputs) as T;
 }
 
-/** Like `op`, for an op with `outputs` results (0 for one that only acts, such as an assignment). */
+/** Like `op`, for an op with `outputs` results (0 for an op without a result, such as an assignment). */
 export function ops(
   name: string,
   attributes: readonly OpAttribute[],
@@ -111,33 +114,33 @@ export function ops(
   return backend.executeMultipleOutputs(name, attributes, inputs, outputs);
 }
 
-/** What an attribute's `type` may be. */
+/** Possible values of an attribute's `type`. */
 export const attributeTypes = {
   type: binding.TF_ATTR_TYPE,
   bool: binding.TF_ATTR_BOOL,
   int: binding.TF_ATTR_INT,
 } as const;
 
-/** The element type of the binding's number for it. */
+/** The element type for the binding's number. */
 export function dtypeOf(value: number): 'float32' | 'int32' {
   if (value === binding.TF_FLOAT) return 'float32';
   if (value === binding.TF_INT32) return 'int32';
   throw new TypeError(`${value} is neither float32 nor int32`);
 }
 
-/** The bare id of a tensor, which stays its tensor's. */
+/** The binding's id of a tensor. The tensor still owns it. */
 export function idOf(tensor: Tf.TensorInfo): number {
   const [id] = backend.getInputTensorIds([tensor]);
   if (id === undefined) throw new Error('a tensor without an id');
   return id;
 }
 
-/** A tensor for what the binding made; tracked by `tf.tidy` like any other. */
+/** A tensor for one that the binding created; tracked by `tf.tidy` like any other. */
 export const tensorOf = (metadata: TensorMetadata): Tf.Tensor => backend.createOutputTensor(metadata);
 
 /**
- * With oneDNN a row of a product has the same bits alone as among others, without it (Eigen) it has not: a probe of
- * what we need, where a look at a variable would only tell what was asked for.
+ * True if a row of a product has the same bits alone as with other rows: so with oneDNN, not with Eigen. This tests the
+ * property itself; the environment variable would only show what was requested.
  */
 function rowsAreIndependent(): boolean {
   const [m, k, n] = [7, 128, 384];
@@ -154,6 +157,6 @@ function rowsAreIndependent(): boolean {
 
 if (!backend.isUsingGpuDevice && process.arch === 'x64' && !rowsAreIndependent()) {
   throw new UnsuitableTensorflow(
-    'TensorFlow runs without oneDNN (TF_ENABLE_ONEDNN_OPTS was 0 when the process began): unset it and start again',
+    'TensorFlow runs without oneDNN: TF_ENABLE_ONEDNN_OPTS was 0 when the process started. Unset it, then start the process again',
   );
 }

@@ -1,59 +1,67 @@
-/** What the engine is asked to train: data, an algorithm, and where the result goes; as a whole, or planned in shards. */
+/** A request to train: data, an algorithm, and the result's directory; as a whole, or planned in shards. */
 
 import type { LoraSettings, NewLora, UpdateSettings } from '../protocol/algorithm.ts';
 
-/** What a sequence's advantage is estimated from. */
+/** The values that a sequence's advantage is estimated from. */
 export interface Credit {
-  /** Of the whole rollout. */
+  /** Reward of the whole rollout. */
   readonly reward: number;
-  /** Rollouts of one group are compared with each other. */
+  /** Name of the group. Rollouts of one group are compared with each other. */
   readonly group: string;
-  /** Sequences of one rollout share its advantage: its template rewrote the past between them. They stand together, in order. */
+  /**
+   * Name of the rollout. A rollout has several sequences if its chat template rewrote earlier turns; they share its
+   * advantage, and follow each other in order.
+   */
   readonly rollout: string;
 }
 
 /** One training sequence: transitions merged by exact prefix. All arrays are as long as `tokens`. */
 export interface Datum {
   readonly tokens: readonly number[];
-  /** 1 where the policy sampled the token; nowhere: the rollout has a part in its group's baseline alone. */
+  /** 1 if the policy sampled the token. If all are 0, the rollout is used in its group's baseline only. */
   readonly mask: readonly number[];
-  /** As recorded when sampled; 0 where `mask` is 0. */
+  /** Log-probabilities recorded when sampling; 0 if `mask` is 0. */
   readonly logprobs: readonly number[];
-  /** That each token was sampled at, and its log-probability is of; 0 (greedy) counts as 1. Left out: 1. */
+  /** Temperature that each token and its log-probability were sampled at; 0 (greedy) is read as 1. Absent: 1. */
   readonly temperatures?: readonly number[];
-  /** Of every token that counts, where the caller knows it; else it is estimated from the `credit` of all data. */
+  /**
+   * Advantage of every token that counts, if the caller knows it; else it is estimated from the `credit` of all data.
+   */
   readonly advantage?: number;
   readonly credit?: Credit;
 }
 
 export interface UpdateRequest {
   readonly fromDir: string;
-  /** Written aside as `toDir.partial-*`, then renamed: `toDir` exists only complete. */
+  /** Written as `toDir.partial-*`, then renamed, so that `toDir` is always complete. */
   readonly toDir: string;
   readonly toVersion: number;
   readonly data: readonly Datum[];
   readonly algorithm: UpdateSettings;
-  /** Directory of the weights that KL is taken to. */
+  /** Directory of the reference policy's weights, for KL. */
   readonly referenceDir?: string;
-  /** Trains a new adapter instead of the whole policy; one that is an adapter goes on as the one that it is. */
+  /** Trains a new adapter instead of the whole policy. If the policy is an adapter already, training continues it. */
   readonly lora?: NewLora;
-  /** Names all that the result follows from: a `toDir` that was made from something else is not taken for it. Left out: any is. */
+  /**
+   * Names everything that the result depends on. An existing `toDir` with another `input` is not accepted; absent: any
+   * is.
+   */
   readonly input?: string;
-  /** What a critic begins as where `fromDir` has none beside it; left out: `fromDir` itself, by seed 0. */
+  /** The start of a new critic if `fromDir` has none; absent: `fromDir` itself, with seed 0. */
   readonly critic?: NewCritic;
 }
 
-/** A policy's directory, or a critic's; a head that is not there is drawn by the seed. */
+/** Directory of a policy or a critic. If it has no value head, one is drawn from the seed. */
 export interface NewCritic {
   readonly base: string;
   readonly seed: number;
-  /** It is trained as an adapter: as the one that it begins as, or as a new one beside it. */
+  /** The critic is trained as an adapter: the one in `base`, or a new one with these settings. */
   readonly lora?: LoraSettings | undefined;
 }
 
-/** An update whose gradients are made in shards, by several workers. */
+/** An update whose gradients are computed in shards, by several workers. */
 export interface PlanRequest extends UpdateRequest {
-  /** Folder of the update's own files, which all workers see. */
+  /** Folder of the update's own files, which all workers can access. */
   readonly dir: string;
   readonly shards: number;
 }
@@ -61,7 +69,7 @@ export interface PlanRequest extends UpdateRequest {
 export interface PlannedUpdate {
   /** SHA-256 of the plan. */
   readonly plan: string;
-  /** For each optimizer step the number of its shards: fewer than were asked for where there is less data. */
+  /** Number of shards of each optimizer step; fewer than requested if there is too little data. */
   readonly rounds: readonly number[];
 }
 

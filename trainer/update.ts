@@ -1,4 +1,6 @@
-/** One update of a policy from rollouts: the same request writes the same weights, and a finished one trains nothing. */
+/**
+ * One update of a policy from rollouts. The same request writes the same weights; a finished update is not repeated.
+ */
 
 import { usefulData, type Sources, type PreparedUpdate, prepareUpdate } from './training/prepare-update.ts';
 import { loadAlgorithms } from './algorithms/own-module.ts';
@@ -18,17 +20,17 @@ import { Tally } from './training/tally.ts';
 
 type Algorithm = UpdateRequest['algorithm'];
 
-/** What a pass is told beside its sequences. */
+/** Settings of a pass. */
 export interface PassSettings {
   readonly algorithm: Algorithm;
   readonly toVersion: number;
-  /** Counted over the whole update, from 0. */
+  /** Number of the pass in the whole update, from 0. */
   readonly pass: number;
   readonly epoch: number;
   readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
 }
 
-/** One micro-batch, and what was seen of it. */
+/** Trains on one micro-batch, and adds its statistics to `tally`. */
 export async function forwardBackward(
   session: TrainingSession,
   micro: readonly PassSequence[],
@@ -68,7 +70,7 @@ async function train(
   return tally;
 }
 
-/** Trains what was loaded, the critic first, and says what was measured. */
+/** Trains the critic, if there is one, then the policy. Returns the metrics. */
 async function trainAll(
   request: UpdateRequest,
   sources: Sources,
@@ -84,12 +86,12 @@ async function trainAll(
   return tally.metrics(prepared.tokens, prepared.sequences, request.algorithm, { ...prepared.metrics, ...measured });
 }
 
-/** What the training that wrote a checkpoint reported. */
+/** The metrics of the update that wrote a checkpoint. */
 export function metricsOf(record: CheckpointRecord): UpdateMetrics {
   return { ...(record.metrics as Omit<UpdateMetrics, 'sha256'>), sha256: record.sha256 };
 }
 
-/** Updates by one trainer, by the embedded one unless another is given; a critic is trained in this process. */
+/** Updates by one trainer, the embedded one by default. A critic is trained in this process. */
 export class Updater {
   readonly #trainer: Trainer;
   readonly #critics: ResidentCritic;
@@ -100,11 +102,11 @@ export class Updater {
   }
 
   /**
-   * Advantages by the estimator, then the loss by its name, scaled by its reduction, and AdamW. `loss` is the mean over the
-   * optimizer's steps; `kl`, to the policy that sampled, and `clipFraction` are means over all passes, `entropy` over the
+   * Computes advantages, then trains by the configured loss and reduction with AdamW. Metrics: `loss` is the mean over
+   * optimizer steps; `kl` (to the sampling policy) and `clipFraction` are means over all passes, `entropy` over the
    * first epoch, `gradNorm` over the steps, `logprobDrift` over the tokens of the first minibatch, before any step.
-   * Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `LossRefused`, `TooFewTokens`, `TrainingDiverged`,
-   * those of reading `fromDir`.
+   * Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `LossRefused`, `TooFewTokens`,
+   * `TrainingDiverged`, those of reading `fromDir`.
    */
   async run(request: UpdateRequest, onProgress: (fraction: number) => void = () => undefined): Promise<UpdateMetrics> {
     const recorded = await readCheckpointRecord(request.toDir);
@@ -132,7 +134,7 @@ export class Updater {
     return undefined;
   }
 
-  /** A critic that is not the one that was written is given up. */
+  /** Keeps the critic in memory if it was written; otherwise frees it. */
   async #settle(request: UpdateRequest, critic: Critic, isWritten: boolean): Promise<void> {
     const place = isWritten ? criticPlace({ ...request, fromDir: request.toDir }) : undefined;
     if (place === undefined) disposeCritic(critic);
