@@ -1,4 +1,7 @@
-/** Who may come in, and how many at once: by a key, or, without one, under a loopback name; each answer holds a slot. */
+/**
+ * Admits callers: with a key, or, if the server has none, under a loopback host name. Limits the number of answers at
+ * once.
+ */
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -12,19 +15,24 @@ function isLoopbackHost(host: string): boolean {
   return LOOPBACK.has(host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1'));
 }
 
-/** Errors: `ApiError` where the caller may not come in. */
+/** Errors: `ApiError` if the caller is not admitted. */
 export function checkCaller({ authorization = '', host = '' }: IncomingHttpHeaders, apiKey: string | undefined): void {
   if (apiKey !== undefined) {
     const given = /^Bearer (.+)$/i.exec(authorization)?.[1] ?? '';
     if (!timingSafeEqual(digestOf(given), digestOf(apiKey)))
-      throw new ApiError(401, 'a valid key is needed: Authorization: Bearer KEY', { code: 'invalid_api_key' });
+      throw new ApiError(401, 'a valid key is required: send the header Authorization: Bearer KEY', {
+        code: 'invalid_api_key',
+      });
   } else if (!isLoopbackHost(host)) {
-    // A page in a browser of this machine may have had its own name resolved to this address.
-    throw new ApiError(403, 'this server answers to loopback names only');
+    // A web page in a browser of this machine may have its own host name resolved to this address (DNS rebinding).
+    throw new ApiError(
+      403,
+      'this server has no key, so the Host header must be a loopback name: 127.0.0.1, ::1 or localhost',
+    );
   }
 }
 
-/** Answers in the making. A request whose body still comes holds none. */
+/** Limits the number of running answers. A request whose body is still being received holds no slot. */
 export class Slots {
   readonly #most: number;
   #taken = 0;
@@ -33,10 +41,13 @@ export class Slots {
     this.#most = most;
   }
 
-  /** Errors: `ApiError` 429 where none is free. */
+  /** Errors: `ApiError` 429 if no slot is free. */
   check(): void {
     if (this.#taken >= this.#most)
-      throw new ApiError(429, 'too many requests at once', { code: 'rate_limit_exceeded', retryAfterSeconds: 1 });
+      throw new ApiError(429, 'too many requests at once: retry later', {
+        code: 'rate_limit_exceeded',
+        retryAfterSeconds: 1,
+      });
   }
 
   /** Holds a slot while `work` runs. Errors: `ApiError` 429; those of `work`. */

@@ -1,4 +1,4 @@
-/** A refusal: its status, its message, the parameter at fault, and a code; each server writes it as its clients read it. */
+/** A refusal: status, message, the wrong parameter, and a code. Each server writes it in its clients' format. */
 
 export interface ApiErrorDetails {
   readonly param?: string | undefined;
@@ -22,9 +22,9 @@ export class ApiError extends Error {
   }
 }
 
-/** What a server makes of what goes wrong. */
+/** How a server turns errors into refusals, and refusals into bodies. */
 export interface ErrorDialect {
-  /** A failure as a refusal: with status 500 what is no request's fault. */
+  /** An error as a refusal; status 500 if the request is not at fault. */
   readonly refusalOf: (error: unknown) => ApiError;
   readonly bodyOf: (error: ApiError) => object;
 }

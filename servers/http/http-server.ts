@@ -1,6 +1,6 @@
 /**
- * What every server of ours shares: it listens, gives each request an id and a signal, answers for its health, lets in
- * who may come in, writes refusals as its clients read them, and ends within a deadline. Routes are Hono's.
+ * The part that all servers of Longhaul share: it listens, gives each request an id and a signal, answers health
+ * checks, admits callers, writes refusals in the clients' format, and stops within a deadline. Routes are Hono's.
  */
 
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
@@ -15,9 +15,9 @@ import { ApiError, type ErrorDialect } from './api-error.ts';
 import { type BodyLimits, BodyReader } from './read-body.ts';
 
 export interface HttpLimits extends BodyLimits {
-  /** Answers in the making at once; further requests are told to come again. */
+  /** Number of running answers; further requests get status 429. */
   readonly maxRequests: number;
-  /** Of one answer, from its request on. */
+  /** Time limit of one answer, from the start of its request. In seconds. */
   readonly timeoutSeconds: number;
 }
 
@@ -31,12 +31,12 @@ export const DEFAULT_LIMITS: HttpLimits = {
 
 export interface HttpServerOptions {
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
-  /** Without one, only callers of this machine are answered. */
+  /** If absent, only requests to a loopback host name are answered. */
   readonly apiKey?: string;
   readonly limits?: Partial<HttpLimits>;
-  /** Receives failures that are no request's fault, with the id of the request. */
+  /** Receives errors that are not the request's fault, with the request's id. */
   readonly onFailure?: (error: unknown, requestId: string) => void;
 }
 
@@ -47,7 +47,7 @@ export interface HttpEnv {
 export type HttpContext = Context<HttpEnv>;
 
 export class HttpServer {
-  /** Routes that are added to it answer who was let in, once the server is open. */
+  /** Routes added here answer admitted callers once the server is open. */
   readonly app = new Hono<HttpEnv>();
   readonly slots: Slots;
   readonly bodies: BodyReader;
@@ -69,7 +69,7 @@ export class HttpServer {
     const listener = getRequestListener(this.app.fetch, {
       overrideGlobalObjects: false,
       hostname: options.host,
-      // A host or a target that is none.
+      // An invalid host or target.
       errorHandler: (error) => {
         const refused = new ApiError(400, `the request cannot be read: ${(error as Error).message}`);
         return Response.json(this.#errors.bodyOf(refused), { status: 400 });
@@ -79,7 +79,7 @@ export class HttpServer {
       const gone = new AbortController();
       this.#underWay.set(response, gone);
       response.on('close', () => {
-        gone.abort(new DOMException('the caller hung up', 'AbortError'));
+        gone.abort(new DOMException('the caller closed the connection', 'AbortError'));
         this.#underWay.delete(response);
         this.#answered += 1;
         if (this.#state === 'draining') this.#server.closeIdleConnections();
@@ -88,7 +88,10 @@ export class HttpServer {
     });
   }
 
-  /** Until `open`, all but its health is answered with 503. Errors: those of listening, such as `EADDRINUSE`. */
+  /**
+   * Starts to listen. Until `open`, all paths except `/health` get 503. Errors: those of listening, such as
+   * `EADDRINUSE`.
+   */
   async start(): Promise<void> {
     const { host, port } = this.#options;
     await new Promise<void>((resolve, reject) => {
@@ -106,12 +109,15 @@ export class HttpServer {
     return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
   }
 
-  /** Requests that were answered, refusals included. */
+  /** Number of answered requests, including refusals. */
   get answered(): number {
     return this.#answered;
   }
 
-  /** Fires when the caller hangs up, when the answer takes too long, and when the server cuts off what is under way. */
+  /**
+   * Aborts when the caller closes the connection, when the answer takes too long, and when the server stops running
+   * answers.
+   */
   signalOf({ env }: HttpContext): AbortSignal {
     const deadline = AbortSignal.timeout(this.#limits.timeoutSeconds * 1000);
     const gone = this.#underWay.get(env.outgoing)?.signal;
@@ -119,8 +125,8 @@ export class HttpServer {
   }
 
   /**
-   * Server-sent events, for as long as `produce` runs. Headers go out with the first one: what is refused before it still
-   * has its status. Within the stream, a refusal is its last event. Errors: those of `produce` before its first event.
+   * Server-sent events while `produce` runs. Headers are sent with the first event, so that an earlier refusal has its
+   * own status. A later refusal is the stream's last event. Errors: those of `produce` before its first event.
    */
   async events(c: HttpContext, produce: (send: (data: string) => void) => Promise<void>): Promise<Response> {
     const first = Promise.withResolvers<undefined>();
@@ -149,13 +155,13 @@ export class HttpServer {
     return c.body(stream, 200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
   }
 
-  /** Takes nothing new; what is under way has `graceMs` to finish, and is cut off then. */
+  /** Refuses new requests. Running requests have `graceMs` milliseconds to finish, then they are cut off. */
   async close(graceMs: number): Promise<void> {
     this.#state = 'draining';
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
     this.#server.closeIdleConnections();
     const cut = setTimeout(() => {
-      for (const one of this.#underWay.values()) one.abort(new ApiError(503, 'the server ends'));
+      for (const one of this.#underWay.values()) one.abort(new ApiError(503, 'the server is stopping'));
       this.#server.closeAllConnections();
     }, graceMs);
     await closed;
@@ -172,9 +178,12 @@ export class HttpServer {
     app.all('/health', (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
     app.use(async ({ env }, next) => {
       checkCaller(env.incoming.headers, this.#options.apiKey);
-      if (this.#state === 'draining') throw new ApiError(503, 'the server ends', { retryAfterSeconds: 5 });
+      if (this.#state === 'draining') throw new ApiError(503, 'the server is stopping', { retryAfterSeconds: 5 });
       if (this.#state === 'starting')
-        throw new ApiError(503, 'the server still starts: ask again', { code: 'starting', retryAfterSeconds: 1 });
+        throw new ApiError(503, 'the server is still starting: retry later', {
+          code: 'starting',
+          retryAfterSeconds: 1,
+        });
       await next();
     });
     app.use(
@@ -186,7 +195,7 @@ export class HttpServer {
         },
       }),
     );
-    app.notFound((c) => this.#refuse(c, new ApiError(404, `there is no ${c.req.path} here`)));
+    app.notFound((c) => this.#refuse(c, new ApiError(404, `${c.req.path} does not exist`)));
     app.onError((error, c) => this.#refuse(c, this.#refusalOf(error, c)));
   }
 

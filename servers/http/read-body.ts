@@ -1,17 +1,17 @@
 /**
- * Reads bodies of JSON by bytes: each has a largest size and a time to come in, and all together have a budget, so that
- * callers who send slowly cost neither memory nor the turns of others.
+ * Reads JSON bodies as bytes. Each body has a maximum size and a time limit, and all bodies together have a budget, so
+ * that slow callers do not use up memory or keep out others.
  */
 
 import type { IncomingMessage } from 'node:http';
 import { ApiError } from './api-error.ts';
 
 export interface BodyLimits {
-  /** Of one body. */
+  /** Maximum size of one body. */
   readonly maxBodyBytes: number;
-  /** For one body to come in. */
+  /** Time to receive one body. In seconds. */
   readonly bodySeconds: number;
-  /** Of all bodies that come in or wait to be read, together. */
+  /** Maximum size of all bodies that are being received or wait for processing, together. */
   readonly bodyBudgetBytes: number;
 }
 
@@ -30,15 +30,15 @@ export class BodyReader {
   }
 
   /**
-   * What `use` makes of the body; its bytes count until then. What is refused is not read any further: the adapter drops
-   * the rest for a moment, so that the caller reads why, and hangs up then.
-   * Errors: `ApiError` for another type, a body that is too long or too slow, and one that the budget has no room for;
-   * an `AbortError` when the caller hangs up; those of `use`.
+   * Returns the result of `use` for the body; the body's bytes count in the budget until then. A refused body is not
+   * read further: the HTTP adapter discards the rest for a moment, so that the caller can read the refusal, then closes
+   * the connection. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond
+   * the budget; `AbortError` if the caller closes the connection; those of `use`.
    */
   async use<T>(request: IncomingMessage, use: (body: Buffer) => Promise<T>): Promise<T> {
-    // What a page of another origin can send without asking is never JSON by its type.
+    // A web page of another origin cannot send JSON's content type without a CORS preflight.
     if (!/^application\/json\b/i.test(request.headers['content-type'] ?? ''))
-      throw new ApiError(415, 'content-type: give application/json');
+      throw new ApiError(415, 'content-type: send application/json');
     if (Number(request.headers['content-length'] ?? 0) > this.#limits.maxBodyBytes) throw this.#tooLong();
     const refused = Promise.withResolvers<never>();
     const one: Incoming = { bytes: 0, refuse: refused.reject };
@@ -59,9 +59,12 @@ export class BodyReader {
       this.#count(one, chunk.length);
     };
     const onEnd = () => ended.resolve(undefined);
-    const onClose = () => ended.reject(new DOMException('the caller hung up', 'AbortError'));
+    const onClose = () => ended.reject(new DOMException('the caller closed the connection', 'AbortError'));
     const late = setTimeout(
-      () => one.refuse(new ApiError(408, `a body has ${this.#limits.bodySeconds} s to come in`, { code: 'timeout' })),
+      () =>
+        one.refuse(
+          new ApiError(408, `the body was not received within ${this.#limits.bodySeconds} s`, { code: 'timeout' }),
+        ),
       this.#limits.bodySeconds * 1000,
     );
     request.on('data', onData).on('end', onEnd).on('error', onClose).on('close', onClose);
@@ -79,13 +82,13 @@ export class BodyReader {
     this.#held += bytes;
     if (one.bytes > this.#limits.maxBodyBytes) one.refuse(this.#tooLong());
     if (this.#held <= this.#limits.bodyBudgetBytes) return;
-    // Not whose bytes came last: a few large bodies that stand still would keep every small one out.
+    // The largest body, not the latest: otherwise a few large, stalled bodies would keep out all small ones.
     const [largest = one] = [...this.#incoming].toSorted((a, b) => b.bytes - a.bytes);
-    const why = 'too many bytes are being received at once';
+    const why = 'too many bytes are being received at once: retry later';
     largest.refuse(new ApiError(429, why, { code: 'rate_limit_exceeded', retryAfterSeconds: 1 }));
   }
 
   #tooLong(): ApiError {
-    return new ApiError(413, `a request may have ${this.#limits.maxBodyBytes} bytes`);
+    return new ApiError(413, `a request may have at most ${this.#limits.maxBodyBytes} bytes`);
   }
 }

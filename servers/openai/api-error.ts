@@ -1,8 +1,8 @@
-/** Refusals as OpenAI's clients read them: message, type, the parameter at fault, and a code. */
+/** Refusals in OpenAI's format: message, type, the wrong parameter, and a code. */
 
 import { ApiError, type ErrorDialect } from '../http/api-error.ts';
 
-/** Of a message and of a parameter's name: both may quote what a caller sent. */
+/** Maximum length of a message and of a parameter's name, in characters: both may quote the caller's text. */
 const MOST_TOLD = 2000;
 
 /** Source: platform.openai.com/docs/guides/error-codes. */
@@ -17,16 +17,16 @@ export function errorBody({ status, message, param, code }: ApiError): object {
   return { error: { message: told, type: typeOf(status), param: at, code } };
 }
 
-/** The words are vLLM's: clients read the numbers out of them. */
+/** The message is vLLM's, since clients parse the numbers in it. */
 export function contextExceeded(limit: number, prompt: number, answer: number): ApiError {
   const message = `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + answer} tokens (${prompt} in the messages, ${answer} in the completion).`;
   return new ApiError(400, message, { code: 'context_length_exceeded' });
 }
 
-/** Errors of these names are the mistake of who sent the request: the engine's, and the chat template's. */
+/** Names of errors (of the engine and the chat template) that are the caller's mistake. */
 const MISTAKES = new Set(['InvalidRequest', 'ChatTemplateRefused']);
 
-/** What went wrong as a refusal; what is no fault of the request says nothing of the inside. */
+/** An error as a refusal. If the request is not at fault, the message has no internal details. */
 export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const { name, message } = error instanceof Error ? error : new Error(String(error));

@@ -1,4 +1,4 @@
-/** OpenAI's API over HTTP, for one served policy; until there is one, the server listens and asks for patience. */
+/** OpenAI's API over HTTP for one policy. Until the policy is loaded, the server listens and answers 503. */
 
 import { type HttpContext, HttpServer, type HttpServerOptions } from '../http/http-server.ts';
 import { OPENAI_ERRORS } from './api-error.ts';
@@ -8,11 +8,11 @@ import { type Prepared, prepareRequest, type RequestKind } from './prepare-reque
 import { PromptThread } from './prompt-thread.ts';
 
 export interface ApiServerOptions extends HttpServerOptions {
-  /** Absent: `open` gives it later. */
+  /** If absent, call `open` later. */
   readonly model?: ChatModel;
 }
 
-/** Longer bodies are read in a thread: about what takes some 50 ms to encode. */
+/** Longer bodies are prepared in a thread. A body of this size takes about 50 ms to encode. */
 const SHORT_BYTES = 16 * 2 ** 10;
 
 interface Served {
@@ -47,24 +47,24 @@ export class ApiServer {
     this.#http.open();
   }
 
-  /** As clients take it. */
+  /** The base URL for clients. */
   get baseUrl(): string {
     return `${this.#http.url}/v1`;
   }
 
-  /** Requests that were answered, refusals included. */
+  /** Number of answered requests, including refusals. */
   get answered(): number {
     return this.#http.answered;
   }
 
-  /** Takes nothing new; what is under way has `graceMs` to finish, and is cut off then. */
+  /** Refuses new requests. Running requests have `graceMs` milliseconds to finish, then they are cut off. */
   async close(graceMs: number): Promise<void> {
     await this.#http.close(graceMs);
     await this.#served?.thread.close();
   }
 
   get #open(): Served {
-    if (this.#served === undefined) throw new Error('the server is open, but has nothing to serve');
+    if (this.#served === undefined) throw new Error('the server is open without a model');
     return this.#served;
   }
 

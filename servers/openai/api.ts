@@ -1,11 +1,11 @@
-/** What OpenAI's API says of one served policy, apart from HTTP: its models, and the reply to a prepared request. */
+/** OpenAI's API for one served policy, without HTTP: the list of models, and the reply to a prepared request. */
 
 import { type ChatModel, chatCompletions } from './chat-completions.ts';
 import { completions } from './completions.ts';
 import { checkModel, type Prepared } from './prepare-request.ts';
 import type { Reply } from './reply.ts';
 
-/** What `/v1/models` names as its server: ids are taken and given as vLLM does. */
+/** The owner of models in `/v1/models`. */
 export const SERVER_NAME = 'longhaul';
 
 type Named = Pick<ChatModel, 'name' | 'contextTokens'>;
@@ -23,7 +23,7 @@ export const listModels = (model: Named, owner = SERVER_NAME): object => ({
   data: [cardOf(model, owner)],
 });
 
-/** Errors: `ApiError` 404 for another one. */
+/** Errors: `ApiError` 404 for another model. */
 export function retrieveModel(asked: string, model: Named): object {
   checkModel(asked, model);
   return cardOf(model, SERVER_NAME);

@@ -1,6 +1,6 @@
 /**
- * `/v1/chat/completions`: messages and tools by the policy's own chat template, its tool calls read as its template
- * writes them. A call that cannot be read stays text: the client sees what the policy said.
+ * `/v1/chat/completions`: messages and tools are rendered by the policy's chat template, and tool calls are parsed in
+ * that template's format. A call that cannot be parsed stays text, so that the client sees the policy's answer.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -56,7 +56,7 @@ function logprobsOf(
   return { content, refusal: null };
 }
 
-/** Where a call may begin, told once all of it is there. */
+/** The start of a tool call, by format. Text from there on is sent only when the call is complete. */
 const CALL = { 'function-xml': '<function=', 'hermes-json': '<tool_call>' } as const;
 
 /** Errors: those of the engine. */
@@ -74,7 +74,7 @@ export function chatCompletions(
     alternatives: request.top_logprobs,
     stopTokenIds: request.stop_token_ids,
     stops: stop,
-    // What a call is written with may be special tokens.
+    // Tool calls may be written with special tokens.
     skipSpecialTokens: !hasTools && request.skip_special_tokens,
     noiseKey: `${key}/${index}`,
   });
@@ -106,13 +106,13 @@ export function chatCompletions(
       choices.map(async (index) => {
         let sent: string | undefined;
         const tell = (text: string) => {
-          // Not before something was sampled: until then a refusal can still have its status.
+          // Sent after the first sampled token: until then, a refusal can still have its own status.
           if (sent === undefined) told(index, { role: 'assistant', content: '' });
           const before = sent ?? '';
           if (text.length > before.length) told(index, { content: text.slice(before.length) });
           sent = text.length > before.length ? text : before;
         };
-        // A call's content is told without the space around it.
+        // The text beside a tool call is sent without surrounding spaces.
         const onText = (text: string) => tell(hasTools ? tellable(text, marks).trim() : tellable(text, marks));
         const answer = await sampleAnswer(model, { ...requestOf(index), onText }, signal);
         const { content, calls, finish } = saidBy(answer, hasTools, model);

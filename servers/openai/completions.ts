@@ -1,4 +1,7 @@
-/** `/v1/completions`: text or token ids in; text, and on request vLLM's token ids and log-probabilities, out. */
+/**
+ * `/v1/completions`: input is text or token ids; output is text and, on request, vLLM's token ids and
+ * log-probabilities.
+ */
 
 import { randomUUID } from 'node:crypto';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
@@ -10,7 +13,9 @@ import { tellable } from './text-stream.ts';
 
 type CompletionRequest = PreparedCompletion['request'];
 
-/** By name; of ids that are written alike, the likeliest. The sampled token is always among them. */
+/**
+ * Log-probabilities by token name; if ids have the same name, the most likely one. Always includes the sampled token.
+ */
 function byName(
   likeliest: readonly TokenLogprob[],
   sampled: TokenLogprob,
@@ -24,19 +29,25 @@ function byName(
 
 const charactersOf = (text: string) => Array.from(text).length;
 
-/** Tokens that are decoded again with the next one: a character has four bytes at most, a token of them one at least. */
+/**
+ * Number of tokens that are decoded again with the next one. A character has at most four bytes, so at most four
+ * tokens.
+ */
 const WINDOW = 8;
 
-/** Where the token behind `before` begins in the text that both make, in characters. */
+/** Start of the token that follows `before`, in the text `both` of both. In characters. */
 function beginOf(before: string, both: string): number {
   let kept = before;
-  // A character of several tokens is U+FFFD until its last one is there; bytes that are none stay so.
+  // A character of several tokens is U+FFFD until its last token; invalid bytes stay U+FFFD.
   if (both.length <= before.length) kept = before.replace(/\uFFFD$/u, '');
   else while (!both.startsWith(kept)) kept = kept.slice(0, -1);
   return charactersOf(kept);
 }
 
-/** Where each token begins in `text`, in characters (code points, as of OpenAI's); what was cut off begins at its end. */
+/**
+ * Start of each token in `text`, in characters (code points, as in OpenAI's API). Tokens that were cut off start at its
+ * end.
+ */
 export function textOffsets(
   tokens: readonly number[],
   text: string,

@@ -1,6 +1,6 @@
 /**
- * From a request's body to what is sampled: JSON, fields, chat template, token ids. All that takes longer the more a
- * caller sends is done here, so that a thread can do it; what comes out fits the context.
+ * Turns a request's body into token ids: JSON, fields, chat template, encoding. All work that grows with the size of a
+ * request is done here, so that it can run in a thread. The result fits the context.
  */
 
 import { type Message, readArguments, toolCallOf } from '../../protocol/message.ts';
@@ -12,13 +12,13 @@ import { type ChatRequest, type CompletionRequest, readChatCompletion, readCompl
 
 export type RequestKind = 'completion' | 'chat';
 
-/** What a prompt is made with. */
+/** The parts of a model that are needed to make a prompt. */
 export interface PromptModel {
   readonly name: string;
-  /** Prompt and answer together. */
+  /** Maximum number of tokens of prompt and answer together. */
   readonly contextTokens: number;
   readonly tokenizer: Pick<ChatTokenizer, 'encode' | 'renderChat'> & {
-    /** The most bytes that one token stands for. */
+    /** Maximum number of bytes of one token. */
     readonly longestToken: number;
   };
 }
@@ -33,14 +33,14 @@ export interface PreparedChat {
   readonly kind: 'chat';
   readonly request: Omit<ChatRequest, 'messages' | 'tools'>;
   readonly prompt: readonly number[];
-  /** Whether the policy may call one. */
+  /** True if the policy may call tools. */
   readonly hasTools: boolean;
-  /** `undefined`: as many as the context holds. */
+  /** `undefined`: as many as fit the context. */
   readonly maxTokens: number | undefined;
 }
 export type Prepared = PreparedCompletion | PreparedChat;
 
-/** Errors: `ApiError` 404 for another one. */
+/** Errors: `ApiError` 404 for another model. */
 export function checkModel(asked: string, { name }: Pick<PromptModel, 'name'>): void {
   if (asked === name) return;
   throw new ApiError(404, `The model ${JSON.stringify(asked.slice(0, 200))} does not exist.`, {
@@ -49,19 +49,19 @@ export function checkModel(asked: string, { name }: Pick<PromptModel, 'name'>): 
   });
 }
 
-/** Answers of one request. */
+/** Maximum number of answers of one request. */
 const MOST_CHOICES = 64;
 /** OpenAI's default of `max_tokens`. */
 const DEFAULT_TOKENS = 16;
 
-/** Errors: `ApiError` for a prompt that leaves no room for its answer. */
+/** Errors: `ApiError` if prompt and answer do not fit the context. */
 function checkFits(tokens: number, answer: number, { contextTokens }: PromptModel): void {
   if (tokens + answer > contextTokens) throw contextExceeded(contextTokens, tokens, answer);
 }
 
 /**
- * Errors: `ApiError`, before it is encoded, for a text of more bytes than the context's tokens can stand for. A tokenizer
- * that drops text (runs of spaces) could hold more; vLLM refuses by the same measure.
+ * Errors: `ApiError`, before encoding, if the text has more bytes than the context's tokens can represent. A tokenizer
+ * that drops text (runs of spaces) could fit more; vLLM uses the same limit.
  */
 function encode(text: string, answer: number, model: PromptModel): number[] {
   const { tokenizer } = model;
@@ -77,25 +77,25 @@ function prepareCompletion(body: unknown, model: PromptModel): PreparedCompletio
   const given = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt;
   const maxTokens = request.max_tokens ?? DEFAULT_TOKENS;
   if (given.length * request.n > MOST_CHOICES)
-    throw new ApiError(400, `n: a request may ask for ${MOST_CHOICES} answers`, { param: 'n' });
+    throw new ApiError(400, `n: a request may ask for at most ${MOST_CHOICES} answers`, { param: 'n' });
   const prompts = (given as Array<string | number[]>).map((one) => {
     if (typeof one === 'string') return encode(one, maxTokens, model);
     checkFits(one.length, maxTokens, model);
     return one;
   });
   if (prompts.some((ids) => ids.length === 0))
-    throw new ApiError(400, 'prompt: at least one token is needed', { param: 'prompt' });
+    throw new ApiError(400, 'prompt: give at least one token', { param: 'prompt' });
   return { kind: 'completion', request, prompts, maxTokens };
 }
 
 function argumentsOf(text: string, at: string): object {
   const given = readArguments(text);
   if (typeof given === 'string')
-    throw new ApiError(400, `${at}: the arguments of a call are a JSON object`, { param: at });
+    throw new ApiError(400, `${at}: the arguments of a call must be a JSON object`, { param: at });
   return given;
 }
 
-/** Messages as chat templates read them. */
+/** Messages in the form that chat templates read. */
 function templated(messages: ChatRequest['messages']): Message[] {
   const names = new Map<string, string>();
   return messages.map((message, i): Message => {
@@ -115,8 +115,8 @@ function rendered(messages: readonly Message[], tools: ChatRequest['tools'], { t
   try {
     return tokenizer.renderChat(messages, tools, { addGenerationPrompt: true });
   } catch (error) {
-    // The template is the same for every request: what it fails on is what this one holds.
-    throw new ApiError(400, `messages: the chat template cannot show them: ${(error as Error).message}`, {
+    // The template is the same for every request, so this request's content is at fault.
+    throw new ApiError(400, `messages: the chat template cannot render them: ${(error as Error).message}`, {
       param: 'messages',
     });
   }
@@ -124,7 +124,7 @@ function rendered(messages: readonly Message[], tools: ChatRequest['tools'], { t
 
 function prepareChat(body: unknown, model: PromptModel): PreparedChat {
   const all = memberOf(body, 'messages');
-  // Each takes a token at least; to check and to render so many takes longer than to read them.
+  // Each message takes at least one token. This check is faster than validating and rendering too many messages.
   if (Array.isArray(all)) checkFits(all.length, 1, model);
   const { messages, tools: given, ...request } = readChatCompletion(body);
   checkModel(request.model, model);

@@ -1,6 +1,6 @@
 /**
- * A thread that prepares long requests, in the order in which they come, so that the server's own thread answers
- * meanwhile. What nobody waits for any more does not hold up what comes after it: the thread ends in the middle of it.
+ * A thread that prepares long requests in order of arrival, so that the server's own thread can answer in the meantime.
+ * If the caller of the running request leaves, the thread is stopped, so that the request does not delay later ones.
  */
 
 import { Worker } from 'node:worker_threads';
@@ -8,9 +8,9 @@ import { type ErrorData, errorFrom } from '../../trainer/embedded/messages.ts';
 import { ApiError } from '../http/api-error.ts';
 import type { Prepared, RequestKind } from './prepare-request.ts';
 
-/** What the thread makes its prompts with. */
+/** The model for which the thread makes prompts. */
 export interface PromptSource {
-  /** Of the policy, for its tokenizer. */
+  /** The policy's directory, for its tokenizer. */
   readonly dir: string;
   readonly name: string;
   readonly contextTokens: number;
@@ -27,10 +27,10 @@ interface Job extends ToPromptThread {
   readonly reject: (error: unknown) => void;
 }
 
-/** Of the thread's heap: a request that takes more is refused. */
+/** Size of the thread's heap. A request that needs more is refused. */
 const HEAP_MIB = 1024;
 
-/** Classes do not survive the way between threads, their fields do. */
+/** Messages between threads keep an error's fields, but not its class. */
 function readError(data: ErrorData): Error {
   const error = errorFrom(data) as Error & { status: number; param: string | null; code: string | null };
   if (data.name !== 'ApiError') return error;
@@ -73,7 +73,7 @@ export class PromptThread {
   }
 
   #start(): Worker {
-    // Built, this file and the thread's are JavaScript.
+    // In the built package, both files are JavaScript.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
     const worker = new Worker(new URL(`./prompt-worker.${extension}`, import.meta.url), {
       workerData: this.#source,
@@ -87,7 +87,7 @@ export class PromptThread {
     });
     worker.on('error', (error: NodeJS.ErrnoException) => {
       const isLarge = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-      this.#lose(worker, isLarge ? new ApiError(413, 'the request takes too much memory to read') : error);
+      this.#lose(worker, isLarge ? new ApiError(413, 'the request needs too much memory to prepare') : error);
     });
     worker.on('exit', (code) => this.#lose(worker, new Error(`the thread for prompts ended with exit code ${code}`)));
     return worker;

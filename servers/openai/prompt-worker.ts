@@ -1,4 +1,4 @@
-/** The thread of `PromptThread`: prepares one request at a time with a tokenizer of its own. */
+/** The thread of `PromptThread`: prepares one request at a time with its own tokenizer. */
 
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorData } from '../../trainer/embedded/messages.ts';

@@ -1,6 +1,6 @@
 /**
- * Requests of OpenAI's `/v1/completions` and `/v1/chat/completions` as they are written, with vLLM's fields for token
- * ids. A field that would have no effect is refused by its name, unless it asks for what happens anyway.
+ * The schemas of OpenAI's `/v1/completions` and `/v1/chat/completions`, with vLLM's fields for token ids. A field
+ * without an effect here is refused by its name, unless its value asks for the default behaviour.
  */
 
 import { z } from 'zod';
@@ -15,7 +15,7 @@ const stops = z
   .nullish()
   .transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? [])));
 
-/** The least of each that the engine's float32 can divide logits by. */
+/** The smallest values by which the engine's float32 can divide logits. */
 const [COLDEST, LEAST_PENALTY] = [1e-30, 0.01];
 
 /** vLLM's `max_logprobs`. */
@@ -28,7 +28,7 @@ const common = {
     .number()
     .min(0)
     .max(10)
-    .refine((value) => value === 0 || value >= COLDEST, `give 0 (greedy), or a number from ${COLDEST} on`)
+    .refine((value) => value === 0 || value >= COLDEST, `give 0 (greedy), or a number of at least ${COLDEST}`)
     .nullish()
     .transform((value) => value ?? 1),
   top_p: z
@@ -37,7 +37,7 @@ const common = {
     .max(1)
     .nullish()
     .transform((value) => value ?? 1),
-  /** vLLM says −1 where others say 0. */
+  /** −1 (vLLM) and 0 both mean no limit. */
   top_k: z
     .int()
     .min(-1)
@@ -98,7 +98,7 @@ const isId = (value: unknown): value is number => Number.isSafeInteger(value) &&
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isIds = (value: unknown): value is number[] => isListOf(value, isId);
 
-/** One issue, however many of millions of ids are none. */
+/** One issue for the whole prompt, however many of its ids are invalid. */
 const prompt = z.custom<string | number[] | string[] | number[][]>(
   (value) => isText(value) || isIds(value) || isListOf(value, isText) || isListOf(value, isIds),
   'give a text, token ids, or a list of one kind',
@@ -107,7 +107,7 @@ const prompt = z.custom<string | number[] | string[] | number[][]>(
 const completionSchema = z.strictObject({
   ...common,
   prompt,
-  /** Of the sampled tokens, and of so many of the likeliest in the place of each. */
+  /** Asks for the sampled tokens' log-probabilities, and those of this many most likely tokens at each position. */
   logprobs: alternatives.nullish(),
   best_of: neutral(1),
   echo: neutral(false),
@@ -166,7 +166,7 @@ const chatSchema = z
 export type CompletionRequest = z.output<typeof completionSchema>;
 export type ChatRequest = z.output<typeof chatSchema>;
 
-/** How the engine samples for it. */
+/** The engine's sampling parameters for a request. */
 export function samplingOf({
   temperature,
   top_p: topP,
@@ -180,21 +180,21 @@ export function samplingOf({
   return { temperature, topP, topK, minP, repetitionPenalty };
 }
 
-/** Errors: `ApiError` 400 that names the first field at fault. */
+/** Errors: `ApiError` 400 that names the first wrong field. */
 function readAs<T>(schema: z.ZodType<T>, body: unknown): T {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const [issue] = read.error.issues;
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
   const param = [...(issue?.path ?? []), ...(unknown === undefined ? [] : [unknown])].join('.');
-  const why = unknown === undefined ? (issue?.message ?? 'it cannot be read') : 'there is no such field here';
+  const why = unknown === undefined ? (issue?.message ?? 'it cannot be read') : 'this server has no such field';
   throw new ApiError(400, `${param || 'the body'}: ${why}`, param === '' ? {} : { param });
 }
 
-/** `body` by `readWritten`. Errors: `ApiError`. */
+/** `body`: the result of `readWritten`. Errors: `ApiError`. */
 export const readCompletion = (body: unknown): CompletionRequest => readAs(completionSchema, plainOf(body));
 
-/** `body` by `readWritten`: numbers in the schemas of its tools stay as they were written. Errors: `ApiError`. */
+/** `body`: the result of `readWritten`, so that numbers in tool schemas keep their notation. Errors: `ApiError`. */
 export function readChatCompletion(body: unknown): ChatRequest {
   const request = readAs(chatSchema, plainOf(body));
   const given = (memberOf(body, 'tools') ?? []) as readonly unknown[];

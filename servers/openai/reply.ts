@@ -1,4 +1,4 @@
-/** What a request is answered with: one document, or a stream of chunks; and what both kinds of completion share. */
+/** The reply to a request: one document, or a stream of chunks. Also the parts that both kinds of completion share. */
 
 import { randomUUID } from 'node:crypto';
 import type { Answer } from './sample-answer.ts';
@@ -7,7 +7,9 @@ export type Chunks = (chunk: object) => void;
 
 export type Reply = { readonly body: () => Promise<object> } | { readonly stream: (send: Chunks) => Promise<void> };
 
-/** The same seed gives the same answer to the same prompt; without one, none is like another. */
+/**
+ * The key of a request's noise. The same seed gives the same answer to the same prompt; without a seed, answers differ.
+ */
 export function seedKey(seed: number | null | undefined): string {
   return seed === undefined || seed === null ? `served ${randomUUID()}` : `seed ${seed}`;
 }

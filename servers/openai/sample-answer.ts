@@ -1,6 +1,6 @@
 /**
- * One answer of the served policy: sampled whole, or in pieces where somebody wants to see it grow or a stop string may
- * end it. Both give the same tokens: noise is a function of the seed and the position alone.
+ * Samples one answer of the served policy: at once, or in pieces if the answer is streamed or has stop strings. Both
+ * give the same tokens, since the noise depends only on the seed and the position.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -14,7 +14,7 @@ export interface ServedModel {
   readonly engine: Engine;
   readonly policy: { readonly dir: string; readonly version: number; readonly digest?: string };
   readonly tokenizer: ServedTokenizer;
-  /** Prompt and answer together. */
+  /** Maximum number of tokens of prompt and answer together. */
   readonly contextTokens: number;
 }
 
@@ -25,34 +25,34 @@ export interface ServedTokenizer {
 
 export interface AnswerRequest {
   readonly prompt: readonly number[];
-  /** Fits the context with the prompt; `undefined`: as many as the context holds. */
+  /** `maxTokens` fits the context with the prompt; `undefined`: as many as fit. */
   readonly sampling: Omit<SamplingParameters, 'maxTokens'> & { readonly maxTokens: number | undefined };
-  /** Beside those of the tokenizer. */
+  /** In addition to the tokenizer's stop tokens. */
   readonly stopTokenIds: readonly number[];
   readonly stops: readonly string[];
-  /** So many of the likeliest tokens are told in the place of each sampled one. */
+  /** Number of most likely tokens to return for each sampled token. */
   readonly alternatives: number;
-  /** Whether special tokens are left out of the text. */
+  /** True to omit special tokens from the text. */
   readonly skipSpecialTokens: boolean;
-  /** Names the noise. */
+  /** Seed of the noise. */
   readonly noiseKey: string;
-  /** Hears of the text so far, as it grows. */
+  /** Receives the text so far, after each piece. */
   readonly onText?: (text: string) => void;
 }
 
 export interface Answer {
-  /** The token that ended it included. */
+  /** Sampled tokens, including the token that ended the answer. */
   readonly tokens: readonly number[];
-  /** At the sampling temperature, nats. */
+  /** Log-probabilities at the sampling temperature. In nats. */
   readonly logprobs: readonly number[];
-  /** The likeliest in the place of each token, likeliest first; empty where none were asked for. */
+  /** The most likely tokens at each position, most likely first; empty if none were requested. */
   readonly alternatives: ReadonlyArray<readonly TokenLogprob[]>;
-  /** Without the token or the string that ended it. */
+  /** Text without the stop token or stop string. */
   readonly text: string;
   readonly finish: 'stop' | 'length';
 }
 
-/** Tokens between two looks at the text. */
+/** Number of tokens in a piece. */
 const PIECE = 8;
 
 /** Errors: those of the engine. */
@@ -96,14 +96,14 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
         finish: 'stop',
       };
     }
-    // Shorter than asked for: the engine's own context is full.
+    // A piece shorter than requested means that the engine's own context is full.
     if (stopped || tokens.length >= wanted || sampled.tokens.length < maxTokens)
       return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length' };
     onText?.(text);
   }
 }
 
-/** How many tokens it takes until a stop string is there. */
+/** Number of tokens after which the text first has a stop string. */
 function shortestWith(
   tokens: readonly number[],
   textOf: (tokens: readonly number[]) => string,

@@ -1,9 +1,9 @@
 /**
- * The text of a growing answer as far as it can be told: never half a character, nothing that a stop string may begin
- * with, and nothing from a stop string on. What was told once stays the beginning of what is told later.
+ * The part of a growing answer's text that can be sent: no incomplete character, no possible start of a stop string,
+ * and nothing from a stop string on. Later text always starts with the text that was sent before.
  */
 
-/** How long an end of `text` is that is a beginning of `mark`. */
+/** Length of the longest end of `text` that is a proper start of `mark`. */
 function overlap(text: string, mark: string): number {
   for (let length = Math.min(text.length, mark.length - 1); length > 0; length -= 1) {
     if (text.endsWith(mark.slice(0, length))) return length;
@@ -11,17 +11,17 @@ function overlap(text: string, mark: string): number {
   return 0;
 }
 
-/** Where the first of `stops` begins in `text`; −1 where none does. */
+/** Position of the first of `stops` in `text`; −1 if there is none. */
 export function stopAt(text: string, stops: readonly string[]): number {
   const found = stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0);
   return found.length === 0 ? -1 : Math.min(...found);
 }
 
-/** What of `text`, which still grows, can be told already. */
+/** The part of `text`, which may still grow, that can be sent. */
 export function tellable(text: string, stops: readonly string[]): string {
   const at = stopAt(text, stops);
   if (at >= 0) return text.slice(0, at);
-  // A character of several tokens comes out as U+FFFD until its last one is there.
+  // A character of several tokens is decoded as U+FFFD until its last token.
   const whole = text.replace(/\uFFFD{1,3}$/, '');
   const held = Math.max(0, ...stops.map((stop) => overlap(whole, stop)));
   return whole.slice(0, whole.length - held);

@@ -103,7 +103,10 @@ it('one that does not say it is refused as soon as it is, and its caller reads w
   const stream = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1000)) });
   const init = { method: 'POST', body: stream, duplex: 'half', headers: { 'content-type': 'application/json' } };
   const answer = await fetch(`${server!.url}/length`, init as RequestInit);
-  expect([answer.status, await answer.json()]).toMatchObject([413, { message: 'a request may have 100 bytes' }]);
+  expect([answer.status, await answer.json()]).toMatchObject([
+    413,
+    { message: 'a request may have at most 100 bytes' },
+  ]);
 });
 
 it('until it is open, it says that it starts, to those who may come in', async () => {
