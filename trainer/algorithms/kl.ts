@@ -24,8 +24,8 @@ function k3(logprob: number, reference: number): KlEstimate {
 
 /**
  * With d = logprob − reference: k1 = d, k2 = d²/2, k3 = e^−d + d − 1 (clamped), abs = |d| (Schulman 2020,
- * "Approximating KL Divergence"; abs has no paper, other trainers offer it too). k3 is never negative; only k1 is
- * unbiased in value. Errors: `RangeError` for an unknown estimator.
+ * "Approximating KL Divergence"; abs is a convention of trainers). k1 is unbiased. k3 is never negative, and unbiased
+ * where it is not clamped. Errors: `RangeError` for an unknown estimator.
  */
 export function klEstimate(kind: KlEstimator, logprob: number, reference: number): KlEstimate {
   const difference = logprob - reference;

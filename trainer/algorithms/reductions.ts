@@ -11,8 +11,8 @@ export interface ReducedBatch extends Masked {
   /** `prompt_mean`: index of the first sequence of each prompt, then the number of sequences. */
   readonly promptStarts?: readonly number[];
   /**
-   * `token_mean_legacy`: index of the first sequence of each micro-batch, then the last one's end. Later sequences get
-   * 0.
+   * `token_mean_legacy`: index of the first sequence of each micro-batch, then the end of the last one. Sequences after
+   * that get 0.
    */
   readonly microStarts?: readonly number[];
   /** `seq_mean_token_sum_norm`: number of tokens that every sequence is divided by. */

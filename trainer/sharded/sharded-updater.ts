@@ -51,7 +51,8 @@ export class ShardedUpdater {
   }
 
   /**
-   * Writes the update's plan unless it exists; returns the plan. Errors: those of `Updater.run` before its first step.
+   * Writes the update's plan unless it exists; returns its digest and rounds. Errors: those of `Updater.run` before its
+   * first step.
    */
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const { dir, shards, ...update } = request;
