@@ -1,4 +1,4 @@
-/** Hunts updates that need more of a backend than the seam says: one that only answers, and computes nothing, is enough. */
+/** Hunts updates that need more than the interface of a backend: one that answers without computing is enough. */
 
 import { describe, expect, test } from 'vitest';
 import type { Pass, StateToLoad, Trainer, TrainingSession } from '../../trainer/backend.ts';
@@ -78,7 +78,7 @@ class ToldBackend implements Trainer {
 }
 
 describe('an update', () => {
-  test('asks a backend for its primitives alone, in their order', async () => {
+  test('calls only the primitives of a backend, in order', async () => {
     const backend = new ToldBackend();
     const metrics = await new Updater(backend).run(request);
     expect(backend.loaded).toEqual({ dir: 'run/weights/v0', lora: undefined, optimizer: true });
@@ -100,7 +100,7 @@ describe('an update', () => {
     expect(new Set(backend.passes.map(({ noiseKey }) => noiseKey)).size).toBe(backend.passes.length);
   });
 
-  test('that fails saves nothing, and gives back what it took', async () => {
+  test('that fails saves nothing, and releases its session', async () => {
     const backend = new ToldBackend();
     backend.onPass = () => {
       if (backend.passes.length === 2) throw new Error('the server is gone');

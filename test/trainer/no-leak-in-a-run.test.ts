@@ -1,6 +1,7 @@
 /**
- * Hunts what a long run would end for: tensors, blocks, open files or memory that each step leaves. A thousand real steps of a
- * tiny policy, in a process of their own. Not asserted: how much a step takes while it lasts, and how long.
+ * Hunts leaks that would end a long run: tensors, blocks, open files or memory that each step leaves. A thousand real
+ * steps of a tiny policy, in their own process. Not asserted: how much memory a running step takes, and how long it
+ * takes.
  */
 
 import { execFile } from 'node:child_process';
@@ -19,7 +20,7 @@ interface Held {
 
 const MiB = 2 ** 20;
 
-/** The heap for new objects, and malloc's arenas, are as large from the begin as they will be. */
+/** The heap for new objects and malloc's arenas have their final size from the start. */
 const STEADY = {
   flags: ['--expose-gc', '--max-semi-space-size=4'],
   environment: { MALLOC_ARENA_MAX: '2', TF_NUM_INTRAOP_THREADS: '1' },

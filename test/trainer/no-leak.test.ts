@@ -1,6 +1,6 @@
 /**
- * Hunts tensors that outlive the pass or the step that made them: a long run would end for want of memory. It does not
- * assert how much memory a pass takes while it lasts.
+ * Hunts tensors that outlive the pass or the step that made them: a long run would run out of memory. Not asserted: how
+ * much memory a running pass takes.
  */
 
 import { describe, expect, test } from 'vitest';
@@ -26,7 +26,7 @@ function learnerOf(kind: 'full' | 'adapter'): Learner {
   return new Learner(config, randomWeights(config, 1), adapter);
 }
 
-/** Passes over one length, then a step: everything that a learner keeps is there after it. */
+/** Passes over one length, then a step: after it, a learner holds everything that it keeps. */
 function step(learner: Learner, optimizer: AdamW, lengths: readonly number[], entropy: boolean | 'trained'): void {
   for (const length of lengths) {
     learner.forwardBackward(batchOf(length), entropy, ({ logprobs, entropies }) => {
@@ -86,7 +86,7 @@ describe.each([
             throw new RangeError('no loss');
           }),
         ).toThrow('no loss');
-        // Too few of them: TensorFlow refuses the product.
+        // Too few numbers: TensorFlow refuses the product.
         expect(() => pass((n) => new Float32Array(n - 1))).toThrow();
       }
       expect(tf.memory().numTensors).toBe(before);
@@ -112,7 +112,7 @@ test('a policy or moments that lack a tensor leave none', () => {
   learner.dispose();
 });
 
-test('a step that diverged leaves the weights, and nothing else', () => {
+test('a step that diverged changes no weight, and leaves no tensor', () => {
   const learner = learnerOf('full');
   const optimizer = AdamW.fresh(learner.policy.layout);
   learner.policy.weights();
@@ -123,7 +123,7 @@ test('a step that diverged leaves the weights, and nothing else', () => {
       TrainingDiverged,
     );
   }
-  // The tables of angles came with the first pass: cosine, sine and the exchange of halves.
+  // The first pass created the tables of angles: cosine, sine and the exchange of halves.
   expect(tf.memory().numTensors).toBe(before + 3);
   optimizer.dispose();
   learner.dispose();

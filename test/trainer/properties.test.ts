@@ -1,6 +1,7 @@
 /**
- * What must hold for any policy and any data: batch composition changes no row, one batch is its micro-batches, cached
- * is fresh, merged is unmerged, and what was saved is what is loaded. The seed is fixed; a failure names its example.
+ * Properties of any policy and any data: batch composition changes no row; a batch equals its micro-batches; the cache,
+ * and merging an adapter, change no result; loading returns what was saved. The seed is fixed; a failure names its
+ * example.
  */
 
 import path from 'node:path';
@@ -58,7 +59,7 @@ const anySequence: fc.Arbitrary<TokenSequence> = fc
 
 const anyBatch = fc.array(anySequence, { minLength: 2, maxLength: 5 });
 
-/** Short ones beside one of several blocks of length and several chunks of attention. */
+/** Short sequences, and a long one with several blocks of length and several chunks of attention. */
 const anyMixedBatch: fc.Arbitrary<TokenSequence[]> = fc
   .tuple(anyBatch, fc.integer({ min: 100, max: 300 }))
   .map(([batch, length]) => [
@@ -100,7 +101,7 @@ function anyAdapter(config: ModelConfig, seed: number): AdapterWeights {
 }
 
 describe('training', () => {
-  test('a row beside others and padding has the log-probabilities that it has alone', () => {
+  test('a row with other rows and padding has the same log-probabilities as alone', () => {
     fc.assert(
       fc.property(anyConfig, anyBatch, fc.nat(), (config, batch, seed) => {
         const learner = new Learner(config, randomWeights(config, seed));
@@ -116,7 +117,7 @@ describe('training', () => {
     );
   });
 
-  test('accumulated over micro-batches the gradient is that of one batch', () => {
+  test('the gradient summed over micro-batches equals that of one batch', () => {
     fc.assert(
       fc.property(anyConfig, anyBatch, fc.nat(), fc.integer({ min: 1, max: 120 }), (config, batch, seed, budget) => {
         const weights = randomWeights(config, seed);
@@ -148,7 +149,7 @@ describe('training', () => {
     );
   });
 
-  test('layers that are computed again give the same bits, padded and packed', () => {
+  test('gradient checkpointing gives the same bits, padded and packed', () => {
     fc.assert(
       fc.property(anyConfig, anyMixedBatch, fc.nat(), fc.boolean(), (config, batch, seed, packing) => {
         const weights = randomWeights(config, seed);
@@ -161,7 +162,7 @@ describe('training', () => {
     );
   });
 
-  test('an adapter beside its base computes what the merged weights compute', () => {
+  test('an adapter with its base computes the same as the merged weights', () => {
     fc.assert(
       fc.property(anyConfig, anyBatch, fc.nat(), (config, batch, seed) => {
         const [weights, adapter] = [randomWeights(config, seed), anyAdapter(config, seed % 100)];
@@ -180,7 +181,7 @@ describe('training', () => {
   });
 });
 
-test('micro-batches hold every sequence once, and none but a single one exceeds the budget', () => {
+test('micro-batches hold every sequence once, and only one of a single sequence may exceed the budget', () => {
   fc.assert(
     fc.property(fc.array(anySequence, { maxLength: 20 }), fc.integer({ min: 1, max: 200 }), (sequences, budget) => {
       for (const packing of [false, true]) checkBudget(sequences, budget, packing);
@@ -197,7 +198,7 @@ function checkBudget(sequences: readonly TokenSequence[], budget: number, packin
     expect(batch.length === 1 || batchOf(batch, { packing }).ids.length <= budget).toBe(true);
 }
 
-test('sampling: what the cache holds, and who else samples, changes no bit', async () => {
+test('sampling: neither the cache nor concurrent requests change a bit', async () => {
   const request = (config: number, tokens: readonly number[], key: string) => ({
     policy: { dir: String(config), version: 0 },
     cacheKey: key,
@@ -231,7 +232,7 @@ test('sampling: what the cache holds, and who else samples, changes no bit', asy
   );
 });
 
-test('tensors that were written are read as they were, whatever their values', () =>
+test('written tensors are read with the same values, whatever these are', () =>
   inScratch(async (dir) => {
     const tensor = fc.record({
       rows: fc.nat({ max: 4 }),
@@ -264,7 +265,7 @@ test('tensors that were written are read as they were, whatever their values', (
     );
   }));
 
-test('a configuration that was written is read as it was', () => {
+test('a written configuration is read unchanged', () => {
   fc.assert(
     fc.property(anyConfig, (config) => {
       expect(parseModelConfig(modelConfigJson(config))).toEqual(config);
@@ -273,7 +274,7 @@ test('a configuration that was written is read as it was', () => {
   );
 });
 
-test('an adapter that was written is read as it was', () =>
+test('a written adapter is read unchanged', () =>
   inScratch(async (dir) => {
     await fc.assert(
       fc.asyncProperty(anyConfig, fc.nat({ max: 99 }), async (config, seed) => {

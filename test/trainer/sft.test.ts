@@ -1,4 +1,4 @@
-/** Warm start: it learns, the seed decides every bit, and what it writes is a policy that an update can start from. */
+/** Supervised training: it learns, the seed decides every bit, and an update can start from its policy. */
 
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -45,7 +45,7 @@ describe('runSft', () => {
       expect(steps).toHaveLength(25);
       expect(steps[0]).toMatchObject({ stage: 0, step: 0, tokens: 256, targets: 128 });
       expect(Math.abs(steps[0]!.loss - Math.log(48))).toBeLessThan(0.5);
-      // Only the tokens in use, and no more than guessing among them.
+      // The policy learned which tokens are used, and guesses among them.
       expect(steps.at(-1)!.loss).toBeLessThan(Math.log(42));
     }));
 
@@ -65,7 +65,7 @@ describe('runSft', () => {
       expect(await of('c', 2)).not.toBe(first);
     }));
 
-  test('goes on from a directory, with batches from an iterable, and says when they end early', () =>
+  test('continues from a directory, with batches from an iterable, and fails if they end early', () =>
     inScratch(async (dir) => {
       async function* batches() {
         for (let i = 0; i < 2; i++) yield [copying(i), copying(i + 50)];

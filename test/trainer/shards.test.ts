@@ -1,4 +1,4 @@
-/** Sharded weights: what the index says is what is read, and reading needs little more memory than the weights. */
+/** Sharded weights: they are read as the index says, and reading needs little more memory than the weights. */
 
 import { execFile } from 'node:child_process';
 import { mkdir, open, writeFile } from 'node:fs/promises';

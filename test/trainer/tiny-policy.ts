@@ -53,7 +53,9 @@ export function someTokens(count: number, seed: number, limit = 500): number[] {
   });
 }
 
-/** Sequences of so many tokens, with the log-probabilities that the policy in `dir` gives them, as a sampler would have recorded. */
+/**
+ * Sequences of these lengths, with the log-probabilities of the policy in `dir`, as a sampler would have recorded them.
+ */
 export async function asSampled(dir: string, lengths: readonly number[]) {
   const learner = await loadLearner(dir);
   const data = lengths.map((length, i) => {

@@ -1,4 +1,7 @@
-/** Updates as the workflow needs them: repeated ones train nothing, interrupted ones leave nothing, resumed ones end in the same bits. */
+/**
+ * Properties of updates that the workflow needs: a repeated update trains nothing, an interrupted one leaves no file, a
+ * resumed one ends in the same bits.
+ */
 
 import { createHash } from 'node:crypto';
 import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
@@ -39,7 +42,7 @@ const request = (fromDir: string, toDir: string, toVersion: number, data: readon
   algorithm,
 });
 
-/** SHA-256 of weights and moments as they are on disk: bytes that differ are told at once, not as a diff of millions. */
+/** SHA-256 of weights and moments on disk, so that a difference is not printed as a diff of millions of bytes. */
 const bytesOf = (dir: string): Promise<string[]> =>
   Promise.all(
     ['model.safetensors', 'optimizer.safetensors'].map(async (name) =>
@@ -50,7 +53,7 @@ const bytesOf = (dir: string): Promise<string[]> =>
   );
 
 describe('runUpdate', () => {
-  test('layers computed again end in the same bits; packed sequences end beside padded ones, each time in the same bits', () =>
+  test('gradient checkpointing ends in the same bits; packed sequences end near padded ones, each time in the same bits', () =>
     inScratch(async (dir) => {
       const data = await dataOf(qwen3Dir);
       const run = async (
@@ -69,7 +72,7 @@ describe('runUpdate', () => {
       expect(packed.gradNorm / plain.gradNorm).toBeCloseTo(1, 3);
     }));
 
-  test('writes a complete policy and what the contract says of it', () =>
+  test('writes a complete policy and the metrics of the interface', () =>
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       const fractions: number[] = [];
@@ -102,7 +105,7 @@ describe('runUpdate', () => {
       expect(weightsDigest(await loadWeights(qwen3Dir))).not.toBe(record.sha256);
     }));
 
-  test('raises the probability of what had an advantage and lowers that of what had none', () =>
+  test('raises the probability of tokens with a positive advantage and lowers that of tokens with a negative one', () =>
     inScratch(async (dir) => {
       const data = await dataOf(qwen3Dir);
       await new Updater().run(request(qwen3Dir, path.join(dir, 'v1'), 1, data));
@@ -116,7 +119,7 @@ describe('runUpdate', () => {
       learner.dispose();
     }));
 
-  test('asked again it trains nothing and returns what was recorded', () =>
+  test('a repeated update trains nothing and returns the recorded metrics', () =>
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       const first = await new Updater().run(request(qwen3Dir, to, 1, await dataOf(qwen3Dir)));
@@ -126,7 +129,7 @@ describe('runUpdate', () => {
       expect(await bytesOf(to)).toEqual(before);
     }));
 
-  test('four updates in one process end in the same bits as four in four', () =>
+  test('four updates in one process end in the same bits as four in four processes', () =>
     inScratch(async (dir) => {
       const run = async (name: string, updater: () => Updater): Promise<string[]> => {
         let from = qwen3Dir;
@@ -156,7 +159,7 @@ describe('runUpdate', () => {
       expect(await bytesOf(path.join(dir, 'v2'))).toEqual(await bytesOf(path.join(dir, 'w2')));
     }));
 
-  test('what a killed attempt left is neither taken for made nor kept', () =>
+  test('files of a killed attempt are neither used as a checkpoint nor kept', () =>
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       await mkdir(`${to}.partial-1-dead`);
@@ -175,7 +178,7 @@ describe('runUpdate', () => {
       expect(await readdir(dir)).toEqual(['v1']);
     }));
 
-  test('an attempt that ends after another one changes no byte of what that one wrote, and reports that one', () =>
+  test('a later attempt changes no byte of the checkpoint that an earlier one wrote, and reports that one', () =>
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       const asked = request(qwen3Dir, to, 1, await dataOf(qwen3Dir));
@@ -190,7 +193,7 @@ describe('runUpdate', () => {
       expect(await readdir(dir)).toEqual(['v1']);
     }));
 
-  test('data without a token to train is refused; a gradient without a value leaves nothing', () =>
+  test('data without a token to train on is refused; a gradient that is not a number leaves no file', () =>
     inScratch(async (dir) => {
       const data = await dataOf(qwen3Dir);
       const silent = data.map((datum) => ({ ...datum, mask: datum.mask.map(() => 0) }));

@@ -1,6 +1,6 @@
 /**
- * Hunts bodies that keep others out while they come in, a server that answers before it is ready or says nothing until
- * then, and refusals that a client cannot read. Over real sockets, with routes of the test's own.
+ * Hunts bodies that keep out others while they are received, a server that serves requests before it is ready or does
+ * not answer at all until then, and refusals that a client cannot read. Over real sockets, with the test's own routes.
  */
 import { connect, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
@@ -43,7 +43,7 @@ const open = async (options?: Partial<HttpServerOptions>) => {
 const post = (body: string) =>
   fetch(`${server!.url}/length`, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
 
-/** A request whose body does not end; resolves with what is answered once that is whole. */
+/** A request whose body does not end. Resolves with the complete answer. */
 function sendSlowly(
   declared: number,
   sent: string,
@@ -62,10 +62,10 @@ function sendSlowly(
   });
   return { sent: new Promise((resolve) => socket.write(head + sent, () => resolve())), answer };
 }
-/** Until the server has read what was sent. */
+/** Waits until the server has read what was sent. */
 const settle = () => new Promise((resolve) => setTimeout(resolve, 200));
 
-it('bodies that come in hold no slot', async () => {
+it('bodies that are being received hold no slot', async () => {
   await open({ limits: { maxRequests: 1 } });
   const slow = Array.from({ length: 20 }, () => sendSlowly(1000, '{"a":'));
   await Promise.all(slow.map(({ sent }) => sent));
@@ -74,31 +74,31 @@ it('bodies that come in hold no slot', async () => {
   expect([answer.status, await answer.json()]).toEqual([200, { length: 2 }]);
 });
 
-it('a body that does not come in is refused, and those that wait beside it are answered', async () => {
+it('a body that does not arrive is refused, and waiting requests are answered', async () => {
   await open({ limits: { bodySeconds: 0.3 } });
   const { answer } = sendSlowly(1000, '{"a":');
   expect((await post('{}')).status).toBe(200);
   expect(await answer).toMatch(/^HTTP\/1\.1 408 .*"code":"timeout"/su);
 });
 
-it('where bodies are too many bytes together, the largest is refused and the small ones are answered', async () => {
+it('if all bodies together are too large, the largest is refused and the small ones are answered', async () => {
   await open({ limits: { bodyBudgetBytes: 1000, maxBodyBytes: 900 } });
   const large = sendSlowly(850, 'x'.repeat(800));
   await large.sent;
   await settle();
   expect((await post('x'.repeat(300))).status).toBe(200);
   expect(await large.answer).toMatch(/^HTTP\/1\.1 429 .*retry-after: 1.*"code":"rate_limit_exceeded"/su);
-  // What was refused and what was answered are counted no more.
+  // Refused and answered bodies are no longer counted.
   for (let i = 0; i < 3; i += 1) expect((await post('x'.repeat(850))).status).toBe(200);
 });
 
-it('a body that says that it is too long is refused before it comes', async () => {
+it('a body whose content-length is too large is refused before it is received', async () => {
   await open({ limits: { maxBodyBytes: 100 } });
   expect(await sendSlowly(101, '').answer).toMatch(/^HTTP\/1\.1 413 /u);
   expect((await post('x'.repeat(100))).status).toBe(200);
 });
 
-it('one that does not say it is refused as soon as it is, and its caller reads why', async () => {
+it('a body without content-length is refused as soon as it is too long, and its caller can read the refusal', async () => {
   await open({ limits: { maxBodyBytes: 100 } });
   const stream = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1000)) });
   const init = { method: 'POST', body: stream, duplex: 'half', headers: { 'content-type': 'application/json' } };
@@ -109,7 +109,7 @@ it('one that does not say it is refused as soon as it is, and its caller reads w
   ]);
 });
 
-it('until it is open, it says that it starts, to those who may come in', async () => {
+it('until it is open, it answers admitted callers that it is starting', async () => {
   const made = await listening({ apiKey: 'sk' });
   const ask = async (path: string, key = 'sk') => {
     const answer = await fetch(`${made.url}${path}`, { headers: { authorization: `Bearer ${key}` } });
@@ -123,7 +123,7 @@ it('until it is open, it says that it starts, to those who may come in', async (
   expect(await ask('/health')).toEqual([200, null, '{"status":"ok"}']);
 });
 
-it('gives each request an id, keeps the one that it came with, and names it with a failure', async () => {
+it('gives each request an id, keeps a given one, and reports it with a failure', async () => {
   const failed: unknown[] = [];
   const made = await open({ onFailure: (error, id) => failed.push((error as Error).message, id) });
   const own = await fetch(`${made.url}/nowhere`);
@@ -134,7 +134,7 @@ it('gives each request an id, keeps the one that it came with, and names it with
   expect(failed).toEqual(['inside', 'mine-1']);
 });
 
-it('other methods than a path has are told by name', async () => {
+it('methods that a path does not have are refused, with the names of those that it has', async () => {
   const made = await open();
   const answer = await fetch(`${made.url}/length`, { method: 'DELETE' });
   expect([answer.status, answer.headers.get('allow'), await answer.json()]).toMatchObject([
@@ -144,7 +144,7 @@ it('other methods than a path has are told by name', async () => {
   ]);
 });
 
-it('events that fail before the first have its status, later the refusal is the last one', async () => {
+it('a stream that fails before its first event has the status of the failure; later, the refusal is its last event', async () => {
   const made = await listening();
   const produce = async (send: (data: string) => void, before: number) => {
     for (let i = 0; i < before; i += 1) send(`${i}`);

@@ -1,7 +1,7 @@
 /**
- * Hunts answers that another client of OpenAI's API would misread, streams that say something else than the answer in
- * one piece, callers who come in without the key, and a server that cuts off what is under way. Over real HTTP, with the
- * starter policy in the embedded engine. Not asserted: what the policy says.
+ * Hunts answers that clients of OpenAI's API would misread, streams that differ from the answer in one piece, callers
+ * that are admitted without the key, and a server that cuts off running requests. Over real HTTP, with the starter
+ * policy in the embedded engine. Not asserted: the text of the policy's answers.
  */
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -81,7 +81,7 @@ function taskPrompt() {
   const { messages } = environmentOf('swe-mini-held-out-0').load('swe-mini-held-out-0');
   return { messages, ids: renderPrompt(tokenizer, messages, []) };
 }
-/** Says the ids of a text one after the other, however the answer is cut into calls; its prompt is one token. */
+/** An engine that returns the ids of a text one after the other, over any number of calls. The prompt is one token. */
 const saying = (text: string): Engine => ({
   generate: async ({ tokens, sampling: { maxTokens } }) => {
     const next = tokenizer.encode(text).slice(tokens.length - 1, tokens.length - 1 + maxTokens);
@@ -90,7 +90,7 @@ const saying = (text: string): Engine => ({
   update: () => Promise.reject(new Error('no')),
   close: async () => undefined,
 });
-/** A body in one piece, and a word when all of it was taken. */
+/** A body in one piece, and a promise that resolves when all of it was read. */
 function uploaded(body: string, onTaken: () => void): ReadableStream {
   const pieces = [new TextEncoder().encode(body)];
   return new ReadableStream({
@@ -112,7 +112,7 @@ const tool = {
 };
 
 describe('completions', () => {
-  it('give the ids and log-probabilities that the engine gives, by text or by ids, the same for the same seed', async () => {
+  it('return the ids and log-probabilities of the engine, for text or ids, the same for the same seed', async () => {
     const { ask } = await serving();
     const { ids } = taskPrompt();
     const body = {
@@ -156,7 +156,7 @@ describe('completions', () => {
     expect(asText.json.choices[0]?.['token_ids']).toEqual(direct.tokens);
   });
 
-  it("sample as the engine does with vLLM's settings, and tell the likeliest tokens beside each sampled one", async () => {
+  it("sample like the engine with vLLM's settings, and return the most likely tokens for each sampled one", async () => {
     const { ask } = await serving();
     const { ids } = taskPrompt();
     const body = {
@@ -185,7 +185,7 @@ describe('completions', () => {
       ...Object.fromEntries(top.map(({ token, logprob }) => [`token_id:${token}`, logprob])),
       [`token_id:${direct.tokens[i]!}`]: direct.logprobs[i],
     }));
-    // Also where a stop string has it sampled in pieces.
+    // Also if a stop string makes it sample in pieces.
     for (const stop of [[], ['nothing says this']]) {
       const [choice] = (await ask('completions', { ...body, stop })).json.choices as unknown as Array<{
         token_ids: number[];
@@ -200,7 +200,7 @@ describe('completions', () => {
     expect(plain).not.toEqual(direct.tokens);
   });
 
-  it('of several prompts and answers come in their order', async () => {
+  it('of several prompts and answers are returned in order', async () => {
     const { ask } = await serving();
     const { json } = await ask('completions', {
       model: 'starter',
@@ -220,7 +220,7 @@ describe('completions', () => {
     expect(json.usage['prompt_tokens']).toBe(tokenizer.encode('def a').length + tokenizer.encode('def b').length);
   });
 
-  it('say where each token begins in the text, in characters, and never behind its end', async () => {
+  it('return the start of each token in the text, in characters, and never after its end', async () => {
     const said = 'é = "🙂🙂"\n    return é';
     const { ask, chunksOf } = await serving({ engine: saying(said) });
     const body = { model: 'starter', prompt: 'x', max_tokens: 400, temperature: 0, logprobs: 0 };
@@ -233,7 +233,7 @@ describe('completions', () => {
     expect(offsets.length).toBe(length);
     const characters = Array.from(said);
     tokens.forEach((token, i) => {
-      // Not of a part of a character, which stands where the whole one does.
+      // Not for a part of a character, which has the start of the whole character.
       if (token.includes('\uFFFD')) return;
       expect(characters.slice(offsets[i], offsets[i]! + Array.from(token).length).join('')).toBe(token);
     });
@@ -245,9 +245,9 @@ describe('completions', () => {
     expect(logprobsOf(streamed.at(-1)!).text_offset).toEqual(offsets);
   });
 
-  it('say so behind bytes that are no character, and of each part of one where it begins', () => {
+  it('return it after invalid bytes too, and for each part of a character the start of the character', () => {
     const bytes = Buffer.from('é a🙂b');
-    // Each byte a token, with one that is no character behind the first.
+    // Each byte is a token; the second byte is invalid.
     const all = [...bytes.subarray(0, 2), 0xff, ...bytes.subarray(2)];
     const textOf = (part: readonly number[]) => Buffer.from(part).toString('utf8');
     const offsets = textOffsets(all, textOf(all), textOf);
@@ -255,7 +255,7 @@ describe('completions', () => {
     expect(textOffsets(all, textOf(all).slice(0, 3), textOf)).toEqual([0, 0, 1, 2, 3, 3, 3, 3, 3, 3]);
   });
 
-  it('streamed are the answer in one piece, and end at a stop string without it', async () => {
+  it('that are streamed equal the answer in one piece, and end before a stop string', async () => {
     const said = 'def repair(value):\n    return value + 1\n# and so on, as far as anybody asks';
     const { ask, chunksOf } = await serving({ engine: saying(said) });
     const body = { model: 'starter', prompt: 'x', max_tokens: 30, temperature: 0 };
@@ -279,7 +279,7 @@ describe('completions', () => {
 });
 
 describe('chat', () => {
-  it('gives the calls that the policy made, whole or streamed, and takes them back with their answers', async () => {
+  it('returns the calls that the policy made, whole or streamed, and accepts them back with their answers', async () => {
     const { ask, chunksOf } = await serving();
     const body = {
       model: 'starter',
@@ -309,7 +309,7 @@ describe('chat', () => {
       };
     }>;
     for (const { token, logprob, top_logprobs: top } of likely!.logprobs.content) {
-      // Greedy: what was said is the likeliest.
+      // Greedy: the sampled token is the most likely one.
       expect(top[0]).toMatchObject({ token, logprob });
       expect(top.length === 2 && top[1]!.logprob <= logprob).toBe(true);
     }
@@ -338,7 +338,7 @@ describe('chat', () => {
     expect(next.json.usage['prompt_tokens']).toBeGreaterThan(json.usage['prompt_tokens']!);
   });
 
-  it("is what Longhaul's own client takes, by ids and by chat", async () => {
+  it("works with Longhaul's own client, by ids and by chat", async () => {
     const { baseUrl } = await serving({ apiKey: 'sk-here' });
     const client = new EndpointClient({ KEY: 'sk-here', LONGHAUL_KEYS: `KEY@${baseUrl}` });
     const endpoint = resolveEndpoint(
@@ -420,7 +420,7 @@ describe('a request', () => {
     });
   });
 
-  it('that does not fit, streamed or not, keeps its status, and so does another model or path', async () => {
+  it('that does not fit has status 400, streamed or not; another model or path has its own status', async () => {
     const { ask, baseUrl } = await serving();
     for (const stream of [true, false]) {
       const long = await ask('chat/completions', {
@@ -449,7 +449,7 @@ describe('a request', () => {
     ).toBe(400);
   });
 
-  it('that is nested too deep, or holds a call that is, is the mistake of who sent it', async () => {
+  it("that is nested too deep, or has such a call, is refused as the caller's mistake", async () => {
     const { ask, baseUrl } = await serving();
     const deep = `${'{"a":'.repeat(3_000)}1${'}'.repeat(3_000)}`;
     const body = `{"model": "starter", "messages": [{"role": "user", "content": "x"}], "metadata": ${deep}}`;
@@ -468,7 +468,7 @@ describe('a request', () => {
     ).toMatchObject({ status: 400, json: { error: { param: 'messages.0.tool_calls.0.function.arguments' } } });
   });
 
-  it('without the key is refused, its health is told', async () => {
+  it('without the key is refused, except for the health check', async () => {
     const { ask } = await serving({ apiKey: 'sk-here' });
     for (const headers of [{}, { authorization: 'Bearer sk-other' }, { authorization: 'Bearer ' }]) {
       expect(await ask('models', undefined, headers as Record<string, string>)).toMatchObject({
@@ -482,7 +482,7 @@ describe('a request', () => {
     expect(await ask('/health')).toMatchObject({ status: 200, json: { status: 'ok' } });
   });
 
-  it('for one model gives it, and for another one says which it does not know', async () => {
+  it('for the served model returns it, and for another one names the unknown model', async () => {
     const { ask } = await serving();
     const { data } = (await ask('models')).json as unknown as { data: object[] };
     expect(await ask('models/starter')).toMatchObject({ status: 200, json: data[0] });
@@ -495,7 +495,7 @@ describe('a request', () => {
 });
 
 describe('the server', () => {
-  /** Samples when it is told to. */
+  /** An engine that samples when the test says so. */
   function heldEngine() {
     const release = Promise.withResolvers<void>();
     const aborted: unknown[] = [];
@@ -521,7 +521,7 @@ describe('the server', () => {
   }
   const one = { model: 'starter', prompt: 'x', max_tokens: 1 };
 
-  it('lets what is under way finish when it ends, and takes nothing new', async () => {
+  it('finishes running requests when it stops, and refuses new ones', async () => {
     const held = heldEngine();
     const { ask } = await serving({ engine: held.engine });
     const answer = ask('completions', one);
@@ -533,7 +533,7 @@ describe('the server', () => {
     await closing;
   });
 
-  it('cuts off what does not end in time, and stops what nobody waits for', async () => {
+  it('cuts off requests that do not end in time, and stops those whose caller left', async () => {
     const held = heldEngine();
     const { ask, baseUrl } = await serving({ engine: held.engine });
     const gone = new AbortController();
@@ -554,7 +554,7 @@ describe('the server', () => {
     expect(held.aborted.length).toBe(2);
   });
 
-  it('answers no more at once, none larger and none later than its limits say', async () => {
+  it('keeps its limits of requests at once, of size and of time', async () => {
     const held = heldEngine();
     const { ask } = await serving({
       engine: held.engine,
@@ -568,7 +568,7 @@ describe('the server', () => {
     expect((await ask('completions', { ...one, prompt: 'x'.repeat(2000) })).status).toBe(413);
   });
 
-  it('gives its slots to whole requests, not to those that still come in', async () => {
+  it('gives its slots to complete requests, not to those that are still being received', async () => {
     const { ask, baseUrl } = await serving({ limits: { maxRequests: 1 } });
     const half = Array.from({ length: 3 }, () => {
       const socket = connect(Number(new URL(baseUrl).port), '127.0.0.1');
@@ -581,7 +581,7 @@ describe('the server', () => {
     for (const socket of half) socket.destroy();
   });
 
-  it('answers for its health while a long request is read, and reads the next one when its caller hangs up', async () => {
+  it('answers health checks while a long request is prepared, and prepares the next one when its caller leaves', async () => {
     const { ask, baseUrl } = await serving();
     const body = JSON.stringify({ model: 'starter', prompt: Array(6_000_000).fill(1) });
     const init = { method: 'POST', body, headers: { 'content-type': 'application/json' } };
@@ -608,7 +608,7 @@ describe('the server', () => {
     expect((await next).status).toBe(200);
   });
 
-  it('reads long requests as it does short ones', async () => {
+  it('prepares long requests like short ones', async () => {
     const { ask } = await serving();
     const body = { ...one, seed: 1, temperature: 1, prompt: 'def add(a, b):', return_token_ids: true };
     const [short, long] = [

@@ -1,7 +1,7 @@
 /**
- * Hunts requests that the server takes for a failure of its own: whatever a caller sends, the answer is no status from
- * 500 on, and a refusal has OpenAI's shape. Over real HTTP, with the starter policy in the embedded engine, whose
- * numbers are a caller's to upset. Not asserted: which of the refusals it is, but where a test names it.
+ * Hunts requests that the server mistakes for its own failure: whatever a caller sends, the status is below 500, and a
+ * refusal has OpenAI's shape. Over real HTTP, with the starter policy in the embedded engine, since a caller's numbers
+ * may break its arithmetic. Not asserted: which refusal it is, unless a test names it.
  */
 import fc from 'fast-check';
 import { request as httpRequest } from 'node:http';
@@ -40,7 +40,7 @@ interface Asked {
   readonly body?: string | Uint8Array;
 }
 
-/** Not by `fetch`, which mends paths and methods. */
+/** Does not use `fetch`, which corrects paths and methods. */
 function ask({ method, path, headers = {}, body }: Asked): Promise<{ status: number; text: string }> {
   const { port } = new URL(server.baseUrl);
   return new Promise((resolve, reject) => {
@@ -70,7 +70,7 @@ async function expectNoFailure(answer: Promise<{ status: number; text: string }>
     });
 }
 
-/** JSON of more than JavaScript's values can say. */
+/** JSON, including texts that JavaScript's values cannot represent. */
 const oddJson = fc.oneof(
   fc.json({ maxDepth: 4 }),
   fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
@@ -87,7 +87,7 @@ const oddJson = fc.oneof(
   fc.integer({ min: 1, max: 198 }).map((depth) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`),
   fc.integer({ min: 1, max: 5000 }).map((depth) => `${'['.repeat(depth)}${']'.repeat(depth)}`),
 );
-/** Mostly what is allowed, so that it comes as far as the engine. */
+/** Mostly allowed values, so that requests reach the engine. */
 const field = (...valid: string[]) => fc.oneof({ weight: 3, arbitrary: fc.constantFrom(...valid) }, oddJson);
 
 const common = {
@@ -144,7 +144,7 @@ function written(fields: Record<string, string>): string {
     .map(([key, value]) => `${JSON.stringify(key)}:${value}`)
     .join(',')}}`;
 }
-/** A few fields at a time: of many odd ones, the first is refused and the others never come to anything. */
+/** A few fields at a time: of many odd fields, the first is refused and the others are never used. */
 const bodyOf = (fields: Record<string, fc.Arbitrary<string>>, base: Record<string, string>) =>
   fc
     .uniqueArray(fc.constantFrom(...Object.entries(fields)), { selector: ([key]) => key, maxLength: 3 })
@@ -161,7 +161,7 @@ it.each([
   );
 });
 
-it('bodies that are no such request, of any type', async () => {
+it('bodies of any type that are not such a request', async () => {
   const bytes = fc.oneof(fc.uint8Array({ maxLength: 40 }), oddJson);
   const type = fc.constantFrom(
     'application/json',
@@ -246,6 +246,6 @@ it.each([1e-300, 0.009])(
   },
 );
 
-it('a path of slashes is an unknown one', async () => {
+it('a path of slashes is unknown', async () => {
   expect((await ask({ method: 'GET', path: '//' })).status).toBe(404);
 });

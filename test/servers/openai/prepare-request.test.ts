@@ -1,6 +1,6 @@
 /**
- * Hunts prompts that are encoded although they cannot fit, ones that fit and are refused, and chat templates whose failure
- * over what a caller sent is taken for one of the server.
+ * Hunts prompts that are encoded although they cannot fit, prompts that fit and are refused, and failures of a chat
+ * template on a caller's data that are reported as the server's.
  */
 import { expect, it, vi } from 'vitest';
 import { prepareRequest, type PromptModel } from '../../../servers/openai/prepare-request.ts';
@@ -8,7 +8,7 @@ import { ChatTemplate, templateMessage, templateTool } from '../../../trainer/to
 
 const encode = vi.fn<(text: string) => number[]>();
 
-/** Two bytes to a token, as many as one of its tokens can stand for. */
+/** Two bytes per token, which is also its longest token. */
 function modelOf(template: string): PromptModel {
   encode.mockReset();
   encode.mockImplementation((text) => Array.from({ length: Math.ceil(Buffer.byteLength(text) / 2) }, () => 1));
@@ -30,7 +30,7 @@ const read = (kind: 'chat' | 'completion', body: object | string, template = pla
   );
 const tooLong = expect.objectContaining({ status: 400, code: 'context_length_exceeded' }) as Error;
 
-it('a text fits as long as its tokens may, with the answer', () => {
+it('a text fits if its tokens and the answer fit', () => {
   expect(read('completion', { prompt: 'é'.repeat(16), max_tokens: 4 })).toMatchObject({ prompts: [Array(16).fill(1)] });
   expect(read('chat', { messages: [{ role: 'user', content: 'x'.repeat(38) }] })).toMatchObject({
     maxTokens: undefined,
@@ -67,11 +67,11 @@ it('too many answers are refused before anything is encoded', () => {
 });
 
 it.each([
-  // As templates that write a schema out level by level do on a deep one.
+  // Like templates that write a schema level by level, on a deep one.
   ['what takes more stack than there is', '{% macro show(s) %}{{ show(s) }}{% endmacro %}{{ show(tools) }}'],
   ['what it does not expect', '{{ messages[0].content.nowhere() }}'],
   ['what it refuses', '{{ raise_exception("no") }}'],
-])('a template that fails on %s is the mistake of who sent it', (_, template) => {
+])("a template that fails on %s is the caller's mistake", (_, template) => {
   const tools = [{ type: 'function', function: { name: 't', parameters: {} } }];
   const body = { messages: [{ role: 'user', content: 'x' }], tools };
   expect(() => read('chat', body, template)).toThrow(

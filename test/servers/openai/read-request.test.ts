@@ -1,11 +1,11 @@
-/** Hunts requests whose tools are shown to the policy otherwise than the client wrote them. */
+/** Hunts requests whose tools are shown to the policy in another form than the client wrote. */
 
 import { expect, it } from 'vitest';
 import { readWritten } from '../../../protocol/written-json.ts';
 import { readChatCompletion } from '../../../servers/openai/read-request.ts';
 import { ChatTemplate, templateTool } from '../../../trainer/tokenizer/chat-template.ts';
 
-it('numbers in the schema of a tool stay as they were written, and those of the request are ordinary ones', () => {
+it('numbers in the schema of a tool keep their notation, and those of the request are ordinary numbers', () => {
   const schema =
     '{"type": "object", "properties": {"n": {"type": "number", "default": 12.0, "maximum": 12345678901234567890}}}';
   const body = `{"model": "m", "temperature": 1.0, "max_tokens": 1e2, "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "t", "parameters": ${schema}}}]}`;
@@ -19,7 +19,7 @@ it('numbers in the schema of a tool stay as they were written, and those of the 
   expect(shown).toBe(schema);
 });
 
-it('tools without a schema, and none, are read as before', () => {
+it('tools without a schema, and requests without tools, are read as before', () => {
   const read = (tools: string) =>
     readChatCompletion(readWritten(`{"model": "m", "messages": [{"role": "user", "content": "x"}]${tools}}`)).tools;
   expect([read(''), read(', "tools": null')]).toEqual([[], []]);

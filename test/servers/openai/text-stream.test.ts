@@ -1,4 +1,4 @@
-/** Hunts text that is told and then taken back, half characters, and stop strings that reach the client. */
+/** Hunts text that is sent and then changed, incomplete characters, and stop strings that reach the client. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { stopAt, tellable } from '../../../servers/openai/text-stream.ts';
@@ -8,10 +8,10 @@ const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '<', '/'), mi
   maxLength: 3,
 });
 
-it('what is told is always the beginning of what is told later, and never of a stop string', () => {
+it('sent text is always a start of later text, and never ends in a start of a stop string', () => {
   fc.assert(
     fc.property(text, stops, (said, marks) => {
-      // Nothing is sampled after a stop string: a longer one, which began before it, is never completed.
+      // Nothing is sampled after a stop string: a longer one that started earlier is never completed.
       const lengths = Array.from({ length: said.length + 1 }, (_, length) => length);
       const whole = said.slice(
         0,
@@ -28,7 +28,7 @@ it('what is told is always the beginning of what is told later, and never of a s
   );
 });
 
-it('a character of several tokens is told when it is whole', () => {
+it('a character of several tokens is sent when it is complete', () => {
   expect(tellable('caf\uFFFD', [])).toBe('caf');
   expect(tellable('café', [])).toBe('café');
   expect(tellable('wait <fun', ['<function='])).toBe('wait ');

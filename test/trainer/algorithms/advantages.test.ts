@@ -38,7 +38,7 @@ eachCase<StepwiseCase>('stepwise_advantages', (given, where) => {
   closeAll(where, spread(run(), given.response_mask), flat(given.expected.advantages), 1e-6);
 });
 
-test('an estimator of one own is found by its name, and a name is given once', () => {
+test("a user's own estimator is found by its name, and no name is defined twice", () => {
   defineAdvantage('best_of_group', {
     over: 'group',
     estimate: (rewards) => rewards.map((r) => Number(r === Math.max(...rewards))),

@@ -1,4 +1,4 @@
-/** One batch of the vectors through the estimator of its name. */
+/** Runs one batch of the vectors through the estimator that it names. */
 
 import { advantagesByGroup } from '../../../trainer/algorithms/advantages/within-group.ts';
 import { advantageEstimators } from '../../../trainer/algorithms/advantages/registry.ts';

@@ -1,4 +1,4 @@
-/** Filters over batches and what is counted of them, against SkyRL's own functions. */
+/** Filters over batches, and metrics of batches, against SkyRL's own functions. */
 
 import { expect, test } from 'vitest';
 import { filterGroups, replaceGroups, type SampledRow } from '../../../trainer/algorithms/dynamic-sampling.ts';
@@ -130,7 +130,7 @@ eachCase<FilterCase | ReplaceCase>('batch_ops.dynamic_sampling', (given, where) 
   given.strategy === 'filter' ? checkFilter(given, where) : checkReplace(given, where),
 );
 
-test('one that is left of a group of several does not vary; a group of one sample does', () => {
+test('the one remaining member of a larger group does not vary; a group of one sample does', () => {
   const rows = [
     { group: 'a', reward: 1 },
     { group: 'a', reward: 0 },

@@ -1,4 +1,4 @@
-/** Rewards to gradient in one piece, against SkyRL's own functions: the seams between the parts are what is hunted. */
+/** From rewards to the gradient, against SkyRL's own functions. Hunts errors between the parts. */
 
 import { klLoss } from '../../../trainer/algorithms/kl.ts';
 import type { KlEstimator } from '../../../protocol/algorithm.ts';

@@ -31,7 +31,7 @@ eachCase<OffPolicyCase>('off_policy', (given, where) => {
   expect(Array.from(got.mask), `${where} mask`).toEqual(flat(expected.new_loss_mask));
   sameMetrics(where, got.metrics, expected.metrics);
   if (expected.tis_ratio === null) return expect(got.weights, `${where} weights`).toBeUndefined();
-  // A sequence's weight stands once for the whole of it.
+  // A sequence's weight is given once for all of its tokens.
   const wanted = expected.tis_ratio.flatMap((row, r) =>
     row.length === mask[r]!.length ? row : mask[r]!.map(() => row[0]!),
   );

@@ -1,6 +1,6 @@
 /**
- * Hunts code of the user's own whose errors are taken for the machines': tried again and again, and waited for; and answers
- * that do not fit what was asked, which would train the wrong tokens.
+ * Hunts errors of the user's own code that are retried as if a machine had failed, and answers with a wrong number of
+ * values, which would train the wrong tokens.
  */
 import { expect, test } from 'vitest';
 import { withFailureMapping } from '../../../activities/failures.ts';
@@ -20,7 +20,7 @@ const terms = (name: string) =>
       lossSettings(algorithm, 'noise'),
     );
 
-test('what a loss of one own throws is final, and names the loss and what it said', async () => {
+test("an error of a user's own loss is final, and names the loss and its message", async () => {
   defineLoss(
     'broken',
     Object.freeze({
@@ -47,7 +47,7 @@ test('what a loss of one own throws is final, and names the loss and what it sai
   expect(() => terms('refusing')).toThrow(LossRefused);
 });
 
-test('what an estimator of one own throws is final, and one that is an object of a class keeps itself', async () => {
+test("an error of a user's own estimator is final, and an estimator that is an instance of a class keeps its `this`", async () => {
   class Mine {
     readonly over = 'group';
     readonly #least = 2;
@@ -72,12 +72,12 @@ test.each([
   ['values', { values: new Float64Array(0), slopes: new Float64Array(1) }, '0 values for 1'],
   ['slopes', { values: new Float64Array(1), slopes: new Float64Array(3) }, '3 slopes for 1'],
   ['nothing', undefined, 'no values for 1'],
-])('a loss of one own whose %s do not fit the tokens is refused', (name, answer, returned) => {
+])("a user's own loss whose answer does not fit the tokens is refused: %s", (name, answer, returned) => {
   defineLoss(`short-${name}`, { correctable: true, terms: () => answer as never });
   expect(() => terms(`short-${name}`)).toThrow(`your loss short-${name} returned ${returned}: fix its module`);
 });
 
-test('an estimator of one own whose advantages or returns do not fit what they are of is refused', () => {
+test("a user's own estimator with a wrong number of advantages or returns is refused", () => {
   const tokens = { starts: [0, 1, 3], mask: new Uint8Array([1, 1, 1]), rewards: new Float64Array(3) };
   const settings = { normaliseByStd: false, gamma: 1, lambd: 1 };
   const estimate = (name: string, advantages: number[], returns: number[] | undefined) => {

@@ -13,13 +13,13 @@ export interface ReductionCase {
   readonly prompt_boundaries: Bounds | null;
 }
 
-/** Starts of consecutive runs inside of [from, to), counted from `from`. */
+/** Starts of consecutive runs inside [from, to), relative to `from`. */
 function startsWithin(bounds: Bounds, from: number, to: number): number[] {
   const inside = bounds.filter(([first, end]) => first >= from && end <= to);
   return [...inside.map(([first]) => first - from), to - from];
 }
 
-/** Whole micro-batches alone: a rest is not trained on. */
+/** Whole micro-batches only: the remainder is not trained on. */
 const microStarts = (rows: number, size: number): number[] =>
   Array.from({ length: Math.floor(rows / size) + 1 }, (_, i) => i * size);
 

@@ -1,4 +1,4 @@
-/** Hunts losses against what sampled whose trust region has a hole, or that correct twice or not at all. */
+/** Hunts losses relative to the sampling policy whose trust region has a gap, or that correct twice or not at all. */
 
 import { expect, test } from 'vitest';
 import { LossRefused } from '../../../trainer/algorithms/losses/loss.ts';
@@ -22,7 +22,7 @@ const dppo = (given: Partial<LossSettings['dppo']>): LossSettings => ({
   dppo: { ...DEFAULT_LOSS_SETTINGS.dppo, ...given },
 });
 
-test('dppo by binary_kl masks a token however rare it has become', () => {
+test('dppo by binary_kl masks a token even if it has become very rare', () => {
   // KL = e^-5.6 · (30 − 5.6) + (1 − e^-5.6) · log(1 − e^-5.6) = 0.0865.
   const leftBy = (deltaLow: number) =>
     policyLoss(policyLosses.get('dppo'), tokens(-30, -5.6, -1), dppo({ divergence: 'binary_kl', deltaLow })).metrics[
@@ -31,7 +31,7 @@ test('dppo by binary_kl masks a token however rare it has become', () => {
   expect([0.05, 0.086, 0.087].map(leftBy)).toEqual([1, 1, 0]);
 });
 
-test('dppo by binary_kl is finite where a token has become certain', () => {
+test('dppo by binary_kl is finite if a token has become certain', () => {
   const { loss, metrics } = policyLoss(
     policyLosses.get('dppo'),
     tokens(0, -0.5, 1),
@@ -40,21 +40,21 @@ test('dppo by binary_kl is finite where a token has become certain', () => {
   expect([loss, metrics['clip_ratio']]).toEqual([0, 1]);
 });
 
-test('a divergence that there is not is refused by its name', () => {
+test('an unknown divergence is refused by its name', () => {
   const settings = dppo({ divergence: 'kl' as LossSettings['dppo']['divergence'] });
   expect(() => policyLoss(policyLosses.get('dppo'), tokens(-1, -1, 1), settings)).toThrow(
     /dppo\.divergence: kl cannot be used; give one of binary_tv, binary_kl/,
   );
 });
 
-test('cispo anchored at what sampled takes masks, and no weights', () => {
+test('cispo with anchor rollout accepts masks, and no weights', () => {
   const anchored = (correction: Partial<typeof NO_CORRECTION>) => {
     const settings: LossSettings = {
       ...DEFAULT_LOSS_SETTINGS,
       cispo: { ...DEFAULT_LOSS_SETTINGS.cispo, anchor: 'rollout' },
       offPolicyCorrection: { ...NO_CORRECTION, ...correction },
     };
-    // The old policy is twice as sure as the one that sampled.
+    // The old policy's probability is twice that of the sampling policy.
     return policyLoss(policyLosses.get('cispo'), { ...tokens(-1, -1, 1), old: [-1 + Math.log(2)] }, settings);
   };
   expect(anchored({}).gradient).toEqual(Float64Array.of(-1));

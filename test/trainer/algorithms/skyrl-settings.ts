@@ -1,4 +1,4 @@
-/** SkyRL's names of settings to ours. */
+/** Translates SkyRL's names of settings to Longhaul's. */
 
 import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
 import type { LossSettings, OffPolicySettings } from '../../../protocol/algorithm.ts';

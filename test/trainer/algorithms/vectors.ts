@@ -1,4 +1,7 @@
-/** The cases of algorithms.json: [batch][time] arrays to rows and back, and comparisons that say which case and where. */
+/**
+ * The cases of algorithms.json: conversion of [batch][time] arrays to rows and back, and comparisons that name the case
+ * and the position.
+ */
 
 import { describe, expect, test } from 'vitest';
 import { startsOf, type Values } from '../../../trainer/algorithms/rows.ts';
@@ -41,7 +44,7 @@ export function closeAll(where: string, got: Values, want: Values, tolerance = 1
   for (let i = 0; i < want.length; i++) close(`${where}[${i}]`, got[i]!, want[i]!, tolerance);
 }
 
-/** Every metric that is asked for, and no other one; `null` is undefined. */
+/** Expects exactly these metrics; `null` means `undefined`. */
 export function sameMetrics(
   where: string,
   got: Readonly<Record<string, number>>,
@@ -57,7 +60,7 @@ export function sameMetrics(
   ).toEqual([]);
 }
 
-/** Whether the case must fail; then `run` has to. */
+/** If the case must fail, expects that `run` does. Returns whether it must. */
 export function mustFail(where: string, expected: unknown, run: () => unknown): boolean {
   if (typeof expected !== 'object' || expected === null || !('error' in expected)) return false;
   expect(run, `${where}: expected ${String(expected.error)}`).toThrow();

@@ -1,4 +1,4 @@
-/** Hunts policies that are taken for those that lay in their directory before. */
+/** Hunts policies that are mistaken for the policies that were in their directory before. */
 import { copyFileSync, linkSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ afterEach(() => rmSync(dir, { recursive: true }));
 const policy = () => join(dir, 'policy');
 const write = (name: string, text: string) => writeFileSync(join(dir, 'policy', name), text);
 
-it('a policy is its files: copies and links are the same one, records and moments are no part of it', async () => {
+it('a policy is identified by its files: copies and links are the same policy, records and moments do not matter', async () => {
   const before = await fingerprintOf(policy());
   const copy = join(dir, 'copy');
   mkdirSync(copy);
@@ -30,7 +30,7 @@ it('a policy is its files: copies and links are the same one, records and moment
   expect(await fingerprintOf(policy())).not.toBe(before);
 });
 
-it('what was made of a directory is kept while its files stay, and made anew where one changed', async () => {
+it('a value made from a directory is kept while its files do not change, and made again if one does', async () => {
   let made = 0;
   const cache = new MadeOfFiles(async (of) => {
     made += 1;
@@ -38,7 +38,7 @@ it('what was made of a directory is kept while its files stay, and made anew whe
   }, 2);
   const first = await cache.of(policy());
   expect([await cache.of(policy()), made]).toEqual([first, 1]);
-  // As long as before, a moment later.
+  // The same length as before, a moment later.
   write('model.safetensors', 'WEIGHTS');
   utimesSync(join(policy(), 'model.safetensors'), 1, 1);
   const second = await cache.of(policy());
@@ -47,7 +47,7 @@ it('what was made of a directory is kept while its files stay, and made anew whe
   expect([(await cache.of(policy())) === second, made]).toEqual([false, 3]);
 });
 
-it('a failure is told and not kept, and the directory that was asked for longest ago goes first', async () => {
+it('a failure is thrown and not kept, and the directory that was used least recently is dropped first', async () => {
   let failing = true;
   const made: string[] = [];
   const cache = new MadeOfFiles(async (of) => {

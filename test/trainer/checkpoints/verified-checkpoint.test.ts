@@ -1,4 +1,4 @@
-/** Torn checkpoints: hunted is one that is sampled from or trained on although its bytes are not those that were written. */
+/** Hunts torn checkpoints that are sampled from or trained on although their bytes are not those that were written. */
 
 import { readFileSync, truncateSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -27,7 +27,7 @@ async function checkpoint(dir: string): Promise<string> {
   return to;
 }
 
-/** Of the adapter alone; its base is whole. */
+/** Writes a checkpoint with an adapter only; its base is intact. */
 async function adapterCheckpoint(dir: string): Promise<string> {
   const to = path.join(dir, 'step-1');
   const adapter = newAdapter(
@@ -48,10 +48,10 @@ async function adapterCheckpoint(dir: string): Promise<string> {
   return to;
 }
 
-/** Its weights, as the sampler reads them. */
+/** The weights, as the sampler reads them. */
 const sampled = async (dir: string) => gathered((await loadPolicy(dir)).weights);
 
-/** Nothing that reads a policy takes it: neither the sampler nor the trainer, and no later version is made of it. */
+/** Neither the sampler nor the trainer accepts the policy, and no later version is made from it. */
 async function expectTorn(dir: string, to: string): Promise<void> {
   const torn = {
     name: 'CheckpointTorn',
@@ -71,7 +71,7 @@ function flipped(file: string, at: number): void {
 const half = (file: string) => truncateSync(file, Math.floor(statSync(file).size / 2));
 
 describe('a checkpoint', () => {
-  test('that is whole is read as it was written', () =>
+  test('that is complete is read as it was written', () =>
     inScratch(async (dir) => {
       const to = await checkpoint(dir);
       expect(await loadVerifiedWeights(to)).toEqual(await loadWeights(to));

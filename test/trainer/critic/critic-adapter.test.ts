@@ -1,6 +1,7 @@
 /**
- * A critic that is trained as an adapter: what is written of it is PEFT's, its base stays, what was interrupted ends in the
- * same bits, and nothing but the adapter and the head is trained. Not asserted: that PEFT itself reads it (`npm run test:interop`).
+ * A critic that is trained as an adapter: its files are PEFT's, its base does not change, interrupted updates end in
+ * the same bits, and only the adapter and the head are trained. Not asserted: that PEFT itself reads it (`npm run
+ * test:interop`).
  */
 
 import { cp, readFile, readdir, rm } from 'node:fs/promises';
@@ -55,7 +56,7 @@ async function valuesOf(place: Parameters<typeof loadCritic>[0]): Promise<Float3
 }
 
 describe('a critic that is an adapter', () => {
-  test('is written as PEFT has it, its head whole among the tensors, with moments of its size', () =>
+  test("is written in PEFT's format, with its whole head among the tensors, and moments of its size", () =>
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       await new Updater().run(request(qwen3Dir, to, 1));
@@ -92,7 +93,7 @@ describe('a critic that is an adapter', () => {
         ['exp_avg', 'exp_avg_sq'].flatMap((moment) => [...tensors.keys()].map((name) => `${moment}.${name}`)).sort(),
       );
       expect(await readCheckpointRecord(to)).toMatchObject({ critic: { sha256: weightsDigest(tensors) } });
-      // All of it has moved, the head too.
+      // All tensors have changed, the head too.
       for (const [name, { data: values }] of moments)
         expect(
           values.some((x) => x !== 0),
@@ -100,7 +101,7 @@ describe('a critic that is an adapter', () => {
         ).toBe(true);
     }));
 
-  test('begins as the whole critic would, and its value loss falls', () =>
+  test('starts like a fully trained critic, and its value loss falls', () =>
     inScratch(async (dir) => {
       const [adapter, whole] = [
         await valuesOf({ beside: qwen3Dir, begin }),
@@ -143,7 +144,7 @@ describe('a critic that is an adapter', () => {
       expect(await drawn('.')).not.toEqual(await drawn('critic'));
     }));
 
-  test('goes along through a step that taught nothing; beside a whole critic it begins there, never beside a checkpoint of the run', () =>
+  test('is carried over by a step without training data; its base is the given critic, never a checkpoint of the run', () =>
     inScratch(async (dir) => {
       const [base, v1, v2, v3] = ['base', 'v1', 'v2', 'v3'].map((name) => path.join(dir, name)) as [
         string,
@@ -152,7 +153,7 @@ describe('a critic that is an adapter', () => {
         string,
       ];
       await new Updater().run(request(qwen3Dir, base, 1, { critic: { base: qwen3Dir, seed: 5 } }));
-      // A run whose base policy has a whole critic beside it, and whose first step teaches nothing.
+      // A run whose base policy has a full critic beside it, and whose first step has no training data.
       await carryOver(base, v1, 1, undefined, begin);
       const json = JSON.parse(await readFile(path.join(v1, 'critic', 'adapter_config.json'), 'utf8')) as {
         base_model_name_or_path: string;
@@ -170,7 +171,7 @@ describe('a critic that is an adapter', () => {
       expect(await bytesOf(v3, kept)).toEqual(await bytesOf(v2, kept));
     }));
 
-  test('an adapter that it begins as goes on as one, or is merged; one that is found beside the policy goes on whatever is said', () =>
+  test('a base that is an adapter is continued or merged; an adapter saved beside the policy is always continued', () =>
     inScratch(async (dir) => {
       const [v1, v2] = [path.join(dir, 'v1'), path.join(dir, 'v2')];
       await new Updater().run(request(qwen3Dir, v1, 1));
@@ -186,7 +187,7 @@ describe('a critic that is an adapter', () => {
       }
       await new Updater().run(request(v1, v2, 2, { critic: { base: qwen3Dir, seed: 5 } }));
       expect(await readdir(path.join(v2, 'critic'))).toContain('adapter_model.safetensors');
-      // A policy's adapter, as PEFT has it: a head is drawn, and the base is its base.
+      // A policy's adapter in PEFT's format: a head is drawn, and the adapter's base is the critic's base.
       const policy: NewLora = { rank: 2, alpha: 4, targetModules: ['q_proj'], seed: 3 };
       await new Updater().run(request(qwen3Dir, path.join(dir, 'policy'), 1, { lora: policy }));
       const of: NewCritic = { base: path.join(dir, 'policy'), seed: 5 };
@@ -204,7 +205,7 @@ describe('a critic that is an adapter', () => {
       });
     }));
 
-  test('that is torn is named, a policy of that shape is refused, and none is left in memory', () =>
+  test('that is torn is named, a policy with such an adapter is refused, and no tensor is left in memory', () =>
     inScratch(async (dir) => {
       const v1 = path.join(dir, 'v1');
       await new Updater().run(request(qwen3Dir, v1, 1));

@@ -1,4 +1,4 @@
-/** Versions of a policy and its critic, made one after the other, and what is compared of their files. */
+/** Makes versions of a policy and its critic, one after the other, and compares their files. */
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import type { UpdateRequest } from '../../../trainer/update-request.ts';
 import type { Updater } from '../../../trainer/update.ts';
 import { qwen3Dir } from '../tiny-policy.ts';
 
-/** SHA-256 of each file: of the bytes themselves a difference would take minutes to print. */
+/** SHA-256 of each file: a difference of the bytes themselves would take minutes to print. */
 export const digestsOf = (dir: string, names: readonly string[]): Promise<string[]> =>
   Promise.all(
     names.map(async (name) =>
@@ -19,7 +19,10 @@ export const digestsOf = (dir: string, names: readonly string[]): Promise<string
 
 type RequestOf = (fromDir: string, toDir: string, toVersion: number, more: Partial<UpdateRequest>) => UpdateRequest;
 
-/** Makes versions 1 … `count` in `dir` from the tiny policy, each by the updater that `updater` gives; returns their directories. */
+/**
+ * Makes versions 1 … `count` in `dir` from the tiny policy, each by the updater that `updater` returns. Returns their
+ * directories.
+ */
 export const updatesBy =
   (request: RequestOf) =>
   async (

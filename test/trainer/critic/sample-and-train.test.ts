@@ -1,4 +1,6 @@
-/** PPO on the real engine: it samples, is rewarded for one kind of token, and its critic learns to foresee the reward. */
+/**
+ * PPO on the real engine: the policy is rewarded for one kind of token, and its critic learns to predict the reward.
+ */
 
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -12,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => engine.close());
 
-/** The reward: the share of even tokens, with a prompt that says nothing of it. */
+/** The reward: the share of even tokens. The prompt does not mention it. */
 async function rolledOut(dir: string, version: number, count = 24): Promise<Datum[]> {
   const prompt = [304, 452, 450];
   return Promise.all(

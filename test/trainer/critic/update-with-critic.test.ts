@@ -1,4 +1,7 @@
-/** Updates that train a critic: what it learns, what is written of it, and that interrupted ones end in the same bits of both. */
+/**
+ * Updates that train a critic: what it learns, which files are written, and that interrupted updates end in the same
+ * bits of policy and critic.
+ */
 
 import { cp, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -79,7 +82,7 @@ describe('an update with a critic', () => {
       }
     }));
 
-  test('the value loss falls and what it explains grows, update by update', () =>
+  test('the value loss falls and the explained variance grows, update by update', () =>
     inScratch(async (dir) => {
       const updater = new Updater();
       const dirs = await updates(dir, 'v', 8, () => updater, {
@@ -106,7 +109,7 @@ describe('an update with a critic', () => {
       expect(tight.metrics!['critic/values_clipfrac']).toBeGreaterThan(0.5);
     }));
 
-  test('minibatches of its own are optimizer steps of its own', () =>
+  test("the critic's own minibatches are its own optimizer steps", () =>
     inScratch(async (dir) => {
       await new Updater().run(
         request(qwen3Dir, path.join(dir, 'a'), 1, {
@@ -124,7 +127,7 @@ describe('an update with a critic', () => {
       const resumed = (await updates(dir, 'resumed', 3, () => new Updater())).at(-1)!;
       const bytes = await bytesOf(live);
       expect(await bytesOf(resumed)).toEqual(bytes);
-      // Killed before the rename: the last one is made again.
+      // Killed before the rename: the last version is made again.
       await rm(live, { recursive: true });
       await one.run(request(path.join(dir, 'live-2'), live, 3));
       expect(await bytesOf(live)).toEqual(bytes);
@@ -132,7 +135,7 @@ describe('an update with a critic', () => {
       expect(await bytesOf(live)).toEqual(bytes);
     }));
 
-  test('updates that fail half-way, or that have no critic, leave nothing of it in memory', () =>
+  test('updates that fail half-way, or that have no critic, leave no critic in memory', () =>
     inScratch(async (dir) => {
       const { critic: _, ...plain } = { ...algorithm, advantage: 'grpo' };
       const one = new Updater();
@@ -142,7 +145,7 @@ describe('an update with a critic', () => {
       await one.run(request(qwen3Dir, v1, 1));
       const held = tf.memory().numTensors;
       expect(held).toBeGreaterThan(without);
-      // The critic has learnt when the policy fails; both are read again.
+      // The critic is trained already when the policy fails; both are read again.
       let passes = 0;
       defineLoss('fails-late', {
         correctable: true,
@@ -172,7 +175,7 @@ describe('an update with a critic', () => {
       expect(await kept('after', {}, { algorithm: plain })).toBe(await kept('alone', { algorithm: plain }));
     }));
 
-  test('an adapter is trained beside a whole critic, and both go on', () =>
+  test('an adapter is trained with a full critic, and the next update continues both', () =>
     inScratch(async (dir) => {
       const lora: NewLora = { rank: 2, alpha: 4, targetModules: ['q_proj'], seed: 3 };
       const one = new Updater();
@@ -180,14 +183,14 @@ describe('an update with a critic', () => {
       const live = (await updates(dir, 'live', 2, () => one, { lora })).at(-1)!;
       const resumed = (await updates(dir, 'resumed', 2, () => new Updater(), { lora })).at(-1)!;
       expect(await bytesOf(resumed, names)).toEqual(await bytesOf(live, names));
-      // An adapter as what a critic begins as: the base with the adapter added.
+      // A critic that starts from an adapter: the base with the adapter merged.
       const { metrics } = await new Updater().run(
         request(qwen3Dir, path.join(dir, 'of'), 1, { critic: { base: path.join(dir, 'live-1'), seed: 1 } }),
       );
       expect(metrics!['critic/critic_loss']).toBeGreaterThan(0);
     }));
 
-  test('a step without an update takes the critic along with its moments, and nothing where there is none yet', () =>
+  test('a step without an update copies the critic with its moments, and nothing if there is no critic yet', () =>
     inScratch(async (dir) => {
       const [v1, v2, v3, none] = ['v1', 'v2', 'v3', 'none'].map((name) => path.join(dir, name)) as [
         string,
@@ -208,7 +211,7 @@ describe('an update with a critic', () => {
       expect(await bytesOf(path.join(dir, 'after'))).toEqual(await bytesOf(path.join(dir, 'at-once')));
     }));
 
-  test('a critic that is torn, or not the one that was written, is never used; a run without one does not look at it', () =>
+  test('a critic that is torn, or not the one that was written, is never used; a run without a critic does not read it', () =>
     inScratch(async (dir) => {
       const v1 = path.join(dir, 'v1');
       const updater = new Updater();
@@ -237,7 +240,7 @@ describe('an update with a critic', () => {
       expect((await readdir(path.join(dir, 'plain'))).includes('critic')).toBe(false);
     }));
 
-  test('an estimator of one own gets values, and what it returns is what the critic learns', () =>
+  test("a user's own estimator receives values, and the critic is trained on its returns", () =>
     inScratch(async (dir) => {
       const seen: number[] = [];
       defineAdvantage('towards-seven', {
@@ -257,7 +260,7 @@ describe('an update with a critic', () => {
       );
       expect(seen).toEqual([trainedTokens]);
       expect(metrics).toMatchObject({ 'critic/returns_mean': 7 });
-      // All returns are the same: there is nothing to explain.
+      // All returns are equal: there is no variance to explain.
       expect(metrics).not.toHaveProperty('critic/explained_variance');
     }));
 

@@ -1,4 +1,6 @@
-/** The critic's own gradient against finite differences, tensor by tensor, and its values against the decoder's written out. */
+/**
+ * The critic's gradient against finite differences, tensor by tensor, and its values against an explicit computation.
+ */
 
 import { describe, expect, test } from 'vitest';
 import { criticLoss } from '../../../trainer/algorithms/critic-loss.ts';
@@ -27,7 +29,7 @@ const starts = counts.reduce<number[]>((all, count) => [...all, all.at(-1)! + co
 const mask = Array.from(batch.labels, () => 1);
 const returns = Array.from(batch.labels, (_, i) => Math.cos(i));
 
-/** Some tokens beyond the range on either side, and none at its edge. */
+/** Some tokens are outside of the clip range on either side, and none is at its edge. */
 const lossAt = (values: Float32Array, old: Float32Array) => criticLoss({ starts, mask, values, old, returns }, 0.3);
 
 function lossOf(config: ModelConfig, weights: Weights, old: Float32Array): number {
@@ -52,7 +54,7 @@ describe('a critic', () => {
     const weights = weightsOf(config, 'v');
     const model = new ValueModel(config, weights);
     const start = model.values(batch);
-    // The old values lie apart from the present ones, so that some tokens are clipped.
+    // The old values differ from the current ones, so that some tokens are clipped.
     const old = start.map((x, i) => x + (i % 4 === 0 ? 0.5 : 0.1) * Math.sin(i + 0.4));
     expect(lossAt(start, old).clipFraction).toBeGreaterThan(0);
     model.forwardBackward(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
@@ -74,7 +76,7 @@ describe('a critic', () => {
     }
   });
 
-  test('gradient of an adapter and its head, and of nothing else', () => {
+  test('gradient of an adapter and its head only', () => {
     const fresh = newAdapter(
       valueConfig(smallConfig),
       { rank: 2, alpha: 4, targetModules: ['q_proj', 'up_proj', 'down_proj'] },
@@ -119,7 +121,7 @@ describe('a critic', () => {
         (lossWith(moved(tensors, name, direction, h)) - lossWith(moved(tensors, name, direction, -h))) / (2 * h);
       expect(Math.abs(slope / norm - 1), name).toBeLessThan(0.02);
     }
-    // The base's own head has no part in it.
+    // The base's own head is not used.
     const other = adapted(
       tensors,
       new Map([

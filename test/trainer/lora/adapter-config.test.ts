@@ -1,4 +1,4 @@
-/** PEFT's configuration: which modules are meant, how much they count, and what is refused by name. */
+/** PEFT's configuration: which modules it names, their scaling, and which settings are refused by name. */
 
 import { describe, expect, test } from 'vitest';
 import { UnsupportedAdapter, adapterJson, adapterModules } from '../../../trainer/lora/adapter-config.ts';
@@ -22,7 +22,7 @@ describe('adapterModules', () => {
     expect(names({ target_modules: ['model.layers.0.self_attn.q_proj'] })).toEqual(attention(0).slice(0, 1));
     expect(names({ target_modules: 'all-linear' })).toHaveLength(14);
     expect(names({ target_modules: ['lm_head'] })).toEqual(['lm_head']);
-    // A critic's head is kept whole, and no module stands beside it.
+    // A critic's head is stored whole, and has no adapter.
     const critic = layoutOf(valueConfig(smallConfig));
     expect(
       adapterModules({ ...json, target_modules: 'all-linear', modules_to_save: ['value_head'] }, critic),
@@ -38,7 +38,7 @@ describe('adapterModules', () => {
     expect(names({ exclude_modules: ['v_proj'] })).toEqual([attention(0)[0], attention(1)[0]]);
   });
 
-  test('how much a module counts', () => {
+  test('scaling of a module', () => {
     const scalings = (change: Record<string, unknown>): number[] =>
       adapterModules({ ...json, ...change }, base).map(({ scaling }) => scaling);
     expect(scalings({})).toEqual([2, 2, 2, 2]);

@@ -1,4 +1,4 @@
-/** What is sampled of an adapter's policy: hunted is a bit that training does not multiply with. */
+/** Hunts merged weights for sampling that differ in a bit from those in training. */
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { tf } from '../../../trainer/tensorflow.ts';
 import { randomWeights, smallShape } from '../sampler/random-policy.ts';
 import { inScratch } from '../tiny-policy.ts';
 
-/** Its larger matrices are read in several pieces. */
+/** A configuration whose larger matrices are read in several pieces. */
 const config: ModelConfig = { ...smallShape, layers: 2, hiddenSize: 256, intermediateSize: 700, tiedEmbeddings: false };
 
 async function adapterOf(dir: string, base: string) {
@@ -50,18 +50,18 @@ test('an adapter is added to the same bits as in training, and leaves no tensor'
     expect(tf.memory().numTensors).toBe(numTensors);
     expect(weightsDigest(found)).toBe(weightsDigest(wanted));
     expect(weightsDigest(found)).not.toBe(weightsDigest(randomWeights(config, 1)));
-    // Whoever stops half-way leaves none either.
+    // A reader that stops half-way leaves no tensor either.
     for await (const [name] of await mergedWeights(path.join(dir, 'adapter'), config))
       if (name.includes('q_proj')) break;
     expect(tf.memory().numTensors).toBe(numTensors);
   }));
 
-/** Why: PEFT adds the base's own head to the file of an adapter for it. */
+/** Why: PEFT adds the base's head to the file of an adapter for the head. */
 test.each([
-  ["the same as the base's is left out", 0, 'lm_head', undefined],
+  ["one that equals the base's is dropped", 0, 'lm_head', undefined],
   ['another one is refused', 1, 'lm_head', /lm_head\.base_layer\.weight differs from the base's lm_head\.weight/],
   [
-    'one of no tensor is refused',
+    'one without a tensor in the base is refused',
     0,
     'nowhere',
     /nowhere\.base_layer\.weight is the copy of a tensor that the base lacks/,

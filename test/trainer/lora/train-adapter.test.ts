@@ -1,4 +1,7 @@
-/** A run that trains an adapter: the base stays, checkpoints are PEFT's files, and what was interrupted ends in the same bits. */
+/**
+ * A run that trains an adapter: the base does not change, checkpoints are PEFT's files, and interrupted updates end in
+ * the same bits.
+ */
 
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
@@ -53,7 +56,7 @@ const request = (fromDir: string, toDir: string, toVersion: number): UpdateReque
 
 const json = async <T>(file: string): Promise<T> => JSON.parse(await readFile(file, 'utf8')) as T;
 
-/** The policy as a process reads it whose working directory is another one. */
+/** Reads the policy in a process with another working directory. */
 async function elsewhere(dir: string): Promise<{ base: string; digest: string }> {
   const module = (name: string) => JSON.stringify(new URL(`../../../trainer/${name}`, import.meta.url));
   const script = `
@@ -139,7 +142,7 @@ describe('an update with an adapter', () => {
       );
     }));
 
-  test('a step that taught nothing carries the adapter over, and its base is never a checkpoint', () =>
+  test('a step without training data carries the adapter over, and its base is never a checkpoint', () =>
     inScratch(async (dir) => {
       const [v1, v2, v3] = [1, 2, 3].map((n) => path.join(dir, `step-${n}`)) as [string, string, string];
       await carryOver(qwen3Dir, v1, 1, lora);
@@ -152,7 +155,7 @@ describe('an update with an adapter', () => {
   test.each([
     ['the adapter', (base: string, adapter: string) => path.relative(adapter, base)],
     ['the working directory', (base: string) => path.relative(process.cwd(), base)],
-  ])('a base by its path from %s is written as it is found from anywhere', (_, pathOf) =>
+  ])('a base given by its path from %s is written as an absolute path', (_, pathOf) =>
     inScratch(async (dir) => {
       const [base, adapter] = ['base', 'adapter'].map((name) => path.join(dir, name)) as [string, string];
       await cp(qwen3Dir, base, { recursive: true });
@@ -178,7 +181,7 @@ describe('an update with an adapter', () => {
     }),
   );
 
-  test('a new adapter beside a policy that is named by a relative path says where that is, a critic too', () =>
+  test('a new adapter for a policy with a relative path has an absolute path in its configuration, a critic too', () =>
     inScratch(async (dir) => {
       const [base, to] = [path.join(dir, 'base'), path.join(dir, 'deeper', 'down', 'v1')];
       await cp(qwen3Dir, base, { recursive: true });
@@ -196,7 +199,7 @@ describe('an update with an adapter', () => {
       for (const name of ['adapter_config.json', 'adapter_model.safetensors']) {
         await cp(path.join(qwen3Dir, 'lora', name), path.join(dir, 'adapter', name));
       }
-      // PEFT's folder has no config.json: it is the base's.
+      // PEFT's folder has no config.json: the base's is read.
       await expect(loadPolicy(path.join(dir, 'adapter'))).rejects.toThrow(/base_model_name_or_path/);
       await cp(path.join(dir, 'base'), path.join(dir, 'adapter', 'qwen3-tiny'), { recursive: true });
       expect((await loadPolicy(path.join(dir, 'adapter'))).config.family).toBe('qwen3');
@@ -223,7 +226,7 @@ test('supervised training of an adapter lowers the loss and writes the adapter a
     expect((await loadPolicy(to)).config.family).toBe('qwen3');
   }));
 
-test('an adapter that was made with dropout is trained without, and that is said once', () =>
+test('an adapter that was made with dropout is trained without it, with one warning', () =>
   inScratch(async (dir) => {
     const plain = path.join(dir, 'plain');
     await new Updater().run(request(qwen3Dir, plain, 1));

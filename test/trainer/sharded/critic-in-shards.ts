@@ -1,4 +1,4 @@
-/** An update with a critic in shards, as its tests share it: what it trains, and how its results are compared. */
+/** Shared parts of the tests of a critic in shards: the training data, and the comparison of results. */
 
 import { createHash } from 'node:crypto';
 import { readdirSync } from 'node:fs';
@@ -35,7 +35,7 @@ export const algorithm: UpdateSettings = {
   microBatchTokens: 96,
 };
 
-/** Of two groups; the last rollout is two sequences. */
+/** Rollouts of two groups; the last rollout has two sequences. */
 export const sampled = await asSampled(qwen3Dir, [40, 23, 61, 12, 33, 50, 18, 44]);
 export const data: Datum[] = sampled.map((one, i) => ({
   ...one,
@@ -57,7 +57,7 @@ export const requestIn = (dir: string, shards: number, more: Partial<PlanRequest
 
 export const lora = { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'] as const };
 export const policyLora: NewLora = { ...lora, seed: 3 };
-/** Which of the two is trained whole, and which as an adapter. */
+/** Which of policy and critic is fully trained, and which as an adapter. */
 export const kinds: ReadonlyArray<readonly [string, Partial<PlanRequest>]> = [
   ['both whole', {}],
   ['an adapter of the policy', { lora: policyLora }],
@@ -65,7 +65,7 @@ export const kinds: ReadonlyArray<readonly [string, Partial<PlanRequest>]> = [
   ['two adapters', { lora: policyLora, critic: { base: qwen3Dir, seed: 5, lora } }],
 ];
 
-/** Digests of all files of a checkpoint: of the bytes themselves a difference would take minutes to print. */
+/** Digests of all files of a checkpoint: a difference of the bytes themselves would take minutes to print. */
 export async function bytesOf(dir: string): Promise<Record<string, string>> {
   const files = readdirSync(dir, { recursive: true, withFileTypes: true })
     .flatMap((one) => (one.isFile() ? [path.relative(dir, path.join(one.parentPath, one.name))] : []))
@@ -92,7 +92,7 @@ export async function whole(request: PlanRequest, who: Who): Promise<Record<stri
 
 export const moments = (dir: string) => readSafetensors(path.join(dir, 'optimizer.safetensors'));
 
-/** Largest difference of two sets of tensors, by the largest number among them. */
+/** Largest difference between two sets of tensors, divided by their largest number. */
 export function apart(a: ReadonlyMap<string, { data: Float32Array }>, b: typeof a): number {
   let [off, largest] = [0, 0];
   expect([...a.keys()].sort()).toEqual([...b.keys()].sort());

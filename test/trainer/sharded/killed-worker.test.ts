@@ -1,6 +1,7 @@
 /**
- * Hunts an update that a killed process leaves half-made: real processes, one of which gets SIGKILL in the middle of a
- * shard. Not asserted: in which moment it is hit; whatever was written by then, the other ends in the same bits.
+ * Hunts an update that stays incomplete after a killed process: of several real processes, one gets SIGKILL in the
+ * middle of a shard. Not asserted: the moment of the kill; whatever was written by then, the other process ends in the
+ * same bits.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -41,7 +42,7 @@ class WorkerProcess {
   }
 }
 
-/** It goes on after each that is killed. */
+/** The worker that is never killed: it continues each update. */
 let other: WorkerProcess;
 let dying: WorkerProcess;
 beforeAll(() => {

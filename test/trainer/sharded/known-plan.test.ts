@@ -1,6 +1,6 @@
 /**
- * The plan that a worker has in memory: hunted is one that counts though its files are gone or others, and one that stays
- * when nobody needs it. Not asserted: how long it stays.
+ * The plan that a worker keeps in memory. Hunts a plan that is used though its files are missing or replaced, and one
+ * that stays in memory when it is not needed. Not asserted: how long it stays.
  */
 
 import { existsSync } from 'node:fs';
@@ -24,7 +24,7 @@ async function planned(dir: string, known?: KnownPlan, trainer = new EmbeddedTra
 }
 
 describe('a worker that has made a shard', () => {
-  test('finds out that the update was cleared away, and brings nothing back', () =>
+  test('notices that the update was removed, and creates no file of it again', () =>
     inScratch(async (dir) => {
       const { request, worker, at } = await planned(dir);
       await worker.forwardBackward({ ...at, shard: 0 });
@@ -34,7 +34,7 @@ describe('a worker that has made a shard', () => {
       expect(existsSync(request.dir)).toBe(false);
     }));
 
-  test('finds it out too when that happens while it makes another', () =>
+  test('notices it too if that happens while it makes another shard', () =>
     inScratch(async (dir) => {
       const { request, worker, at } = await planned(dir);
       await worker.forwardBackward({ ...at, shard: 0 });
@@ -46,7 +46,7 @@ describe('a worker that has made a shard', () => {
       expect(existsSync(request.dir)).toBe(false);
     }));
 
-  test('does not go on with its plan where another one took its place', () =>
+  test('does not use its plan if another one replaced it', () =>
     inScratch(async (dir) => {
       const { request, worker, at } = await planned(dir);
       await worker.forwardBackward({ ...at, shard: 0 });
@@ -61,7 +61,7 @@ describe('a worker that has made a shard', () => {
 });
 
 describe('a plan in memory', () => {
-  test('is let go with the last step of its update', () =>
+  test('is dropped with the last step of its update', () =>
     inScratch(async (dir) => {
       const known = new KnownPlan();
       const { worker, at } = await planned(dir, known);
@@ -73,7 +73,7 @@ describe('a plan in memory', () => {
       expect(known.isHeld).toBe(false);
     }));
 
-  test('is let go when nobody asks for it, and read again when somebody does', () =>
+  test('is dropped when it is not used, and read again when it is needed', () =>
     inScratch(async (dir) => {
       const known = new KnownPlan(1);
       const { worker, at } = await planned(dir, known);
@@ -83,7 +83,7 @@ describe('a plan in memory', () => {
       await worker.optimStep(at);
     }));
 
-  test('is let go where it is found lost', () =>
+  test('is dropped if its file is lost', () =>
     inScratch(async (dir) => {
       const known = new KnownPlan();
       const { request, worker, at } = await planned(dir, known);

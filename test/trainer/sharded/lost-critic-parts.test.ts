@@ -1,4 +1,7 @@
-/** Hunts critics in shards that are lost between the rounds of the critic and those of the policy: killed, torn, missing or late. */
+/**
+ * Hunts critics in shards that are lost between the critic's rounds and the policy's: by a killed worker, torn or
+ * missing files, or a late step.
+ */
 
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { cp, rm, truncate } from 'node:fs/promises';
@@ -15,9 +18,9 @@ import { carryOut, worker } from './parts.ts';
 import { critic, algorithm, requestIn, lora, bytesOf, whole } from './critic-in-shards.ts';
 
 describe('an update with a critic in shards', () => {
-  test('goes on elsewhere when a worker dies before or after any part, with torn shards, and ends in the same bits', () =>
+  test('continues on another worker if one dies before or after any part, with torn shards, and ends in the same bits', () =>
     inScratch(async (dir) => {
-      // Four rounds of the critic's, then two of the policy's.
+      // Four rounds of the critic, then two of the policy.
       const more = {
         critic: { base: qwen3Dir, seed: 5, lora },
         algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } },
@@ -35,12 +38,12 @@ describe('an update with a critic in shards', () => {
         await dying.forwardBackward({ ...at(died), shard: 1 });
         await dying.forwardBackward({ ...at(died), shard: 0 });
         await truncate(path.join(request.dir, `round-${died}-shard-0`), 700);
-        // Another one is asked for everything again, from the plan on.
+        // Another worker repeats everything from the plan on.
         const second = worker();
         expect(await second.planUpdate(request)).toEqual(planned);
         await carryOut(request, planned, () => second);
         expect(await bytesOf(request.toDir)).toEqual(reference);
-        // The first one was only slow: what it still does changes nothing, and leaves nothing.
+        // The first worker was only slow: its later work changes nothing, and leaves no file.
         for (const round of [0, died, 5]) {
           await dying.forwardBackward({ ...at(round), shard: 1 });
           await dying.optimStep(at(round));
@@ -80,7 +83,7 @@ describe('an update with a critic in shards', () => {
     'a state between two rounds that is lost (%s) is made again with those before it, and the update ends in the same bits',
     (_, round, state, lose) =>
       inScratch(async (dir) => {
-        // Four rounds of the critic's, then two of the policy's.
+        // Four rounds of the critic, then two of the policy.
         const more = {
           critic: { base: qwen3Dir, seed: 5, lora },
           algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } },
@@ -101,7 +104,7 @@ describe('an update with a critic in shards', () => {
       }),
   );
 
-  test('what the update begins from is no state of its own: where that is torn it is named', () =>
+  test('the start of the update is not its own state: if that is torn, it is named', () =>
     inScratch(async (dir) => {
       const first = requestIn(path.join(dir, 'first'), 2);
       await whole(first, worker);
@@ -113,7 +116,7 @@ describe('an update with a critic in shards', () => {
       );
     }));
 
-  test('a missing shard of the critic is made where they are added up, and one of the policy is no shard of it', () =>
+  test('a missing shard of the critic is made by the step, and a shard of the policy is not used for it', () =>
     inScratch(async (dir) => {
       const reference = await whole(requestIn(path.join(dir, 'reference'), 2), worker);
       const request = requestIn(path.join(dir, 'missing'), 2);
@@ -128,7 +131,7 @@ describe('an update with a critic in shards', () => {
       expect(await bytesOf(request.toDir)).toEqual(reference);
     }));
 
-  test("two that take the critic's step at once end in one state, and one that comes late brings nothing back", () =>
+  test("two workers that take the critic's step at once end in one state, and a late one creates no file again", () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const [a, b] = [worker(), worker()];
@@ -176,7 +179,7 @@ describe('an update with a critic in shards', () => {
       }),
   );
 
-  test('a step of the critic that comes late, when all was cleared away while it was made, brings nothing back', () =>
+  test('a late step of the critic, whose update was removed in the meantime, creates no file again', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       class Slow extends ResidentCritic {
@@ -198,7 +201,7 @@ describe('an update with a critic in shards', () => {
       const planned = tf.memory().numTensors;
       await expect(late.optimStep({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
       expect(existsSync(request.dir)).toBe(false);
-      // The critic that was stepped is in no place: its memory was given back.
+      // The trained critic was not written: its memory was freed.
       expect(tf.memory().numTensors).toBeLessThan(planned);
       expect(tf.memory().numTensors).toBeGreaterThan(before);
     }));

@@ -1,4 +1,4 @@
-/** Updates in shards, carried out part by part; each `ShardedUpdater` is a worker with a memory of its own. */
+/** Runs updates in shards part by part; each `ShardedUpdater` is a worker with its own memory. */
 
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { PlannedUpdate, PlanRequest } from '../../../trainer/update-request.ts';
@@ -6,10 +6,10 @@ import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 
 export const worker = (): ShardedUpdater => new ShardedUpdater(new EmbeddedTrainer());
 
-/** Who makes a shard of a round, or takes its step. */
+/** The worker that makes a shard of a round, or takes its step. */
 export type Who = (round: number, shard: number | 'step') => ShardedUpdater;
 
-/** Runs what is planned from round `begin` on, the last shard of each first; `who` does each part. */
+/** Runs a plan from round `begin` on, each round's last shard first. `who` returns the worker of each part. */
 export async function carryOut(
   { dir }: Pick<PlanRequest, 'dir'>,
   { plan, rounds }: PlannedUpdate,

@@ -1,4 +1,4 @@
-/** Plans of other versions of this program: hunted is one that is read as if it were one of ours. */
+/** Hunts plans of other versions of this program that are read as if they were this version's. */
 
 import { truncate } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,21 +16,21 @@ type Plan = Readonly<Record<string, unknown>>;
 const worker = () => new ShardedUpdater(new EmbeddedTrainer());
 const fileOf = ({ dir }: PlanRequest): string => path.join(dir, 'plan');
 
-/** Lays a plan down and writes `change` of it in its place; returns that one's digest. */
+/** Writes a plan, then replaces it by `change` of it. Returns the changed plan's digest. */
 async function replaced(request: PlanRequest, change: (plan: Plan) => Plan): Promise<string> {
   await worker().planUpdate(request);
   return writeSealed(fileOf(request), change((await readSealed<Plan>(fileOf(request)))!.value));
 }
 
 describe('a plan', () => {
-  test('says its format', () =>
+  test('records its format', () =>
     inScratch(async (dir) => {
       const request = await planRequest(dir, 2);
       await worker().planUpdate(request);
       expect((await readSealed<Plan>(fileOf(request)))!.value['format']).toBe(PLAN_FORMAT);
     }));
 
-  test('that is torn is laid down again', () =>
+  test('that is torn is written again', () =>
     inScratch(async (dir) => {
       const request = await planRequest(dir, 2);
       const planned = await worker().planUpdate(request);

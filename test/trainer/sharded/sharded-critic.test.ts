@@ -1,5 +1,5 @@
 /**
- * Hunts critics in shards whose bits depend on who made which part, or that differ from what one worker would have trained.
+ * Hunts critics in shards whose bits depend on which worker made which part, or that differ from one worker's result.
  * Not asserted: that shards save time.
  */
 
@@ -84,7 +84,7 @@ describe('an update with a critic in shards', () => {
         expect(Object.keys(sharded.metrics!).sort()).toEqual(Object.keys(alone.metrics!).sort());
         for (const [metric, value] of Object.entries(sharded.metrics!))
           expect(value, metric).toBeCloseTo(alone.metrics![metric]!, 4);
-        // After one step from none the first moment is a tenth of the gradient.
+        // After the first step, the first moment is a tenth of the gradient.
         expect(
           apart(await moments(path.join(request.toDir, 'critic')), await moments(path.join(plain, 'critic'))),
           name,
@@ -113,12 +113,12 @@ describe('an update with a critic in shards', () => {
     }),
   );
 
-  test("lays the critic's rounds before the policy's, and its state is kept until both are written", () =>
+  test("plans the critic's rounds before the policy's, and keeps its state until both are written", () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const one = worker();
       const planned = await one.planUpdate(request);
-      // Two epochs of one minibatch of the critic's, then two of two of the policy's.
+      // Two epochs of one minibatch for the critic, then two epochs of two minibatches for the policy.
       expect(planned.rounds).toEqual([2, 2, 2, 2, 2, 2]);
       const left = [
         ['plan', 'round-1'],
@@ -138,7 +138,7 @@ describe('an update with a critic in shards', () => {
       expect((await readCheckpointRecord(path.join(request.toDir, 'critic')))?.optimizer?.steps).toBe(2);
     }));
 
-  test('a critic beside the policy goes on with its moments, whichever way either update was made', () =>
+  test('a critic beside the policy continues with its moments, whether either update was sharded or not', () =>
     inScratch(async (dir) => {
       const [plain, first] = [path.join(dir, 'plain'), requestIn(path.join(dir, 'first'), 2)];
       await new Updater().run({ ...requestIn(dir, 1), toDir: plain });
@@ -153,14 +153,14 @@ describe('an update with a critic in shards', () => {
         toVersion: 2,
       });
       expect((await readCheckpointRecord(path.join(dir, 'after', 'critic')))?.optimizer?.steps).toBe(4);
-      // One that was lost is named, never begun again.
+      // A lost critic is named, never created again.
       await rm(path.join(plain, 'critic'), { recursive: true });
       await expect(
         worker().planUpdate(requestIn(path.join(dir, 'x'), 2, { fromDir: plain, toVersion: 2 })),
       ).rejects.toBeInstanceOf(CheckpointTorn);
     }));
 
-  test('leaves nothing in memory but the two that were worked on last, and without a critic one of them', () =>
+  test('leaves only the last policy and the last critic in memory, and without a critic only the policy', () =>
     inScratch(async (dir) => {
       const one = worker();
       const run = async (name: string, more: Partial<PlanRequest> = {}): Promise<number> => {
@@ -186,7 +186,7 @@ describe('an update with a critic in shards', () => {
       expect(readdirSync(dir)).toEqual([]);
     }));
 
-  test('of two plans one after the other the first stands, and names what was valued', () =>
+  test('a second plan of the same update is the first one; another critic gives another plan', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const [a, b] = [

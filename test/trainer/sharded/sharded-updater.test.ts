@@ -1,6 +1,6 @@
 /**
- * Hunts updates whose bits depend on who made which part: on the number of workers, on one that died half-way, on shards
- * that were torn. Each `ShardedUpdater` is a worker with a memory of its own. Not asserted: that shards save time.
+ * Hunts updates whose bits depend on which worker made which part: on the number of workers, on a worker that died
+ * half-way, on torn shards. Each `ShardedUpdater` is a worker with its own memory. Not asserted: that shards save time.
  */
 
 import { existsSync, readdirSync } from 'node:fs';
@@ -53,7 +53,7 @@ const requestIn = (dir: string, shards: number, more: Partial<PlanRequest> = {})
   ...more,
 });
 
-/** The embedded trainer, of whose sessions some calls are others. */
+/** The embedded trainer, with some calls of its sessions replaced. */
 function withSessions(other: (session: ShardSession) => Partial<ShardSession>): Trainer<ShardSession> {
   const trainer = new EmbeddedTrainer();
   return {
@@ -106,7 +106,7 @@ describe('an update in shards', () => {
       }),
   );
 
-  test('measures what an update without shards measures', () =>
+  test('reports the metrics of an update without shards', () =>
     inScratch(async (dir) => {
       const one = worker();
       const request = requestIn(dir, 3);
@@ -148,7 +148,7 @@ describe('an update in shards', () => {
     }),
   );
 
-  test('goes on elsewhere when a worker died half-way, from any part on, and ends in the same bits', () =>
+  test('continues on another worker if one died half-way, after any part, and ends in the same bits', () =>
     inScratch(async (dir) => {
       const reference = await whole(requestIn(path.join(dir, 'reference'), 2), worker);
       const request = requestIn(path.join(dir, 'disturbed'), 2);
@@ -159,19 +159,19 @@ describe('an update in shards', () => {
       await dying.forwardBackward({ ...at, round: 0, shard: 0 });
       await dying.optimStep({ ...at, round: 0 });
       await dying.forwardBackward({ ...at, round: 1, shard: 0 });
-      // A second worker is asked for everything again, from the plan on.
+      // A second worker repeats everything from the plan on.
       const second = worker();
       expect(await second.planUpdate(request)).toEqual(planned);
       await carryOut(request, planned, () => second);
       expect(await bytesOf(request.toDir)).toEqual(reference);
-      // The first one was only slow: what it still says changes nothing, and leaves nothing.
+      // The first worker was only slow: its later work changes nothing, and leaves no file.
       await dying.forwardBackward({ ...at, round: 1, shard: 1 });
       await dying.optimStep({ ...at, round: 1 });
       expect(await bytesOf(request.toDir)).toEqual(reference);
       expect(readdirSync(request.dir)).toEqual(['plan']);
     }));
 
-  test('what a step that was killed after its state was written has left is cleared away when it is asked for again', () =>
+  test('files left by a step that was killed after writing its state are removed when the step is repeated', () =>
     inScratch(async (dir) => {
       const [request, one, aside] = [requestIn(dir, 2), worker(), path.join(dir, 'aside')];
       const { plan } = await one.planUpdate(request);
@@ -193,7 +193,7 @@ describe('an update in shards', () => {
       expect(readdirSync(request.dir).sort()).toEqual(['plan', 'round-2']);
     }));
 
-  test('a step that comes late, when all was cleared away while it was made, brings nothing back', () =>
+  test('a late step, whose update was removed in the meantime, creates no file again', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const late = new ShardedUpdater(
@@ -209,7 +209,7 @@ describe('an update in shards', () => {
       expect(existsSync(request.dir)).toBe(false);
     }));
 
-  test('a plan that comes late, when all was cleared away while it was made, brings nothing back', () =>
+  test('a late plan, whose update was removed in the meantime, creates no file again', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2, {
         algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token' } },
@@ -226,7 +226,7 @@ describe('an update in shards', () => {
       expect(existsSync(request.dir)).toBe(false);
     }));
 
-  test('of two that plan at once the first one stands, though their passes differ in a bit', () =>
+  test('of two concurrent plans the first one is kept, though their passes differ in a bit', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2, {
         algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } },
@@ -237,7 +237,7 @@ describe('an update in shards', () => {
       const slow = new ShardedUpdater(
         withSessions((session) => ({
           forward: async (...given) => {
-            // Meanwhile the other one is done.
+            // In the meantime, the other plan is finished.
             await mkdir(request.dir, { recursive: true });
             await writeFile(path.join(request.dir, 'plan'), first);
             const scores = await session.forward(...given);
@@ -250,7 +250,7 @@ describe('an update in shards', () => {
       expect(await readFile(path.join(request.dir, 'plan'))).toEqual(first);
     }));
 
-  test('of two that have their plans ready at the same moment both are told the one that stands', () =>
+  test('two workers whose plans are ready at the same moment both receive the plan that is kept', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2, {
         algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } },
@@ -277,7 +277,7 @@ describe('an update in shards', () => {
       await worker().forwardBackward({ dir: request.dir, plan: a.plan, round: 0, shard: 0 });
     }));
 
-  test('makes torn, missing and foreign shards again where they are added up', () =>
+  test('a step makes torn, missing and foreign shards again', () =>
     inScratch(async (dir) => {
       const reference = await whole(requestIn(path.join(dir, 'reference'), 3), worker);
       const request = requestIn(path.join(dir, 'torn'), 3);
@@ -296,7 +296,7 @@ describe('an update in shards', () => {
       expect(await bytesOf(request.toDir)).toEqual(reference);
     }));
 
-  test('a shard that is there is not made again, and a torn one is', () =>
+  test('an existing shard is not made again, and a torn one is', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const { plan } = await worker().planUpdate(request);
@@ -314,7 +314,7 @@ describe('an update in shards', () => {
       await truncate(file, 100);
       await one.forwardBackward(asked);
       expect(await readFile(file)).toEqual(made);
-      // A worker reads a version once, whatever it makes of it.
+      // A worker reads a version once, for all parts.
       await one.forwardBackward({ ...asked, shard: 1 });
       expect(trainer.loads).toBe(before + 1);
     }));
@@ -340,7 +340,7 @@ describe('an update in shards', () => {
       expect(metrics).toHaveProperty('policy/kl_loss');
     }));
 
-  test('without a token to train is refused, and so is a part of a plan that is not there', () =>
+  test('without a token to train on is refused, and so is a part of a missing plan', () =>
     inScratch(async (dir) => {
       const nothing = data.map((datum) => ({ ...datum, mask: datum.mask.map(() => 0) }));
       await expect(worker().planUpdate(requestIn(dir, 2, { data: nothing }))).rejects.toThrow(NothingToTrain);

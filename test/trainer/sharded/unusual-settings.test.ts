@@ -1,6 +1,6 @@
 /**
- * Hunts settings and data under which shards train something else than one worker does. Compared are all that was measured
- * and the moments of a step from none, up to the order of sums. Not asserted: that the settings are sensible.
+ * Hunts settings and data for which shards give another result than one worker. Compares all metrics, and the moments
+ * of a first step, up to the order of sums. Not asserted: that the settings are sensible.
  */
 
 import path from 'node:path';
@@ -34,7 +34,10 @@ const critic = {
   epsilon: 1e-8,
 };
 
-/** As another policy recorded it, so that ratios are clipped and masked; of two groups; one rollout is two sequences, one is not learnt at all, one has tokens of which none counts. */
+/**
+ * Data that another policy recorded, so that ratios are clipped and masked. It has two groups; one rollout has two
+ * sequences, one is not trained on, one has no token that counts.
+ */
 const sampled = await asSampled(qwen3Dir, [40, 23, 61, 12, 33, 50, 18, 44]);
 const credited = sampled.map((one, i): Datum => ({
   ...one,
@@ -89,7 +92,7 @@ const cases: readonly Case[] = [
   ],
 ];
 
-/** Largest difference of two sets of tensors, by the largest number among them. */
+/** Largest difference between two sets of tensors, divided by their largest number. */
 async function momentsApart(a: string, b: string): Promise<number> {
   const [one, other] = await Promise.all([a, b].map((dir) => readSafetensors(path.join(dir, 'optimizer.safetensors'))));
   let [off, largest] = [0, 0];

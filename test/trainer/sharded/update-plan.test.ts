@@ -1,4 +1,4 @@
-/** Hunts micro-batches that no worker computes, that two do, and workers that wait for one that got the most. */
+/** Hunts micro-batches that no worker computes, or two; and unequal shards, for which other workers must wait. */
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
@@ -12,7 +12,7 @@ const pass = fc
 const tokensOf = (one: ReadonlyArray<{ tokens: readonly number[] }>) =>
   one.reduce((sum, { tokens }) => sum + tokens.length - 1, 0);
 
-it('gives each micro-batch to one shard, in order, and shares differ by one of them at most', () => {
+it('assigns each micro-batch to one shard, in order; sizes of shards differ by one micro-batch at most', () => {
   fc.assert(
     fc.property(fc.array(pass, { minLength: 1, maxLength: 20 }), fc.integer({ min: 1, max: 6 }), (micro, shards) => {
       const shares = assignShards(micro, shards, true);
@@ -25,8 +25,8 @@ it('gives each micro-batch to one shard, in order, and shares differ by one of t
   );
 });
 
-it('counts padding where there is some, and none where sequences are packed', () => {
-  // Padded, the first costs as much as four of 64; packed, little more than one.
+it('counts padding, and none if sequences are packed', () => {
+  // With padding, the first costs as much as four of 64; packed, little more than one.
   const micro = [ofLengths(64, 1, 1, 1), ofLengths(64), ofLengths(64), ofLengths(64)];
   expect(assignShards(micro, 2)).toEqual([[0], [1, 2, 3]]);
   expect(assignShards(micro, 2, true)).toEqual([

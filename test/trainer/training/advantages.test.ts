@@ -1,4 +1,4 @@
-/** Hunts advantages that reach the wrong tokens: shared by a rollout's sequences, and in its baseline without tokens. */
+/** Hunts advantages of the wrong tokens: of rollouts with several sequences, and of rollouts without tokens. */
 
 import { expect, test } from 'vitest';
 import type { Credit } from '../../../trainer/update-request.ts';
@@ -30,7 +30,7 @@ test('a rollout counts once in its group, and all of its sequences get its advan
   expect(credited(samples, { normaliseByStd: false })).toEqual([[0.5, 0.5], [-0.5], [-0.5, -0.5, -0.5], [1]]);
 });
 
-test('a rollout without tokens is in the baseline, and gets none', () => {
+test('a rollout without tokens is part of the baseline, and gets no advantage', () => {
   const samples = [sample('a/0', 1, 1), sample('a/1', 0, 0), sample('a/2', 0, 1)];
   expect(credited(samples, { advantage: 'rloo' })).toEqual([[1], [], [-0.5]]);
 });
@@ -44,7 +44,7 @@ test('reinforce++ discounts along a rollout, its sequences one after the other',
   expect(second![0]).toBeCloseTo(whitened(1), 12);
 });
 
-test('KL in the reward takes each rollout its own, through all of its sequences', () => {
+test('KL in the reward is subtracted per rollout, over all of its sequences', () => {
   const samples = [sample('a/0', 1, 2, 0.1), sample('a/1', 1, 1), sample('a/1', 1, 3, 0.2)];
   const kl = { in: 'reward', estimator: 'k1', coefficient: 0.5 } as const;
   const [a, b] = [1 - 0.5 * 0.2, 1 - 0.5 * 0.6];
@@ -58,7 +58,7 @@ const valued = (rollout: string, reward: number, values: readonly number[], diff
   values: Float64Array.from(values),
 });
 
-/** A and R of one episode, backwards, in so many words. */
+/** Advantages and returns of one episode, written out backwards. */
 function gae(
   rewards: readonly number[],
   values: readonly number[],
@@ -84,10 +84,10 @@ const near = (got: readonly number[], wanted: readonly number[]): void => {
   for (const [i, x] of got.entries()) expect(x).toBeCloseTo(wanted[i]!, 10);
 };
 
-test("gae goes through a rollout's sequences as one episode, and KL in the reward counts at each token", () => {
+test("gae treats a rollout's sequences as one episode, and KL in the reward is subtracted at each token", () => {
   const [gamma, lambd] = [0.9, 0.7];
   const kl = { in: 'reward', estimator: 'k1', coefficient: 0.5 } as const;
-  // The two sequences of a/0 do not stand side by side; a/1 has no token of its own.
+  // The two sequences of a/0 do not follow each other; a/1 has no token that counts.
   const samples = [
     valued('a/0', 1, [0.2, -0.1], 0.3),
     valued('b/0', 0, [0.4]),
@@ -119,7 +119,7 @@ test('with γ = λ = 1 every return is the reward, whatever the values are', () 
   );
 });
 
-test('advantages that are given stand; some given and some not are refused', () => {
+test('given advantages are used as they are; data with some given and some not are refused', () => {
   const { tokens, mask, logprobs } = sample('a/0', 1, 2).datum;
   const bare = { tokens, mask, logprobs };
   const given = { ...sample('a/0', 1, 2), datum: { ...bare, advantage: 3 } };
@@ -128,7 +128,7 @@ test('advantages that are given stand; some given and some not are refused', () 
   expect(() => credited([{ ...given, datum: bare }])).toThrow(NoCredit);
 });
 
-test('reductions: the scaled sums over micro-batches are the means that were asked for', () => {
+test('reductions: the scaled sums over micro-batches are the configured means', () => {
   const samples = [sample('a/0', 1, 2), sample('a/1', 0, 6), sample('b/0', 1, 4), sample('b/1', 0, 4)];
   const items = samples.map((one) => ({ sample: one, advantages: new Float64Array(one.count).fill(1) }));
   const sums = (more: Partial<UpdateSettings>) => {
@@ -149,7 +149,7 @@ test('reductions: the scaled sums over micro-batches are the means that were ask
   expect(sums({ lossReduction: 'seq_mean_token_sum_norm', maxSequenceTokens: 10 }).map((x) => x.toFixed(12))).toEqual(
     [2 / 40, 6 / 40, 4 / 40, 4 / 40].map((x) => x.toFixed(12)),
   );
-  // One sequence to a micro-batch: the mean of their means.
+  // One sequence per micro-batch: the mean of their means.
   expect(sums({ lossReduction: 'token_mean_legacy' }).map((x) => x.toFixed(12))).toEqual(
     Array(4).fill((1 / 4).toFixed(12)),
   );
@@ -188,7 +188,7 @@ test('a mean over prompts is over whole prompts in every minibatch; other reduct
   ).toBe(true);
 });
 
-test('a mean over prompts in one minibatch is taken in the order of every other one', () => {
+test('with one minibatch, a mean over prompts keeps the order of the other reductions', () => {
   const items = ['a/0', 'b/0', 'a/1', 'b/1'].map((rollout) => ({
     sample: sample(rollout, 1, 2),
     advantages: new Float64Array(2).fill(1),

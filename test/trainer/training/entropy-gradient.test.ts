@@ -1,4 +1,4 @@
-/** The entropy's gradient by the weights against finite differences: along the gradient itself, all tensors at once. */
+/** The entropy's gradient by the weights against finite differences along the gradient, all tensors at once. */
 
 import { expect, test } from 'vitest';
 import { Learner } from '../../../trainer/learner.ts';

@@ -1,4 +1,7 @@
-/** Every loss trains the tiny policy by its own gradient: two updates on stored rollouts, and what they may and may not need. */
+/**
+ * Every loss trains the tiny policy: two updates on stored rollouts, and the settings that an update accepts or
+ * refuses.
+ */
 
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -54,7 +57,7 @@ describe('what an update may be given', () => {
   const differs = (a: UpdateMetrics[], b: UpdateMetrics[]) => expect(a.at(-1)!.sha256).not.toBe(b.at(-1)!.sha256);
   const same = (a: UpdateMetrics[], b: UpdateMetrics[]) => expect(a.at(-1)!.sha256).toBe(b.at(-1)!.sha256);
 
-  test('off-policy correction: the old log-probabilities are computed anew, weights and masks act', () =>
+  test('off-policy correction: the old log-probabilities are recomputed, weights and masks have an effect', () =>
     inScratch(async (dir) => {
       const data = await storedRollouts(0.5);
       const plain = await update(path.join(dir, 'a'), data, {});
@@ -65,7 +68,7 @@ describe('what an update may be given', () => {
       const metrics = weighted[0]!.metrics!;
       expect(metrics['policy/is_ratio_std']).toBeGreaterThan(0.1);
       expect(metrics['policy/tis_token_clip_high_ratio']).toBeGreaterThan(0);
-      // Of the first minibatch: the policy is the old one there.
+      // In the first minibatch, the policy is still the old one.
       expect(metrics['policy/ratio_min']).toBeLessThanOrEqual(1);
       expect(weighted[0]!.logprobDrift.maxAbs).toBeGreaterThan(0.3);
       const all = await update(path.join(dir, 'c'), data, {
@@ -75,7 +78,7 @@ describe('what an update may be given', () => {
       expect(all[0]!.gradNorm).toBe(0);
     }));
 
-  test('KL in the loss draws back to the reference, and needs one', () =>
+  test('KL in the loss pulls the policy to the reference, and needs one', () =>
     inScratch(async (dir) => {
       const data = await storedRollouts(0);
       const kl = { in: 'loss', estimator: 'k3', coefficient: 1 } as const;
@@ -89,7 +92,7 @@ describe('what an update may be given', () => {
       await expect(update(path.join(dir, 'd'), data, { kl })).rejects.toBeInstanceOf(NoReference);
     }));
 
-  test('KL in the reward reaches the advantages, also from a reference that is another policy', () =>
+  test('KL in the reward changes the advantages, also with another policy as reference', () =>
     inScratch(async (dir) => {
       const data = await storedRollouts(0);
       const [other] = await update(path.join(dir, 'other'), data, {});
@@ -102,7 +105,7 @@ describe('what an update may be given', () => {
       expect(penalised[0]!.metrics!['loss/avg_kl_max']).toBeGreaterThan(0);
     }));
 
-  test('no bound on the gradient is one that is never reached', () =>
+  test('without a bound on the gradient, the update equals one whose bound is never reached', () =>
     inScratch(async (dir) => {
       const data = await storedRollouts();
       const [free, wide, narrow] = [
@@ -126,7 +129,7 @@ describe('what an update may be given', () => {
       expect(made[1]!.entropy).toBeGreaterThan(made[0]!.entropy);
     }));
 
-  test('a loss of one own, out of a module', () =>
+  test("a user's own loss from a module", () =>
     inScratch(async (dir) => {
       const registry = path.resolve(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
       const module = path.join(mkdtempSync(path.join(tmpdir(), 'longhaul-losses-')), 'mine.mjs');

@@ -1,4 +1,4 @@
-/** A loss's gradient is the slope of its value: finite differences of the pure functions, at random tokens and settings. */
+/** Gradients of losses against finite differences of the pure functions, for random tokens and settings. */
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -12,7 +12,7 @@ import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy-settings.t
 
 const logprob = fc.double({ min: -4, max: -0.05, noNaN: true });
 const shift = fc.double({ min: -0.6, max: 0.6, noNaN: true });
-/** Sequences of three tokens; the advantage is a sequence's own, as the group estimators give it. */
+/** Sequences of three tokens with one advantage per sequence, as from the group estimators. */
 const sequences = fc.array(
   fc.record({
     advantage: fc.double({ min: -2, max: 2, noNaN: true }),
@@ -38,14 +38,14 @@ function tokensOf(given: Sequences) {
   };
 }
 
-/** A sequence's weight is one for all of its tokens: GSPO's gradient is a slope of its value under that alone. */
+/** One advantage for all tokens of a sequence: only then is GSPO's gradient the slope of its value. */
 const settings = {
   ...DEFAULT_LOSS_SETTINGS,
   offPolicyCorrection: { ...NO_CORRECTION, tisRatioType: 'sequence' as const },
 };
 const STEP = 1e-6;
 
-/** Between the slopes on both sides: at a bend these differ. */
+/** Expects a value between the slopes on both sides, since these differ at a kink. */
 function agrees(
   value: (logprobs: readonly number[]) => number,
   logprobs: readonly number[],
@@ -61,9 +61,11 @@ function agrees(
   }
 }
 
-/** Their weight is under a stop-gradient: the value is Σ gradient · logprob, and no slope of it. */
+/**
+ * Losses whose weight is under a stop-gradient: their value is Σ gradient · logprob, and its slope is not the gradient.
+ */
 const WEIGHTED = ['cispo', 'rollout_is'];
-/** Which tokens are chosen jumps as one of them moves. */
+/** Losses that choose tokens: the choice may jump when one log-probability changes. */
 const CHOOSING = ['kl_cov', 'clip_cov'];
 
 describe('policy losses', () => {
@@ -85,7 +87,7 @@ describe('policy losses', () => {
     );
   });
 
-  test('the losses that choose tokens, where a step changes no choice', () => {
+  test('the losses that choose tokens, for steps that change no choice', () => {
     const tokens = tokensOf([
       {
         advantage: 1,
@@ -131,7 +133,7 @@ test.each(KL_ESTIMATORS)('KL by %s', (kind) => {
   );
 });
 
-test.each([0.2, Infinity])("the critic's loss, values held within %s", (clip) => {
+test.each([0.2, Infinity])("the critic's loss, values clipped to ±%s", (clip) => {
   fc.assert(
     fc.property(sequences, (given) => {
       const { starts, mask, logprobs: values, old, rollout: returns } = tokensOf(given);

@@ -1,6 +1,6 @@
 /**
- * KL that is taken off rewards is that of the policy in training: hunted is a penalty for what another policy, that sampled
- * the rollouts some versions ago, was away from the reference. Not asserted: what such training learns.
+ * A KL penalty on rewards must use the policy in training. Hunts a penalty for the distance of an older policy, which
+ * sampled the rollouts, from the reference. Not asserted: what such training learns.
  */
 
 import path from 'node:path';
@@ -24,7 +24,7 @@ const algorithm: UpdateSettings = {
   kl,
 };
 
-/** Two groups, recorded by a policy that was `drift` nats away from the one in `dir`. */
+/** Two groups, recorded by a policy whose log-probabilities are `drift` nats away from those of the policy in `dir`. */
 async function dataOf(dir: string, drift: number): Promise<Datum[]> {
   const sampled = await asSampled(dir, [40, 23, 61, 33]);
   return sampled.map(({ tokens, mask, logprobs }, i) => ({
@@ -53,7 +53,7 @@ async function updated(
 }
 
 describe('KL in the reward', () => {
-  test('of a policy that is the reference is none, whatever policy sampled, and the update is that of fresh rollouts', () =>
+  test('is 0 for a policy that is the reference, whichever policy sampled, and the update equals that of fresh rollouts', () =>
     inScratch(async (dir) => {
       const [fresh, stale] = [await updated(dir, 'fresh', 0), await updated(dir, 'stale', 0.5)];
       expect(stale.metrics).toMatchObject({ 'loss/avg_kl': 0, 'loss/avg_kl_max': 0 });
@@ -61,7 +61,7 @@ describe('KL in the reward', () => {
       expect(stale.metrics!['policy/rollout_train_logprobs_abs_diff_mean']).toBeCloseTo(0.5, 4);
     }));
 
-  test('a loss whose ratio is to what sampled keeps what was recorded', () =>
+  test('a loss with a ratio to the sampling policy uses the recorded log-probabilities', () =>
     inScratch(async (dir) => {
       const settings = { loss: 'rollout_is', clipLow: 0.9, clipHigh: 9 };
       const [fresh, stale] = [await updated(dir, 'fresh', 0, settings), await updated(dir, 'stale', 0.5, settings)];
@@ -69,7 +69,7 @@ describe('KL in the reward', () => {
       expect(stale.gradNorm / fresh.gradNorm).toBeCloseTo(Math.exp(0.5), 3);
     }));
 
-  test('takes one pass over the data where the reference is the policy itself', () =>
+  test('needs one pass over the data if the reference is the policy itself', () =>
     inScratch(async (dir) => {
       const trainer = new EmbeddedTrainer();
       let passes = 0;

@@ -1,4 +1,4 @@
-/** Hunts numbers that an update reports by SkyRL's names and that are of other tokens, or of another policy. */
+/** Hunts metrics with SkyRL's names that are computed from other tokens, or from another policy. */
 
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -26,7 +26,7 @@ test("the differences of an update's tokens in four numbers", () => {
   expect(differenceMetrics('d', recordedDifferences([]))).toEqual({});
 });
 
-test('the same whether the old log-probabilities are computed anew or seen in the first pass; moved ones are apart', () =>
+test('are the same whether the old log-probabilities are recomputed or taken from the first pass; later passes are reported apart', () =>
   inScratch(async (dir) => {
     const data = await storedRollouts();
     const made = async (name: string, more: Partial<UpdateSettings>): Promise<UpdateMetrics> =>
@@ -48,7 +48,7 @@ test('the same whether the old log-probabilities are computed anew or seen in th
     expect(seen.metrics![`${WHOLE}_std`]).toBeGreaterThan(0);
     expect(names(MOVED).map((name) => seen.metrics![name])).toEqual(names(WHOLE).map((name) => seen.metrics![name]));
     expect(moved.metrics![`${MOVED}_max`]).toBeGreaterThan(seen.metrics![`${WHOLE}_max`]!);
-    // Four rollouts of rewards 1, 0, 0 and 0.5, the last one of two sequences.
+    // Four rollouts with rewards 1, 0, 0 and 0.5; the last one has two sequences.
     expect(seen.metrics).toMatchObject({
       'policy/policy_entropy': seen.entropy,
       'policy/policy_lr': settings.learningRate,
@@ -58,7 +58,7 @@ test('the same whether the old log-probabilities are computed anew or seen in th
     expect(seen.metrics).not.toHaveProperty('loss/kl_loss_coef');
   }));
 
-test('final rewards are what KL left of them, and its weight is told', () =>
+test('final rewards are those after the KL penalty, and its weight is reported', () =>
   inScratch(async (dir) => {
     const data = await storedRollouts(0);
     const updater = new Updater();

@@ -1,4 +1,4 @@
-/** Rollouts as they are stored, of the tiny policy: log-probabilities near what it gives, rewards by group. */
+/** Stored rollouts of the tiny policy: log-probabilities near the policy's, rewards by group. */
 
 import type { Datum } from '../../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../../protocol/algorithm.ts';
@@ -16,7 +16,10 @@ export const settings: UpdateSettings = {
   microBatchTokens: 64,
 };
 
-/** Two groups of two rollouts, the last one of two sequences; what was recorded differs from the policy's own by `noise`. */
+/**
+ * Two groups of two rollouts; the last rollout has two sequences. Recorded log-probabilities differ from the policy's
+ * by `noise`.
+ */
 export async function storedRollouts(noise = 0.05): Promise<Datum[]> {
   const learner = await loadLearner(qwen3Dir);
   const rollouts = ['a/0', 'a/1', 'b/0', 'b/1', 'b/1'];

@@ -1,6 +1,6 @@
 /**
- * Hunts updates that compare log-probabilities of one temperature with those of another: what the engine samples at any
- * temperature has ratio 1 before the first step, whatever trains it. Not asserted: which temperature learns best.
+ * Hunts updates that compare log-probabilities at different temperatures. Tokens that the engine sampled at any
+ * temperature have ratio 1 before the first step, with every trainer. Not asserted: which temperature learns best.
  */
 
 import { cp, readFile } from 'node:fs/promises';
@@ -39,7 +39,7 @@ function ask(tokens: readonly number[], temperature: number, noiseKey: string): 
   });
 }
 
-/** Rollouts of two turns in one sequence; turns take the temperatures one after the other. */
+/** Rollouts of two turns in one sequence. The turns use the temperatures one after the other. */
 function rolledOut(...temperatures: number[]): Promise<Datum[]> {
   return Promise.all(
     Array.from({ length: 6 }, async (_, i) => {
@@ -77,7 +77,7 @@ const requestIn = (dir: string, data: readonly Datum[], more: Partial<UpdateSett
   algorithm: { ...algorithm, ...more },
 });
 
-/** By the engine, whole or in shards. */
+/** Trains by the engine, whole or in shards. */
 async function updated(request: UpdateRequest, shards?: number): Promise<Omit<UpdateMetrics, 'sha256'>> {
   if (shards === undefined) return engine.update(request);
   const dir = path.join(path.dirname(request.toDir), 'update');
@@ -160,7 +160,7 @@ test('without the temperatures the same data look like another policy’s', () =
     expect((await engine.update(requestIn(dir, data))).logprobDrift.maxAbs).toBeGreaterThan(0.1);
   }));
 
-test('a loss of one’s own gets the log-probabilities at the temperature', () =>
+test('a user’s own loss receives the log-probabilities at the temperature', () =>
   inScratch(async (dir) => {
     let most = Number.NaN;
     defineLoss('drift-of-temperature', {
@@ -176,7 +176,7 @@ test('a loss of one’s own gets the log-probabilities at the temperature', () =
     expect(most).toBeLessThan(1e-4);
   }));
 
-test('entropies are of the distributions that log-probabilities are of', async () => {
+test('entropies are of the same distributions as log-probabilities', async () => {
   const learner = await loadLearner(qwen3Dir);
   const { vocabSize } = learner.policy.config;
   const entropyAt: number[] = [];
@@ -196,7 +196,7 @@ test('entropies are of the distributions that log-probabilities are of', async (
   expect([cold! < plain!, plain! < hot!]).toEqual([true, true]);
 });
 
-test('at temperature 1, and where greedy, nothing is divided: the weights have the same bits as without temperatures', () =>
+test('at temperature 1, and if greedy, nothing is divided: the weights have the same bits as without temperatures', () =>
   inScratch(async (dir) => {
     const data = await rolledOut(1);
     expect(data.every(({ temperatures }) => temperatures === undefined)).toBe(true);
@@ -239,7 +239,7 @@ interface Learnt {
   readonly gradient: Weights;
 }
 
-/** Σ over all tokens of log p · cos + H · sin, by passes over these batches, and its gradient. */
+/** Σ over all tokens of log p · cos + H · sin, computed by passes over these batches, and its gradient. */
 function learnt(at: Weights, batches: ReadonlyArray<readonly TokenSequence[]>, packing = false): Learnt {
   const learner = new Learner(smallConfig, at);
   const [logprobs, entropies]: [number[], number[]] = [[], []];
@@ -268,7 +268,7 @@ function learnt(at: Weights, batches: ReadonlyArray<readonly TokenSequence[]>, p
 const numbersOf = (some: Weights): number[] => [...some.values()].flatMap(({ data }) => [...data]);
 const lengthOf = (numbers: readonly number[]): number => Math.hypot(...numbers);
 
-test('the gradient is that of finite differences, all tensors at once', () => {
+test('the gradient equals finite differences, all tensors at once', () => {
   const { gradient } = learnt(weights, [sequences]);
   const norm = lengthOf(numbersOf(gradient));
   const moved = (by: number): Weights =>
@@ -284,7 +284,7 @@ test('the gradient is that of finite differences, all tensors at once', () => {
   expect(Math.abs(slope / norm - 1)).toBeLessThan(0.005);
 });
 
-test.each([false, true])('a batch of mixed temperatures is its rows done apart (packed: %s)', (packing) => {
+test.each([false, true])('a batch of mixed temperatures gives the same as its rows alone (packed: %s)', (packing) => {
   const [together, apart] = [
     learnt(weights, [sequences], packing),
     learnt(

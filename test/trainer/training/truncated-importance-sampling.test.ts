@@ -1,4 +1,4 @@
-/** Truncated importance sampling in an update whose tokens another policy sampled; its formula has tests of its own. */
+/** Truncated importance sampling in an update whose tokens another policy sampled. Its formula has its own tests. */
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { Datum, UpdateRequest } from '../../../trainer/update-request.ts';

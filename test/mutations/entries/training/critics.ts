@@ -18,7 +18,7 @@ export const critics: readonly Mutation[] = [
       { file: WHOLE_TEST, test: 'three updates in one process and in three end in the same bits of policy and critic' },
       {
         file: SHARDED_TEST,
-        test: 'a critic beside the policy goes on with its moments, whichever way either update was made',
+        test: 'a critic beside the policy continues with its moments, whether either update was sharded or not',
       },
     ],
   },
@@ -30,7 +30,7 @@ export const critics: readonly Mutation[] = [
     after: '`${key} critic epoch ${epoch} ${Math.random()}`',
     tests: [
       { file: WHOLE_TEST, test: 'three updates in one process and in three end in the same bits of policy and critic' },
-      { file: LOST_PARTS_TEST, test: 'goes on elsewhere when a worker dies before or after any part' },
+      { file: LOST_PARTS_TEST, test: 'continues on another worker if one dies before or after any part' },
     ],
   },
   {
@@ -45,7 +45,7 @@ export const critics: readonly Mutation[] = [
       { file: WHOLE_TEST, test: 'a critic that is torn, or not the one that was written, is never used' },
       {
         file: SHARDED_TEST,
-        test: 'a critic beside the policy goes on with its moments, whichever way either update was made',
+        test: 'a critic beside the policy continues with its moments, whether either update was sharded or not',
       },
     ],
   },
@@ -58,7 +58,7 @@ export const critics: readonly Mutation[] = [
     tests: [
       {
         file: SHARDED_TEST,
-        test: "lays the critic's rounds before the policy's, and its state is kept until both are written",
+        test: "plans the critic's rounds before the policy's, and keeps its state until both are written",
       },
     ],
   },
@@ -68,7 +68,7 @@ export const critics: readonly Mutation[] = [
     file: 'trainer/sharded/sharded-updater.ts',
     before: 'return found?.of.join() === [sha256, round, shard].join() ? found : undefined;',
     after: 'return found !== undefined && sha256.length + round + shard >= 0 ? found : undefined;',
-    tests: [{ file: LOST_PARTS_TEST, test: 'a missing shard of the critic is made where they are added up' }],
+    tests: [{ file: LOST_PARTS_TEST, test: 'a missing shard of the critic is made by the step' }],
   },
   {
     name: "a late step of a critic brings back the update's folder",
@@ -79,7 +79,7 @@ export const critics: readonly Mutation[] = [
     tests: [
       {
         file: LOST_PARTS_TEST,
-        test: 'a step of the critic that comes late, when all was cleared away while it was made, brings nothing back',
+        test: 'a late step of the critic, whose update was removed in the meantime, creates no file again',
       },
     ],
   },

@@ -45,7 +45,7 @@ export const shards: readonly Mutation[] = [
     file: 'trainer/sharded/known-plan.ts',
     before: ' && held.stamp === (await planStamp(dir))) return',
     after: ') return',
-    tests: [{ file: KNOWN_PLAN_TEST, test: 'does not go on with its plan where another one took its place' }],
+    tests: [{ file: KNOWN_PLAN_TEST, test: 'does not use its plan if another one replaced it' }],
   },
   {
     name: 'a folder that goes while a shard is made is taken for a fault of the disk',
@@ -53,7 +53,7 @@ export const shards: readonly Mutation[] = [
     file: 'trainer/sharded/sharded-updater.ts',
     before: 'await checkPlanned(at);\n      throw error;',
     after: 'throw error;',
-    tests: [{ file: KNOWN_PLAN_TEST, test: 'finds it out too when that happens while it makes another' }],
+    tests: [{ file: KNOWN_PLAN_TEST, test: 'notices it too if that happens while it makes another shard' }],
   },
   {
     name: 'a plan of another version is read as if it were ours',
@@ -69,8 +69,6 @@ export const shards: readonly Mutation[] = [
     file: 'trainer/sharded/sealed-file.ts',
     before: 'if (digest.length < DIGEST_BYTES || !digestOf(content).equals(digest)) return undefined;',
     after: 'if (digest.length < DIGEST_BYTES || content.length < 1000) return undefined;',
-    tests: [
-      { file: SHARDED_UPDATER_TEST, test: 'makes torn, missing and foreign shards again where they are added up' },
-    ],
+    tests: [{ file: SHARDED_UPDATER_TEST, test: 'a step makes torn, missing and foreign shards again' }],
   },
 ];

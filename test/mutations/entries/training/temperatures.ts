@@ -23,7 +23,7 @@ export const temperatures: readonly Mutation[] = [
     file: 'trainer/learner.ts',
     before: 'forward.temperatures === undefined ? dHidden : div(dHidden, forward.temperatures)',
     after: 'dHidden',
-    tests: [{ file: TEMPERATURE_TEST, test: 'the gradient is that of finite differences' }],
+    tests: [{ file: TEMPERATURE_TEST, test: 'the gradient equals finite differences' }],
   },
   {
     name: 'passes are not told of temperatures',

@@ -25,7 +25,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: 'await removePartials(dir);\n',
     after: '',
-    tests: [{ file: UPDATE_TEST, test: 'what a killed attempt left is neither taken for made nor kept' }],
+    tests: [{ file: UPDATE_TEST, test: 'files of a killed attempt are neither used as a checkpoint nor kept' }],
   },
   {
     name: 'a finished update is made again',
@@ -33,7 +33,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/update.ts',
     before: 'if (recorded !== undefined && isMadeFrom(recorded, request.input)) {',
     after: "if (recorded !== undefined && request.toDir === '') {",
-    tests: [{ file: UPDATE_TEST, test: 'asked again it trains nothing and returns what was recorded' }],
+    tests: [{ file: UPDATE_TEST, test: 'a repeated update trains nothing and returns the recorded metrics' }],
   },
   {
     name: 'moments begin at zero in each process',
@@ -57,9 +57,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: '=> `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
     after: '=> dir;',
-    tests: [
-      { file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' },
-    ],
+    tests: [{ file: UPDATE_TEST, test: 'a later attempt changes no byte of the checkpoint that an earlier one wrote' }],
   },
   {
     name: 'of two plans that are ready at once the last one stands',
@@ -70,7 +68,7 @@ export const updates: readonly Mutation[] = [
     tests: [
       {
         file: SHARDED_UPDATER_TEST,
-        test: 'of two that have their plans ready at the same moment both are told the one that stands',
+        test: 'two workers whose plans are ready at the same moment both receive the plan that is kept',
       },
     ],
   },
@@ -106,7 +104,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/sharded/sharded-updater.ts',
     before: 'if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;',
     after: 'if (await isDone(at, round)) return;',
-    tests: [{ file: SHARDED_UPDATER_TEST, test: 'a shard that is there is not made again, and a torn one is' }],
+    tests: [{ file: SHARDED_UPDATER_TEST, test: 'an existing shard is not made again, and a torn one is' }],
   },
   {
     name: 'what a killed step has left stays until the update ends',
@@ -115,10 +113,7 @@ export const updates: readonly Mutation[] = [
     before: 'await this.#clear(at, round);\n',
     after: '',
     tests: [
-      {
-        file: SHARDED_UPDATER_TEST,
-        test: 'what a step that was killed after its state was written has left is cleared away',
-      },
+      { file: SHARDED_UPDATER_TEST, test: 'files left by a step that was killed after writing its state are removed' },
     ],
   },
   {
@@ -135,9 +130,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: 'return { record: first, written: false };',
     after: 'return { record, written: false };',
-    tests: [
-      { file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' },
-    ],
+    tests: [{ file: UPDATE_TEST, test: 'a later attempt changes no byte of the checkpoint that an earlier one wrote' }],
   },
   {
     name: 'what came second stays aside',
@@ -145,9 +138,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: 'await rm(aside, { recursive: true, force: true });\n    const first',
     after: 'const first',
-    tests: [
-      { file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' },
-    ],
+    tests: [{ file: UPDATE_TEST, test: 'a later attempt changes no byte of the checkpoint that an earlier one wrote' }],
   },
   {
     name: 'an update that failed on all its tries ends the run',
@@ -191,7 +182,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/algorithms/own-code.ts',
     before: 'if (error instanceof LossRefused) throw error;',
     after: 'if (error instanceof Error) throw error;',
-    tests: [{ file: 'test/trainer/algorithms/own-code.test.ts', test: 'what a loss of one own throws is final' }],
+    tests: [{ file: 'test/trainer/algorithms/own-code.test.ts', test: "an error of a user's own loss is final" }],
   },
   {
     name: 'a batch that was ended by hand ends its run',
