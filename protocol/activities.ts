@@ -1,4 +1,4 @@
-/** The activities of every queue, as who calls them and who serves them see them: names, inputs and results. */
+/** The activities of every queue, for their callers and for the workers that run them: names, inputs and results. */
 
 import type {
   AgentRunInput,
@@ -24,19 +24,19 @@ import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds }
 
 export interface InitActivities {
   prepareSandbox(input: Attempt): Promise<SandboxRef>;
-  /** A fresh sandbox in the state that the lost one was in after the attempt's last recorded turn. */
+  /** Makes a fresh sandbox in the state of the lost one after the attempt's last recorded turn. */
   restoreSandbox(input: RestoreInput): Promise<SandboxRef>;
 }
 
 export interface GpuActivities {
-  /** Refuses an endpoint that its key, its account or its settings are wrong for; a server that is down is not refused. */
+  /** Refuses an endpoint if its key, account or settings are wrong. A server that is down is not refused. */
   checkEndpoint(input: CheckEndpointInput): Promise<void>;
   generate(input: GenerateInput): Promise<GenerateOutcome>;
-  /** Makes an update, or finishes one whose shards and steps are done: on record once, whatever is retried. */
+  /** Makes an update, or finishes one whose shards and steps are done. Retries record it only once. */
   update(input: UpdateInput): Promise<UpdateOutcome>;
 }
 
-/** The parts of an update that several workers share; each may be made anywhere, and again. */
+/** The parts of an update that several workers share. Any worker may run a part, and a part may be repeated. */
 export interface ShardActivities {
   planUpdate(input: UpdateInput & { readonly shards: number }): Promise<UpdateRounds>;
   forwardBackward(input: ShardInput): Promise<void>;
@@ -47,10 +47,10 @@ export type TrainingActivities = Pick<GpuActivities, 'update'> & ShardActivities
 
 export interface AgentRunActivities {
   agentRun(input: AgentRunInput): Promise<AgentRunOutcome>;
-  /** Takes what is to be graded out of the sandbox and releases it. */
+  /** Copies the artifact to grade out of the sandbox, and releases the sandbox. */
   collect(input: Attempt & SandboxRef): Promise<CollectOutcome>;
   releaseSandbox(input: Attempt & SandboxRef): Promise<void>;
-  /** Renews the sandbox of a rollout that is paused. */
+  /** Renews the sandbox of a paused rollout. */
   holdSandbox(input: Attempt & SandboxRef): Promise<void>;
 }
 
@@ -58,7 +58,7 @@ export interface RewardActivities {
   computeReward(input: RewardInput): Promise<Verdict>;
 }
 
-/** A run and the folder that keeps it. */
+/** A run and its folder. */
 export interface RunFolder {
   readonly run: string;
   readonly runDir: string;
@@ -69,9 +69,9 @@ export interface OpenedRun {
   readonly runDir: string;
   readonly policy: PolicyRef;
   readonly changes?: readonly ConfigChange[];
-  /** The last step on record; absent: there is none. */
+  /** The last recorded step. Absent: none. */
   readonly recorded?: number;
-  /** Where rollouts and updates overlap: what a run that starts from its records goes on from. */
+  /** If rollouts and updates overlap: the state from which a run that starts from its records continues. */
   readonly resume?: {
     readonly step: number;
     readonly policy: PolicyRef;
@@ -80,39 +80,42 @@ export interface OpenedRun {
   };
 }
 
-/** What a step leaves behind. */
+/** The result of a step, to be recorded. */
 export interface StepToRecord extends RunFolder {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
   readonly sha256: string;
   readonly keep: boolean;
-  /** Where rollouts and updates overlap: what has begun and is not trained on. */
+  /** If rollouts and updates overlap: the units that have started and are not trained on yet. */
   readonly overlap?: AdmissionState;
 }
 
 export interface OrchestratorActivities {
   /**
-   * Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. What
-   * another execution than this one (Temporal's run id) ended as failed or cancelled goes on.
+   * Fills in defaults and refuses a wrong configuration. Makes the folder of `run` (the name in the workflow id), with
+   * `config.yaml`. Continues a run that another `execution` (Temporal's run id) ended as failed or cancelled.
    */
   openRun(config: unknown, run: string, execution?: string): Promise<OpenedRun>;
-  /** Writes down what was changed on a live run; `key` orders the changes of one moment and names them once. */
+  /** Records the settings that were changed on a live run. `key` orders the changes and makes the record unique. */
   recordChanges(input: RunFolder & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
   /** `batch` is the batch's workflow id. */
   recordDispatched(
     input: Pick<BatchInput, 'run' | 'name' | 'tasks' | 'samples' | 'firstSample'> & { readonly batch: string },
   ): Promise<void>;
-  /** Writes the manifest of a batch all of whose rollouts have ended: those of `tasks`. */
+  /** Writes the manifest of a batch when all rollouts of `tasks` have ended. `batch` is the batch's workflow id. */
   recordBatch(
     input: Pick<BatchInput, 'run' | 'tasks' | 'samples' | 'firstSample'> & { readonly batch: string },
   ): Promise<void>;
-  /** Writes down how the rollouts that were not graded ended. */
+  /** Records how the rollouts that were not graded ended. */
   recordFailures(input: { run: string; failures: readonly RolloutResult[] }): Promise<void>;
-  /** Of batches, by workflow id: sampled at temperature 1, and greedily. */
+  /** Summarises two batches, given by workflow id: one sampled at temperature 1, one greedy. */
   summariseEvaluation(input: { run: string; sampled: string; greedy: string | null }): Promise<EvaluationRecord>;
   recordStep(input: StepToRecord): Promise<void>;
   recordEvaluation(input: RunFolder & { step: number; evaluation: EvaluationRecord }): Promise<void>;
-  /** `untrained`: batches by workflow id whose rollouts no step waits for: those without an end are dropped. `execution`: Temporal's run id. */
+  /**
+   * `untrained`: workflow ids of batches that no step waits for; their rollouts without a recorded end are dropped.
+   * `execution`: Temporal's run id.
+   */
   closeRun(
     input: RunFolder & {
       status: 'completed' | 'failed' | 'cancelled';
@@ -132,11 +135,11 @@ export interface SweepRound {
 /** Bookkeeping of evals, on the `orchestrator` queue. */
 export interface SweepActivities {
   /**
-   * Fills in defaults, refuses what is wrong, and resolves the policies of `eval`, the workflow id's own name.
-   * `execution` is the workflow's first: another one is another round.
+   * Fills in defaults, refuses a wrong configuration, and resolves the policies of `eval` (the workflow id's name).
+   * `execution` is the id of the workflow's first execution: each such id is one round.
    */
   openSweep(input: { given: unknown; eval: string; execution: string }): Promise<OpenedSweep>;
-  /** The cell's part `index` of what it still has to roll out. */
+  /** Returns chunk `index` of the rollouts that the cell still needs. */
   nextChunk(input: SweepRound & { cell: SweepCell; index: number }): Promise<PlannedChunk>;
   summariseCell(input: SweepRound & { cell: SweepCell }): Promise<CellHeadline>;
   closeSweep(input: SweepRound & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;

@@ -1,19 +1,20 @@
-/** Units of rollouts that have begun and are not trained on, where rollouts and updates overlap. */
+/** Units of rollouts that have started and are not trained on yet. Used if rollouts and updates overlap. */
 
 /** Rollouts that are trained on together: a group, or a whole step's batch. */
 export interface Unit {
-  /** From 1, in the order of their begin. */
+  /** Counts from 1, in the order in which units start. */
   readonly number: number;
-  /** The policy that it began with. */
+  /** The policy at its start. */
   readonly policy: { readonly dir: string; readonly version: number };
   /** The last step that may train on it. */
   readonly lastStep: number;
 }
 
-/** JSON, so that it can be carried into a new history and kept in the store. */
+/** It is JSON, so that it can be passed to a new history and kept in the store. */
 export interface AdmissionState {
+  /** Number of units started so far. */
   readonly begun: number;
   readonly running: readonly Unit[];
-  /** Not trained on yet, in the order of their end. */
+  /** Ended and not trained on yet, in the order in which they ended. */
   readonly ended: readonly Unit[];
 }

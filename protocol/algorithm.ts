@@ -1,17 +1,20 @@
 /**
- * The settings of an update, as a run states them, and what an update says of itself. Types, and the names that a
- * setting may have; what they do is in `trainer/algorithms/`.
+ * The settings of an update as a run gives them, and the metrics that an update reports: types, and the allowed names.
+ * The algorithms themselves are in `trainer/algorithms/`.
  */
 
 export const RATE_SCHEDULES = ['constant', 'linear', 'cosine'] as const;
 
 export interface RateSchedule {
-  /** The highest. */
+  /** The highest rate. */
   readonly learningRate: number;
-  /** Steps during which the rate rises linearly; `transformers` begins at 0, a step in which nothing is learnt, here it is 1/warmup. */
+  /**
+   * Steps during which the rate rises linearly, from 1/warmup of the highest. (`transformers` starts at 0, so its first
+   * step learns nothing.)
+   */
   readonly warmup: number;
   readonly schedule: (typeof RATE_SCHEDULES)[number];
-  /** Where the rate falls to, as a fraction of `learningRate`; 0 when left out. */
+  /** The final rate, as a fraction of `learningRate`. Default: 0. */
   readonly finalRate?: number;
 }
 
@@ -19,27 +22,27 @@ export interface AdamWSettings {
   readonly learningRate: number;
   readonly betas: readonly [number, number];
   readonly epsilon: number;
-  /** On all parameters. */
+  /** Applies to all parameters. */
   readonly weightDecay: number;
-  /** Larger gradients are scaled down to this norm; `null`: none is. */
+  /** Gradients with a larger norm are scaled down to this norm. `null`: never. */
   readonly maxGradNorm: number | null;
 }
 
-/** `learningRate` and the rest are AdamW's, of an optimizer of the critic's own. */
+/** The critic has its own AdamW optimizer, with these settings. */
 export interface CriticSettings extends AdamWSettings {
-  /** Optimizer steps of an epoch; left out: as many as the policy's. */
+  /** Optimizer steps per epoch. Default: as many as the policy has. */
   readonly minibatches?: number;
 }
 
 /** SkyRL's `value_clip`. */
 export const DEFAULT_VALUE_CLIP = 0.2;
 
-/** Projections of a layer that an adapter may stand beside, by Hugging Face's names. */
+/** Projections of a layer that an adapter may change, by Hugging Face's names. */
 export const LORA_TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] as const;
 
 export interface LoraSettings {
   readonly rank: number;
-  /** A product of the two matrices counts alpha / rank. */
+  /** The product of the two matrices is scaled by alpha / rank. */
   readonly alpha: number;
   readonly targetModules: ReadonlyArray<(typeof LORA_TARGETS)[number]>;
 }
@@ -63,20 +66,20 @@ export const TIS_RATIOS = ['none', 'token', 'sequence'] as const;
 export const SEQUENCE_MASKS = ['none', 'geometric', 'product'] as const;
 
 export interface OffPolicySettings {
-  /** Truncated importance sampling: the loss is weighted by the ratio of each token, or of the whole sequence. */
+  /** Truncated importance sampling: the loss is weighted by the ratio of each token or of the whole sequence. */
   readonly tisRatioType: (typeof TIS_RATIOS)[number];
   readonly tokenTisRatioClipHigh: number;
   readonly sequenceTisRatioClipHigh: number;
-  /** Sequences whose ratio (geometric mean, or product) is outside of its range are left out. */
+  /** Sequences whose ratio (geometric mean or product) is outside its range are left out. */
   readonly sequenceMaskMetric: (typeof SEQUENCE_MASKS)[number];
   readonly geoMaskLow: number;
   readonly geoMaskHigh: number;
   readonly productMaskLow: number;
   readonly productMaskHigh: number;
-  /** A sequence with a single token outside is left out; either bound may be absent. */
+  /** A sequence is left out if a single token's ratio is outside these bounds. Either bound may be absent. */
   readonly outlierTokenIsThresholdLow?: number | undefined;
   readonly outlierTokenIsThresholdHigh?: number | undefined;
-  /** Tokens outside are left out; in force where both are given. */
+  /** Tokens whose ratio is outside these bounds are left out. Applies only if both bounds are given. */
   readonly tokenMaskIsThresholdLow?: number | undefined;
   readonly tokenMaskIsThresholdHigh?: number | undefined;
 }
@@ -90,7 +93,7 @@ export interface LossSettings {
   readonly cispo: {
     readonly clipLow: number;
     readonly clipHigh: number;
-    /** What the ratio is taken against. */
+    /** The log-probabilities in the ratio's denominator. */
     readonly anchor: 'old' | 'rollout';
   };
   readonly sapo: { readonly tauPositive: number; readonly tauNegative: number };
@@ -99,68 +102,68 @@ export interface LossSettings {
     readonly deltaLow: number;
     readonly deltaHigh: number;
   };
-  /** Share of the tokens with the largest covariance, and the weight of their KL. */
+  /** The share of tokens, by largest covariance, that get a KL term, and the weight of that term. */
   readonly klCov: { readonly fraction: number; readonly coefficient: number };
-  /** Share of all tokens that are left out, drawn among those whose covariance lies between the bounds. */
+  /** The share of all tokens that is left out. They are drawn from the tokens with a covariance between the bounds. */
   readonly clipCov: { readonly ratio: number; readonly lowerBound: number; readonly upperBound: number };
   /** Absent: no correction. */
   readonly offPolicyCorrection?: OffPolicySettings | undefined;
-  /** Names the draws of this pass (`clip_cov`): the same name, the same draws. */
+  /** Seeds the random draws of this pass (`clip_cov`): the same key gives the same draws. */
   readonly noiseKey?: string | undefined;
 }
 
-/** An adapter to put beside a policy that has none; the seed is of its first numbers. */
+/** A new adapter for a policy that has none. The seed sets its initial weights. */
 export interface NewLora extends LoraSettings {
   readonly seed: number;
 }
 
-/** KL to the reference policy: in the loss, or taken off each token's reward. */
+/** KL to the reference policy: added to the loss, or subtracted from each token's reward. */
 export interface KlSettings {
   readonly in: 'loss' | 'reward';
   readonly estimator: KlEstimator;
   readonly coefficient: number;
 }
 
-/** How one update learns; what is left out takes SkyRL's default. */
+/** The settings of one update. Default: SkyRL's values. */
 export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 'offPolicyCorrection'>> {
-  /** Absent: none; the log-probabilities that were recorded then stand for the old policy's. */
+  /** Absent: no correction, and the recorded log-probabilities are used as the old policy's. */
   readonly offPolicyCorrection?: Partial<OffPolicySettings>;
   readonly learningRate: number;
   readonly epochs: number;
   readonly minibatches: number;
-  /** Gradients of a larger norm are scaled down to it; `null`: none is. */
+  /** Gradients with a larger norm are scaled down to this norm. `null`: never. */
   readonly maxGradNorm: number | null;
   readonly weightDecay: number;
   readonly betas: readonly [number, number];
   readonly epsilon: number;
-  /** Tokens of a pass: padded, or with `packing` as they are. */
+  /** Tokens of a pass: with padding, or without it if `packing` is set. */
   readonly microBatchTokens: number;
-  /** Sequences stand in a pass one after the other, without padding; left out: false. */
+  /** True if the sequences of a pass are concatenated without padding. Default: false. */
   readonly packing?: boolean;
-  /** Layers are computed again in the backward pass, which takes less memory and more time; left out: false. */
+  /** True if the backward pass computes layers again: less memory, more time. Default: false. */
   readonly gradientCheckpointing?: boolean;
-  /** A module whose `defineAdvantage` and `defineLoss` are in force then: an absolute path. */
+  /** Absolute path of a user's module that defines advantages and losses (`defineAdvantage`, `defineLoss`). */
   readonly module?: string;
-  /** An estimator's name; left out: `grpo`. */
+  /** An estimator's name. Default: `grpo`. */
   readonly advantage?: string;
   readonly normaliseByStd?: boolean;
-  /** Discount per token; left out: 1. */
+  /** Discount per token. Default: 1. */
   readonly gamma?: number;
-  /** `gae`: how much of the later tokens' errors counts, λ; left out: 1. */
+  /** `gae`: the weight λ of later tokens' errors. Default: 1. */
   readonly lambd?: number;
-  /** How far from where it was a value may move before its loss no longer falls; `null`: as far as it likes. Left out: 0.2. */
+  /** How far a value may move from its old one before its loss stops falling. `null`: no limit. Default: 0.2. */
   readonly valueClip?: number | null;
-  /** A critic is trained beside the policy, before it; absent: there is none. */
+  /** A critic, trained in each update before the policy. Absent: none. */
   readonly critic?: CriticSettings;
-  /** Mean 0 and deviation 1 over all tokens of the update. */
+  /** True if advantages are normalised to mean 0 and standard deviation 1 over all tokens of the update. */
   readonly advantageBatchNormalise?: boolean;
-  /** A loss's name; left out: `regular`. */
+  /** A loss's name. Default: `regular`. */
   readonly loss?: string;
-  /** Left out: `token_mean`. */
+  /** Default: `token_mean`. */
   readonly lossReduction?: LossReduction;
-  /** `seq_mean_token_sum_norm`: what every sequence is divided by. */
+  /** `seq_mean_token_sum_norm`: every sequence's sum is divided by this. */
   readonly maxSequenceTokens?: number;
-  /** Weight of the mean entropy in the loss, with a minus; left out: 0. */
+  /** The mean entropy times this weight is subtracted from the loss. Default: 0. */
   readonly entropyCoefficient?: number;
   readonly kl?: KlSettings;
 }
@@ -173,8 +176,8 @@ export interface UpdateMetrics {
   readonly clipFraction: number;
   readonly trainedTokens: number;
   readonly logprobDrift: { readonly meanAbs: number; readonly maxAbs: number };
-  /** Everything else that was measured, by SkyRL's names where it has one. */
+  /** All other metrics, under SkyRL's names if it has them. */
   readonly metrics?: Readonly<Record<string, number>>;
-  /** Of the weights written: see the contract of `summary.json`. */
+  /** SHA-256 of the written weights: see the contract of `summary.json`. */
   readonly sha256: string;
 }

@@ -1,4 +1,4 @@
-/** What a batch of rollouts is asked for and what it answers: names and counts. */
+/** The input and the result of a batch of rollouts: names and counts. */
 
 import type { FailureClass } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
@@ -8,62 +8,68 @@ import type { AgentSettings } from './rollout.ts';
 
 export interface BatchInput {
   readonly run: string;
-  /** `step-3`, `eval-0-sampled`: the last part of the batch's workflow id. */
+  /** The last part of the batch's workflow id: `step-3`, `eval-0-sampled`. */
   readonly name: string;
   readonly step: number;
   readonly tasks: readonly string[];
   readonly samples: number;
-  /** Number of the first sample of each task; absent: 0. */
+  /** Number of the first sample of each task. Absent: 0. */
   readonly firstSample?: number;
-  /** Dynamic sampling: groups that must vary; then `tasks` are candidates, begun in their order until so many do. */
+  /** Dynamic sampling, `filter`: `tasks` are candidates, started in order until this many groups vary in reward. */
   readonly wanted?: number;
-  /** Dynamic sampling: then `tasks` are candidates, and so many at a time begin until enough of these vary. */
+  /** Dynamic sampling, `replace`: `tasks` are candidates, started `groups` at a time until enough groups vary. */
   readonly replace?: ReplaceSettings;
   readonly policy: RolloutPolicy;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
-  /** When to tell the parent that rollouts fail alike; absent: never. With `maxConsecutiveFailures: 0` nothing is held either: what would be is masked. */
+  /**
+   * When to report to the parent that rollouts fail with one class. Absent: never. With `maxConsecutiveFailures: 0` no
+   * rollout is held; it is masked instead.
+   */
   readonly breaker?: BreakerSettings;
-  /** How the last rollouts before this batch's ended, oldest first: the breaker goes on from these. Absent: from nothing. */
+  /** How the last rollouts before this batch ended, oldest first: the breaker counts them too. Absent: none. */
   readonly lately?: readonly End[];
-  /** Which queued work goes first where batches share workers; absent: `train`. */
+  /** Priority of this batch's queued work if batches share workers. Absent: `train`. */
   readonly priority?: BatchPriority;
-  /** Number of the unit that it is: its run receives its end by a signal, in whatever history. Absent: the run waits for the batch. */
+  /**
+   * The batch's unit number. The run receives the batch's end by a signal, so it may be in a later history by then.
+   * Absent: the run waits for the batch.
+   */
   readonly unit?: number;
-  /** Absent: every rollout is waited for. */
+  /** Absent: the batch waits for every rollout. */
   readonly stragglers?: StragglerSettings;
 }
 
-/** Which rollouts a batch no longer waits for. */
+/** When a batch stops waiting for its last rollouts. */
 export interface StragglerSettings {
-  /** Seconds, without pauses, after which all rollouts that have not ended are given up; absent: never. */
+  /** Seconds, without pauses, after which all running rollouts are given up. Absent: never. */
   readonly deadlineSeconds?: number;
-  /** A group is complete without so many of its members, whichever come last; absent: 0. */
+  /** A group is complete without its last so many members. Absent: 0. */
   readonly completeGroupWithout?: number;
 }
 
-/** The default. */
+/** The default of `minReplaceRatio`. */
 export const MIN_REPLACE_RATIO = 0.3;
 
-/** Groups that do not vary are replaced by copies of some that do, where enough do. */
+/** If enough groups vary in reward, copies of these replace the groups that do not vary. */
 export interface ReplaceSettings {
-  /** That are drawn at a time, and trained on. */
+  /** Groups that are drawn at a time and trained on. */
   readonly groups: number;
-  /** More than this share of them must vary, or they are all drawn again. */
+  /** More than this share of the groups must vary. Otherwise all of them are drawn again. */
   readonly minReplaceRatio: number;
 }
 
 /** `eval` yields to `train`. A run's own evaluations count as `train`: its next step waits for them. */
 export type BatchPriority = 'train' | 'eval';
 
-/** How a batch lets its rollouts in; what is absent takes its default. */
+/** How a batch admits its rollouts. Absent fields take their defaults. */
 export interface DispatcherSettings {
   readonly type: 'batch' | 'bounded' | 'pipeline';
-  /** `bounded`: rollouts at once. `pipeline`: rollouts in agent-run at once. */
+  /** `bounded`: most rollouts at once. `pipeline`: most rollouts in agent-run at once. */
   readonly maxParallelAgents?: number;
-  /** `pipeline`: rollouts in reward at once; absent: as many as in agent-run. */
+  /** `pipeline`: most rollouts in reward at once. Absent: as many as in agent-run. */
   readonly maxEvalParallelAgents?: number;
 }
 
@@ -71,30 +77,30 @@ export interface DispatcherSettings {
 export type TimedEnd = readonly [at: number, end: End];
 
 export interface BatchResult {
-  /** Of the batch's tasks, the first so many were rolled out: all, but with dynamic sampling. */
+  /** The first so many of the batch's tasks were rolled out. Fewer than all only with dynamic sampling. */
   readonly groups: number;
   readonly rollouts: number;
   readonly graded: number;
   readonly passed: number;
   readonly rewardSum: number;
   readonly failures: Readonly<Partial<Record<FailureClass, number>>>;
-  /** What the last rollout that failed so said; absent where none failed. */
+  /** By failure class: the message of the last rollout that failed with it. Absent if none failed. */
   readonly said?: Readonly<Partial<Record<FailureClass, string>>>;
-  /** How the last ones ended, in their order, from the first failure among them on; absent without a breaker. */
+  /** How the last rollouts ended, in order, starting at the first failure among them. Absent without a breaker. */
   readonly ends?: readonly TimedEnd[];
-  /** Without pauses. */
+  /** Duration without pauses. */
   readonly seconds: number;
 }
 
-/** What a batch answers to the query `status`. */
+/** The answer to a batch's `status` query. */
 export interface BatchStatus {
   readonly total: number;
   readonly started: number;
   readonly ended: number;
   readonly passed: number;
   readonly failed: number;
-  /** Rollouts stop before their next turn, and none begins. */
+  /** True if the batch is paused: rollouts stop before their next turn, and no rollout starts. */
   readonly paused: boolean;
-  /** Why it paused by itself: one of its rollouts is held. Absent: it did not. */
+  /** Why the batch paused by itself: one of its rollouts is held. Absent: it did not. */
   readonly tripped?: Trip;
 }

@@ -1,35 +1,33 @@
-/**
- * Why a run is paused, and from when on: the circuit breaker's settings and its word. Pure.
- */
+/** The circuit breaker: the settings that decide when a run is paused, and the reason it reports. Pure. */
 
 import type { FailureClass } from './finish-reason.ts';
 import { FAILURES } from './failure-policy.ts';
 
 export interface BreakerSettings {
-  /** Rollouts that fail alike, one after the other; 0: never. */
+  /** The run is paused after so many rollouts in a row fail with the same class. 0: never. */
   readonly maxConsecutiveFailures: number;
-  /** Or this share of the last four times as many: a success now and then hides nothing. */
+  /** Or if this share of the last four times as many does, so that occasional successes do not hide an outage. */
   readonly share: number;
 }
 
 export const DEFAULT_BREAKER: BreakerSettings = { maxConsecutiveFailures: 8, share: 0.5 };
 
-/** Why it opened. */
+/** Why the breaker opened. */
 export interface Trip {
   readonly failure: FailureClass;
-  /** Rollouts that failed so, of the last `of`. */
+  /** Rollouts that failed with this class, among the last `of`. */
   readonly failed: number;
   readonly of: number;
-  /** What the last of them said. */
+  /** The message of the last of them. */
   readonly message: string;
-  /** What of the run, or of a rollout that is held, failed so after all its tries, for a person; absent: rollouts did. */
+  /** The work of the run, or of a held rollout, that failed on all its tries, in words. Absent: rollouts failed. */
   readonly work?: string;
 }
 
-/** How a rollout ended: by a failure that says something of the machines, or otherwise. */
+/** How a rollout ended: the class of a failure that `breaks` the circuit; `null` for any other end. */
 export type End = FailureClass | null;
 
-/** Of a step none of whose rollouts was graded: why most of them were masked. */
+/** The trip of a step with no graded rollout: its failure is the one that masked most rollouts. */
 export function ungradedTrip({
   step,
   masked,
@@ -43,17 +41,17 @@ export function ungradedTrip({
     0,
   ];
   const of = counts.reduce((sum, [, count]) => sum + count, 0);
-  return { failure, failed, of, message: `no rollout of step ${step} was graded, and its policy is the one before` };
+  return { failure, failed, of, message: `no rollout of step ${step} was graded, so the policy is unchanged` };
 }
 
-/** For a person: what failed, and what to do. */
+/** A sentence for a person: what failed, and what to do. */
 export function tripLine({ failure, failed, of, message, work }: Trip): string {
   if (work !== undefined && failure === 'cancelled') {
-    return `paused: ${work} was ended by hand (${message}); \`longhaul resume\` begins it again, \`longhaul cancel\` ends the run`;
+    return `paused: ${work} was ended by hand (${message}); \`npx longhaul resume\` starts it again, \`npx longhaul cancel\` ends the run`;
   }
   if (work !== undefined && failure === 'quarantined')
-    return `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
+    return `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; then \`npx longhaul resume\` retries it`;
   if (work !== undefined)
-    return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
-  return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;
+    return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`npx longhaul resume\` retries it`;
+  return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`npx longhaul resume\``;
 }

@@ -1,72 +1,72 @@
 /**
- * An endpoint: somebody else's server that samples, by OpenAI's API. It is named by address and model; its key is named
- * by an environment variable and never travels, is never stored and never printed.
+ * An endpoint: another party's server that samples through OpenAI's API, named by address and model. Its key is in an
+ * environment variable, and only the variable's name is passed on: the key is never sent to Temporal, stored or shown.
  */
 
-/** How a server takes and gives token ids: OpenAI's schema has no field for them. */
+/** How a server receives and returns token ids. OpenAI's schema has no field for them. */
 export const TOKEN_PROTOCOLS = ['vllm', 'sglang', 'llama.cpp'] as const;
 export type TokenProtocol = (typeof TOKEN_PROTOCOLS)[number];
 
 export const ENDPOINT_MODES = ['tokens', 'chat', 'auto'] as const;
 
 export interface Endpoint {
-  /** As OpenAI's clients take it, with `/v1` where the server has it. */
+  /** As OpenAI's clients expect it: with `/v1` if the server uses it. */
   readonly baseUrl: string;
   readonly model: string;
-  /** `tokens`: ids in, ids out; `chat`: messages and tool calls; `auto`: what the server is found to offer, once a run. */
+  /** `tokens`: ids in, ids out. `chat`: messages and tool calls. `auto`: detected from the server, once per run. */
   readonly mode: (typeof ENDPOINT_MODES)[number];
-  /** For ids; absent: found by what the server says of itself. */
+  /** The protocol for ids. Absent: detected from what the server reports about itself. */
   readonly protocol?: TokenProtocol;
-  /** Directory with the served model's tokenizer and chat template (Hugging Face layout): ids are made here. */
+  /** Directory with the served model's tokenizer and chat template (Hugging Face layout), to make ids with. */
   readonly tokenizer?: string;
   /** Name of the environment variable that holds the key where the `gpu` worker runs. */
   readonly apiKeyEnv?: string;
-  /** Of one request. */
+  /** Time limit of one request. */
   readonly timeoutSeconds: number;
-  /** Requests at once, of each `gpu` worker. */
+  /** Most requests at once, for each `gpu` worker. */
   readonly maxConcurrent: number;
-  /** Of each `gpu` worker; absent: as many as the server takes. */
+  /** Limit for each `gpu` worker. Absent: no limit. */
   readonly requestsPerMinute?: number;
-  /** Prompt and answer together, of each `gpu` worker. */
+  /** Limit for each `gpu` worker; prompt and answer count together. Absent: no limit. */
   readonly tokensPerMinute?: number;
-  /** Times that one activity attempt asks, when the server is busy or out of order. */
+  /** Most requests that one activity attempt makes for a turn while the server is busy or failing. */
   readonly maxTries: number;
-  /** How long a turn goes on asking a server that is down, over all activity attempts that found it so; at least `timeoutSeconds`. */
+  /** How long a turn retries while the server is down, over all activity attempts. At least `timeoutSeconds`. */
   readonly patienceSeconds: number;
-  /** What the server calls the limit of an answer: newer models of OpenAI know the second name alone. */
+  /** The server's field for the limit of an answer. Newer models of OpenAI accept only the second name. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
   /** Further fields of every chat request, such as `chat_template_kwargs`. */
   readonly extraBody?: Readonly<Record<string, unknown>>;
 }
 
-/** What an endpoint was found, or declared, to offer. */
+/** How an endpoint can be used: detected, or given in its settings. */
 export type Offer =
   | { readonly mode: 'tokens'; readonly protocol: TokenProtocol; readonly contextTokens?: number }
   | { readonly mode: 'chat'; readonly reason: string; readonly contextTokens?: number };
 
-/** The address of OpenAI's path `path`. */
+/** The address of `path` in OpenAI's API. */
 export function openAiUrl({ baseUrl }: Pick<Endpoint, 'baseUrl'>, path: string): string {
   return `${baseUrl.replace(/\/+$/, '')}/${path}`;
 }
 
-/** The address of a path of the server's own, beside `/v1`. */
+/** The address of `path` in the server's own API, outside `/v1`. */
 export function nativeUrl({ baseUrl }: Pick<Endpoint, 'baseUrl'>, path: string): string {
   return `${baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '')}/${path}`;
 }
 
-/** An assistant message in OpenAI's form: arguments are the text that the model wrote. */
+/** An assistant message in OpenAI's form. Arguments are the text that the model wrote. */
 export interface ChatTurn {
   readonly content: string;
   readonly toolCalls: ReadonlyArray<{ readonly id: string; readonly name: string; readonly arguments: string }>;
   readonly refusal?: string;
-  /** Thoughts, where the server shows them: on record, never sent back. */
+  /** The model's reasoning, if the server returns it. It is recorded and never sent back. */
   readonly reasoning?: string;
 }
 
 export interface ChatAnswer {
   readonly turn: ChatTurn;
-  /** `unreadable`: what the model said could not be read, by its server or here, and `turn` is empty. */
+  /** `unreadable`: the server or Longhaul could not parse the model's answer, and `turn` is empty. */
   readonly finish: 'stop' | 'length' | 'filtered' | 'unreadable';
-  /** As the server counted; `null` where it does not say. */
+  /** As counted by the server; `null` if it does not report it. */
   readonly usage: { readonly promptTokens: number; readonly completionTokens: number } | null;
 }

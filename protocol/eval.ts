@@ -1,4 +1,4 @@
-/** What an eval sweep is asked for and what it answers: small, JSON, by reference, as everything that crosses Temporal. */
+/** The input and the results of an eval sweep: small JSON that refers to the store, like all of Temporal's payloads. */
 
 import type { Endpoint } from './endpoint.ts';
 import type { Trip } from './breaker.ts';
@@ -7,18 +7,18 @@ import type { RolloutPolicy, PolicyRef } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
 import type { SamplingParameters } from './sampling.ts';
 
-/** A set of tasks by its environment's name, or tasks by their ids. */
+/** Tasks of one environment by its name, or tasks by their ids. */
 export type TaskSelection =
   | { readonly name: string; readonly split: 'train' | 'held-out'; readonly from: number; readonly count: number }
   | { readonly ids: readonly string[] };
 
-/** A policy of a directory under the name that results are told by; `policy` as `policy-reference.ts` reads it. */
+/** A policy of a directory, and its name in the results. `config/policy-reference.ts` defines the forms of `policy`. */
 export interface SweepReference {
   readonly name: string;
   readonly policy: string;
 }
 
-/** A policy behind somebody else's server. */
+/** A policy on another party's server. */
 export interface SweepEndpoint {
   readonly name: string;
   readonly endpoint: Endpoint;
@@ -34,24 +34,24 @@ export interface SweepSampling extends SamplingParameters {
 
 export interface BootstrapSettings {
   readonly resamples: number;
-  /** Share of intervals that hold the true value: 0.95. */
+  /** Share of intervals that contain the true value, such as 0.95. */
   readonly confidence: number;
 }
 
 /** The resolved configuration of an eval sweep: the argument of `evalSweep`, and `config.yaml` of its folder. */
 export interface SweepConfig {
   readonly eval: string;
-  /** Absolute directory that the eval's folder is made in. */
+  /** Absolute path of the directory that contains the eval's folder. */
   readonly dir: string;
   readonly seed: number;
   readonly tasks: TaskSelection;
   readonly policies: readonly SweepPolicy[];
   readonly sampling: readonly SweepSampling[];
-  /** The k of pass@k; a sampling setting with fewer samples leaves out those beyond them. */
+  /** The values of k for pass@k. A sampling setting leaves out each k above its number of samples. */
   readonly passAt: readonly number[];
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
-  /** The sweep fails where more than this share of a cell's rollouts was not graded. */
+  /** The sweep fails if more than this share of a cell's rollouts was not graded. */
   readonly maxFailed: number;
   readonly bootstrap: BootstrapSettings;
 }
@@ -71,7 +71,7 @@ export interface SweepCell {
 export interface OpenedSweep {
   readonly eval: string;
   readonly evalDir: string;
-  /** How often it has been started, from 1: rollouts of another round have other ids. */
+  /** Number of the start, from 1. Rollouts of different rounds have different ids. */
   readonly round: number;
   readonly seed: number;
   readonly agent: AgentSettings;
@@ -80,20 +80,20 @@ export interface OpenedSweep {
   readonly cells: readonly SweepCell[];
 }
 
-/** Rollouts of one batch: samples `firstSample` to `firstSample + samples − 1` of each task. */
+/** The rollouts of one batch: samples `firstSample` to `firstSample + samples − 1` of each task. */
 export interface SweepChunk {
   readonly tasks: readonly string[];
   readonly firstSample: number;
   readonly samples: number;
 }
 
-/** What a cell still has to roll out, and one part of it. */
+/** The next chunk of a cell, and the cell's progress. */
 export interface PlannedChunk {
-  /** `undefined` behind the last one. */
+  /** `undefined` after the last chunk. */
   readonly chunk?: SweepChunk;
-  /** Rollouts of the cell in all. */
+  /** All rollouts of the cell. */
   readonly total: number;
-  /** Of them, those that earlier rounds have graded. */
+  /** Rollouts that earlier rounds have graded already. */
   readonly known: number;
 }
 
@@ -107,13 +107,13 @@ export interface Estimate {
 export interface Scores {
   readonly tasks: number;
   readonly rollouts: number;
-  /** What failed counts as 0. */
+  /** A failed rollout counts as 0. */
   readonly meanReward: Estimate | null;
-  /** By k. What failed has not passed. */
+  /** By k. A failed rollout counts as not passed. */
   readonly passAt: Readonly<Record<string, Estimate>>;
 }
 
-/** A cell in numbers; `byFamily` is in `results.json`. */
+/** A cell's numbers; `byFamily` is in `results.json` only. */
 export interface CellHeadline extends Scores {
   readonly cell: string;
   readonly policy: string;
@@ -121,7 +121,7 @@ export interface CellHeadline extends Scores {
   readonly graded: number;
   /** Rollouts that were not graded, by reason. */
   readonly failed: Readonly<Record<string, number>>;
-  /** Over the graded rollouts alone, of tasks that have as many as k. */
+  /** The scores over graded rollouts only. pass@k is over the tasks with at least k graded rollouts. */
   readonly ofGraded: Scores;
 }
 
@@ -145,24 +145,24 @@ export interface SweepStatus {
   readonly phase: 'starting' | 'rollouts' | 'paused' | 'done';
   readonly round: number;
   readonly cells: number;
-  /** Cells that are done. */
+  /** Finished cells. */
   readonly done: readonly CellHeadline[];
-  /** The cell under way. */
+  /** The running cell. */
   readonly cell: { readonly name: string; readonly total: number; readonly known: number } | null;
-  /** Workflow id of the batch under way. */
+  /** Workflow id of the running batch. */
   readonly batch: string | null;
-  /** Why it paused by itself: a rollout is held. Absent: it did not. */
+  /** Why the sweep paused by itself: a rollout is held. Absent: it did not. */
   readonly tripped?: Trip;
 }
 
-/** What a reference stands for in all rounds of the sweep. */
+/** A policy reference as resolved once, for all rounds of the sweep. */
 export interface ResolvedReference extends SweepReference {
   readonly ref: PolicyRef;
-  /** Of the files that make the policy, as hexadecimal digits. */
+  /** Digest of the policy's files, in hexadecimal. */
   readonly fingerprint: string;
-  /** The run and step that it is a checkpoint of. */
+  /** The run and step, if the policy is a checkpoint of a run. */
   readonly from?: { readonly run: string; readonly step: number };
 }
 
-/** A policy as the sweep uses it; what a server serves under a model's name cannot be pinned. */
+/** A policy as the sweep uses it. An endpoint's model cannot be pinned: its server may change it. */
 export type ResolvedPolicy = ResolvedReference | SweepEndpoint;

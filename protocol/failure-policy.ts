@@ -1,15 +1,15 @@
 /**
- * What is done about each class of failure, as data: activities' retries, the agent loop, the circuit breaker and
- * the documentation read this table and nothing else. No class is ever a reward.
+ * How each class of failure is handled, as data: retries of activities, the agent loop, the circuit breaker and the
+ * documentation read only this table. No class gives a reward.
  */
 
 import type { FailureClass } from './finish-reason.ts';
 
-/** Stages by the queue that their activities run on: a retry is made there. */
+/** The stages, by the queue of their activities: retries happen there. */
 export type RetryPlace = 'init' | 'gpu' | 'agent-run' | 'reward';
 
 export interface Backoff {
-  /** Failures in all. */
+  /** Total number of tries. */
   readonly attempts: number;
   readonly firstMs: number;
   readonly factor: number;
@@ -18,7 +18,9 @@ export interface Backoff {
 
 const backoff = (attempts: number): Backoff => ({ attempts, firstMs: 500, factor: 2, longestMs: 10_000 });
 
-/** Failures that one activity throws, whatever it failed with, unless its class is final. Kept by the worker, in the store. */
+/**
+ * How often one activity may fail, with any class that is not final. The worker counts the failures, in the store.
+ */
 export const RETRIES: Readonly<Record<RetryPlace, Backoff>> = {
   init: backoff(20),
   gpu: backoff(8),
@@ -26,38 +28,39 @@ export const RETRIES: Readonly<Record<RetryPlace, Backoff>> = {
   reward: backoff(5),
 };
 
-/** Workers that may end, or be silent, in one activity: an accident costs time alone, and what ends each of them is found. */
+/** Workers that one activity may lose: an accident costs only time, and an activity that kills its workers is found. */
 export const LOST_WORKERS = 50;
 
-/** Detail of a failure that could be tried again, and that was the last. */
+/** Detail of the last failure of an activity: its class is retried, but no tries remain. */
 export const TRIES_SPENT = 'tries-spent';
 
 /**
- * Seconds that anything waits for workers: an outage that ends within a week ends no run and no rollout. What waits
- * longer than it should is named long before.
+ * Seconds that anything waits for workers: an outage of less than a week ends no run and no rollout. The watchdog
+ * reports long waits much earlier.
  */
 export const OUTAGE_SECONDS = 7 * 86_400;
 
-/** Of one attempt: lost sandboxes whose place another one takes; of one rollout: attempts in all. */
+/** `restores`: lost sandboxes that are replaced in one attempt. `attempts`: attempts of one rollout. */
 export const BUDGET = { restores: 3, attempts: 3 } as const;
 
 /**
- * What follows when an activity's retries are spent. `resume`: a fresh sandbox, brought to where the rollout was.
- * `restart`: the next attempt, from the first turn. `mask`: the rollout fails, without a reward. Where a budget is
- * spent, `resume` becomes `restart`, and `restart` becomes `mask`. `hold`: nothing of its run can go on, or it is not the
- * rollout's fault alone: it stands still with its sandbox, its run pauses, and the same is done again when that is resumed.
+ * What happens when an activity has no tries left. `resume`: a fresh sandbox gets the state of the lost one, and the
+ * rollout continues. `restart`: the next attempt starts, from the first turn. `mask`: the rollout fails without a
+ * reward. If a budget is spent, `resume` becomes `restart`, and `restart` becomes `mask`. `hold`: the cause is outside
+ * the rollout, or affects its whole run. The rollout waits with its sandbox, its run pauses, and the activity is
+ * retried when the run is resumed.
  */
 export type Recovery = 'resume' | 'restart' | 'mask' | 'hold';
 
 export interface FailurePolicy {
-  /** How it is known. */
+  /** How the failure is detected. */
   readonly detected: string;
-  /** Names of the errors that say so: `ApplicationFailure.type` over Temporal. */
+  /** Names of the errors of this class: `ApplicationFailure.type` in Temporal. */
   readonly errors: readonly string[];
-  /** Where activities are tried again; empty: the class is final, and trying the same again is of no use. */
+  /** Where activities are retried. Empty: the class is final, since a retry would fail again. */
   readonly retried: readonly RetryPlace[];
   readonly recovery: Recovery;
-  /** Whether it says something of the machines, so that a run which meets it again and again is paused. */
+  /** True if it indicates a problem of the machines: a run is paused if it happens again and again. */
   readonly breaks: boolean;
   /** What a user can do about it. */
   readonly remedy: string;
@@ -70,10 +73,10 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'run `longhaul doctor`; see the log of the init worker, and room on the disk',
+    remedy: 'run `npx longhaul doctor`; see `npx longhaul logs init` and the free space on the disk',
   },
   'sandbox-impossible': {
-    detected: 'a task or a setting asks for a sandbox that cannot be had here',
+    detected: 'a task or a setting requires a sandbox that this machine cannot provide',
     errors: ['SandboxImpossible'],
     retried: [],
     recovery: 'mask',
@@ -81,30 +84,30 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'change the setting that the message names (LONGHAUL_SANDBOX, image, runtime, limits)',
   },
   'sandbox-lost': {
-    detected: "nobody listens on the sandbox's socket, or nobody has served its host's queue for 35 minutes",
+    detected: "nothing listens on the sandbox's socket, or no worker has polled its host's queue for 35 minutes",
     errors: ['SandboxLost'],
     retried: [],
     recovery: 'resume',
     breaks: true,
-    remedy: 'look for a host or a daemon that died, or for memory that ran out (`dmesg`)',
+    remedy: 'check whether a host or a daemon died, or memory ran out (`dmesg`)',
   },
   'restore-failed': {
-    detected: 'a fresh sandbox, given the recorded tool calls again, has another digest than the lost one had',
+    detected: "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's",
     errors: ['RestoreFailed'],
     retried: [],
     recovery: 'restart',
     breaks: false,
     remedy:
-      'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
+      'none required: the next attempt has started. Tools that answer differently each time (clocks, random names) cannot be replayed',
   },
   'record-mismatch': {
-    detected: 'an answer on record is that of another call than the one that its turn makes',
+    detected: "a recorded answer belongs to another call than its turn's",
     errors: ['AnswerMismatch'],
     retried: [],
     recovery: 'restart',
     breaks: true,
     remedy:
-      'the attempt began again. Records of two runs under one name, or a store of which a part was lost or brought back: see which writes there',
+      'the next attempt has started. Two runs may write under one name, or a part of the store was lost or restored from a copy: check which programs use this store',
   },
   'engine-lost': {
     detected: "the engine's process ended or does not answer",
@@ -112,91 +115,91 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['gpu'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see the log of the gpu worker; memory may have run out',
+    remedy: 'see `npx longhaul logs gpu`; memory may have run out (`dmesg`)',
   },
   'endpoint-unavailable': {
-    detected: "an endpoint gave no answer within a call's own tries",
+    detected: 'an endpoint gave no answer to any request of a call',
     errors: ['EndpointUnavailable'],
     retried: ['gpu'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see whether the server runs, and its limits on requests (docs/endpoints.md)',
+    remedy: 'check whether the server runs, and its limits on requests (docs/endpoints.md)',
   },
   'grader-failed': {
-    detected: 'the grader, or the sandbox it ran in, failed; each try has a fresh one',
+    detected: 'the grader or its sandbox failed; each try has a fresh sandbox',
     errors: ['GraderFailed'],
     retried: ['reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see the log of the reward worker; `longhaul rollouts RUN` has the reason',
+    remedy: 'see `npx longhaul logs reward`; `npx longhaul rollouts RUN` shows the reason',
   },
   'collect-failed': {
     detected:
-      'what is graded could not be taken out of its sandbox, and neither could that of a control, which no policy has touched',
+      "the artifact could not be copied out of the rollout's sandbox, nor out of a control sandbox that no policy has used",
     errors: ['CollectFailed'],
     retried: ['agent-run'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see the log of the agent-run worker, and whether its machine is overloaded or out of memory',
+    remedy: 'see `npx longhaul logs agent-run`; check whether its machine is overloaded or out of memory',
   },
   'checkpoint-torn': {
-    detected: 'a policy’s files are not those that were written: cut short, changed, or gone',
+    detected: "a policy's files are truncated, changed or missing",
     errors: ['CheckpointTorn'],
     retried: ['gpu'],
     recovery: 'hold',
     breaks: true,
-    remedy: 'bring the checkpoint back from a copy, or begin from an earlier one: the message names it',
+    remedy: 'restore the checkpoint that the message names from a copy, or start from an earlier one',
   },
   'store-unavailable': {
-    detected: 'the disk was full or read-only, or the store locked by another program, for longer than all tries',
+    detected: 'the disk was full or read-only, or another program locked the store, during all tries',
     errors: ['StoreFull', 'StoreReadOnly', 'StoreBusy'],
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'hold',
     breaks: true,
-    remedy: 'free room on the disk that the message names, or mount it for writing again',
+    remedy: 'free space on the disk that the message names, or mount it for writing',
   },
   'store-damaged': {
-    detected: 'a record of the store is missing, or is not what was written',
+    detected: 'a record of the store is missing or damaged',
     errors: ['StoreCorrupt'],
     retried: [],
     recovery: 'hold',
     breaks: true,
     remedy:
-      'stop the stack and bring the store back from a copy, or start a run of another name; `longhaul doctor --store` lists what is damaged',
+      'stop the stack and restore the store from a copy, or start a run with another name; `npx longhaul doctor --store` lists the damaged records',
   },
   'module-changed': {
     detected:
-      "a run's module (`algorithm.module`) was changed and no copy of it is left, or the workers have loaded another one of that path",
+      "a run's module (`algorithm.module`) was changed and no copy of it exists, or the workers have loaded another version of it",
     errors: ['ModuleChanged'],
     retried: [],
     recovery: 'hold',
     breaks: true,
-    remedy: 'put the file back, or restart the stack, as the message says',
+    remedy: 'restore the file or restart the stack, as the message says',
   },
   timeout: {
-    detected: 'an activity took longer than its limit every time that it was tried, or no worker served it for a week',
+    detected: 'an activity ran over its time limit on every try, or no worker polled its queue for a week',
     errors: ['TookTooLong'],
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see which worker hangs: `longhaul ps`, and its log',
+    remedy: 'find the worker that hangs: `npx longhaul ps`, then `npx longhaul logs ROLE`',
   },
   quarantined: {
-    detected: `${LOST_WORKERS} workers ended, stood still or were silent for 15 s in the same activity`,
+    detected: `${LOST_WORKERS} workers ended, froze or were silent for 15 s in the same activity`,
     errors: ['WorkersLost'],
     retried: [],
     recovery: 'hold',
     breaks: true,
-    remedy: 'see what ends the worker: `longhaul ps`, its log, and memory that ran out (`dmesg`)',
+    remedy: 'find what ends the worker: `npx longhaul ps`, `npx longhaul logs ROLE`, and memory that ran out (`dmesg`)',
   },
   deadline: {
     detected:
-      'the rollout spent more than agent.deadlineSeconds on its turns, and less than half of it by itself (with agent.atDeadline: mask, however)',
+      "a rollout's turns took longer than agent.deadlineSeconds, and the policy itself used less than half of that time (with agent.atDeadline: mask, any share)",
     errors: ['DeadlinePassed'],
     retried: [],
     recovery: 'mask',
     breaks: false,
-    remedy: 'give it more time, fewer turns or a shorter limit for tools',
+    remedy: 'raise agent.deadlineSeconds, or lower agent.maxTurns or agent.toolTimeoutSeconds',
   },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',
@@ -204,18 +207,19 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'mask',
     breaks: false,
-    remedy: 'nothing: it was asked for; wait for more members, or for longer',
+    remedy:
+      'none required: batch.stragglers asks for it. To keep more rollouts, lower completeGroupWithout or raise deadlineSeconds',
   },
   'failed-before': {
-    detected: 'the rollout is on record as failed: it was given up, or failed in an earlier start of its batch',
+    detected: 'the rollout is recorded as failed: it was given up, or it failed in an earlier start of its batch',
     errors: ['FailedBefore'],
     retried: [],
     recovery: 'mask',
     breaks: false,
-    remedy: 'nothing: its group is graded without it. A run of another name begins it anew',
+    remedy: 'none required: its group is graded without it. A run with another name starts it again',
   },
   'bad-input': {
-    detected: 'an input cannot be used',
+    detected: 'an input is invalid',
     errors: [
       'UserInputError',
       'InvalidRequest',
@@ -239,7 +243,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'mask',
     breaks: false,
-    remedy: 'nothing: it was asked for',
+    remedy: 'none required',
   },
   internal: {
     detected: 'any other error',
@@ -247,7 +251,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: "the message and the worker's log say what failed; report it as a bug",
+    remedy: 'see the message and `npx longhaul logs ROLE`; report it as a bug',
   },
 };
 
@@ -257,12 +261,12 @@ const CLASS_OF: ReadonlyMap<string, FailureClass> = new Map(
   entries.flatMap(([name, { errors }]) => errors.map((error): [string, FailureClass] => [error, name])),
 );
 
-/** The class that an error of this name belongs to. */
+/** The class of an error with this name. */
 export function classOfError(name: string): FailureClass {
   return CLASS_OF.get(name) ?? 'internal';
 }
 
-/** Names of errors that no retry of the same call can cure. */
+/** Names of errors that a retry of the same call cannot fix. */
 export const FINAL_ERRORS: readonly string[] = entries.flatMap(([, { errors, retried }]) =>
   retried.length === 0 ? errors : [],
 );

@@ -1,44 +1,46 @@
-/** Why a rollout ended, and what went wrong where something did: closed unions, never strings made on the spot. */
+/** Why a rollout ended, and the classes of failures: closed unions, never free text. */
 
-/** The policy's own endings: each leads to the reward stage. */
+/** The ways in which the policy itself ends a rollout. Each leads to the reward stage. */
 export type FinishReason =
   | 'finish-tool'
   | 'max-turns'
   | 'context-full'
   | 'response-cut'
-  /** The policy would not answer, or its server's filter took the answer away. */
+  /** The policy refused to answer, or its server's filter removed the answer. */
   | 'refused'
-  /** Its time was over, and most of it the policy's own doing. */
+  /** The rollout's time was over, and the policy itself used at least half of it. */
   | 'deadline';
 
-/** What went wrong beside the policy; `protocol/failure-policy.ts` says what is done about each. Never a reward of 0. */
+/**
+ * Failures that are not the policy's. `protocol/failure-policy.ts` defines how each is handled. None is a reward of 0.
+ */
 export type FailureClass =
   | 'sandbox-unavailable'
   | 'sandbox-impossible'
   | 'sandbox-lost'
   | 'restore-failed'
-  /** An answer on record is another call's. */
+  /** A recorded answer belongs to another call. */
   | 'record-mismatch'
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'
-  /** Nothing to grade could be taken out, nor of a control. */
+  /** The artifact could not be copied out of the sandbox, nor out of a control sandbox. */
   | 'collect-failed'
-  /** An activity's, on every try. */
+  /** An activity ran over its time limit on every try. */
   | 'timeout'
-  /** The policy's files are not what was written. */
+  /** The policy's files are truncated, changed or missing. */
   | 'checkpoint-torn'
-  /** The disk was full, read-only or damaged for longer than all tries. */
+  /** The disk was full or read-only, or the store locked, during all tries. */
   | 'store-unavailable'
   | 'store-damaged'
   | 'module-changed'
-  /** The rollout's own, spent on what is not the policy's doing. */
+  /** The rollout's time was over, and the policy itself used less than half of it. */
   | 'deadline'
-  /** Too many workers ended while they did the same thing for it. */
+  /** Too many workers were lost in the same activity. */
   | 'quarantined'
   /** Its group was complete without it. */
   | 'straggler'
-  /** It is on record as failed already. */
+  /** The rollout is already recorded as failed. */
   | 'failed-before'
   | 'bad-input'
   | 'cancelled'

@@ -1,26 +1,26 @@
-/** Messages in the shape that chat templates expect: OpenAI's roles, with tool calls as parsed objects. */
+/** Messages in the form that chat templates expect: OpenAI's roles, with tool calls as parsed objects. */
 
 import { plainOf, readWritten, WrittenFloat, writtenText } from './written-json.ts';
 
 export interface ToolCall {
   readonly name: string;
-  /** Ordinary values, for tools. */
+  /** Plain JavaScript values, for tools. */
   readonly arguments: Readonly<Record<string, unknown>>;
-  /** The arguments' JSON, where ordinary values do not say how they were written (`12.0`): chat templates print that. */
+  /** The arguments' JSON text, if plain values lose how it was written (`12.0`). Chat templates print this text. */
   readonly written?: string;
 }
 
-/** A call whose arguments were read by `readWritten`. */
+/** A call from arguments that `readWritten` returned. */
 export function toolCallOf(name: string, given: object): ToolCall {
   const plain = plainOf(given) as Record<string, unknown>;
   const written = writtenText(given);
   return { name, arguments: plain, ...(written === JSON.stringify(plain) ? {} : { written }) };
 }
 
-/** A call's arguments as JSON, as they were written. */
+/** A call's arguments as the JSON text that was written. */
 export const argumentsText = (call: ToolCall): string => call.written ?? JSON.stringify(call.arguments);
 
-/** Reads a call's arguments as text: an object, or what is wrong with it. */
+/** Parses the text of a call's arguments. Returns an object, or the reason why it is none. */
 export function readArguments(text: string): object | string {
   if (text.trim() === '') return {};
   try {

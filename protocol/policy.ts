@@ -1,4 +1,4 @@
-/** Which policy a rollout is made with: a directory, or an endpoint; by reference, never the weights. */
+/** References to the policy of a rollout: a directory or an endpoint, never the weights. */
 
 import type { Endpoint } from './endpoint.ts';
 
@@ -6,22 +6,22 @@ export interface PolicyRef {
   /** Directory in Hugging Face layout. */
   readonly dir: string;
   readonly version: number;
-  /** Of the files, where it is known: other files under the same name are another policy. */
+  /** Digest of the files, if it is known: other files under the same name are another policy. */
   readonly digest?: string;
-  /** A run that trains meanwhile: each turn is sampled by its newest version, this one or a later one. */
+  /** Name of a run that is training: its newest version, this one or a later one, samples each turn. */
   readonly newestOf?: string;
 }
 
-/** A policy behind somebody else's server: it is sampled from, and takes no updates. */
+/** A policy on another party's server. It can be sampled and not trained. */
 export interface EndpointPolicy {
   readonly endpoint: Endpoint;
   readonly version: number;
 }
 
-/** An endpoint as it is given: what is absent takes its default. */
+/** An endpoint as the user gives it. Absent fields take their defaults. */
 export type GivenEndpoint = Pick<Endpoint, 'baseUrl' | 'model'> & Partial<Endpoint>;
 
 export type GivenEndpointPolicy = { readonly endpoint: GivenEndpoint; readonly version?: number };
 
-/** What a rollout can be made with; only a `PolicyRef` can be trained. */
+/** The policy of a rollout. Only a `PolicyRef` can be trained. */
 export type RolloutPolicy = PolicyRef | EndpointPolicy;

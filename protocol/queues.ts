@@ -1,4 +1,4 @@
-/** Names of task queues: one place, used by workflows, workers, clients and set-up alike. */
+/** Names of task queues, for workflows, workers, clients and the set-up. */
 
 export const QUEUES = {
   orchestrator: 'orchestrator',
@@ -6,18 +6,18 @@ export const QUEUES = {
   agentRun: 'agent-run',
   reward: 'reward',
   gpu: 'gpu',
-  /** Policies behind other servers: what waits for those holds nothing up that the engine is asked for. */
+  /** Turns of endpoints. A separate queue, so that slow endpoints do not delay the engine's work. */
   endpoint: 'endpoint',
-  /** Updates of runs that keep generation and training apart. */
+  /** Updates of runs with `training.placement: disaggregated`. */
   gpuTrain: 'gpu-train',
 } as const;
 
-/** The queue that only the worker of one host serves: where its sandboxes are. */
+/** The queue that only one host's worker polls: the host that has the sandbox. */
 export function hostQueue(host: string): string {
   return `${QUEUES.agentRun}@${host}`;
 }
 
-/** The queue that only one GPU worker serves: where a rollout's key-value cache is. */
+/** The queue that only one GPU worker polls: the worker that has a rollout's key-value cache. */
 export function workerQueue(worker: string): string {
   return `${QUEUES.gpu}@${worker}`;
 }

@@ -1,4 +1,4 @@
-/** What activities write into the store: the keys, and the shape under each key. Keys name what ran, never who ran it. */
+/** The records that activities write to the store: their keys and types. A key names the work, never its worker. */
 
 import type { Info } from '@temporalio/activity';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
@@ -12,7 +12,7 @@ import type { Attempt } from './stages.ts';
 import type { EvaluationRecord, StepRecord } from './step-record.ts';
 import type { UpdateOutcome } from './update.ts';
 
-/** Turns sort in byte order. */
+/** Pads with zeros, so that numbers in keys sort in byte order. */
 export function padded(n: number): string {
   return String(n).padStart(5, '0');
 }
@@ -21,7 +21,7 @@ export function attemptKey({ rollout, attempt }: Pick<Attempt, 'rollout' | 'atte
   return `${rollout}#${attempt}`;
 }
 
-/** The sandbox of an attempt, or the one that took its place after it was lost so many times. */
+/** The id of an attempt's sandbox. `restore` counts its lost sandboxes: each replacement has its own id. */
 export function sandboxKey(attempt: Pick<Attempt, 'rollout' | 'attempt'>, restore = 0): string {
   return restore === 0 ? attemptKey(attempt) : `${attemptKey(attempt)}~${restore}`;
 }
@@ -32,15 +32,15 @@ export const keys = {
   generate: (attempt: Attempt, turn: number) => `generate:${attemptKey(attempt)}/${padded(turn)}`,
   act: (attempt: Attempt, turn: number) => `act:${attemptKey(attempt)}/${padded(turn)}`,
   answer: (attempt: Attempt, turn: number, index: number) => `answer:${attemptKey(attempt)}/${padded(turn)}/${index}`,
-  /** What all answers of the attempt begin with. */
+  /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   outcome: (rollout: string) => `outcome:${rollout}`,
-  /** Of a batch, by its workflow id, that has rolled out so many groups. */
+  /** `batch`: the workflow id. `groups`: the number of groups in the manifest. */
   manifest: (batch: string, groups: number) => `manifest:${batch}#${padded(groups)}`,
-  /** What all manifests of the batch begin with. */
+  /** Prefix of all manifests of the batch. */
   manifests: (batch: string) => `manifest:${batch}#`,
   end: (rollout: string) => `end:${rollout}`,
   update: (run: string, step: number) => `update:${run}/${padded(step)}`,
@@ -48,23 +48,26 @@ export const keys = {
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
   changes: (run: string, key: string) => `changes:${run}/${key}`,
-  /** Of a run that went on after its first end, `number` counts them. */
+  /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
-  /** That the run went on after its end of this number. */
+  /** The run was resumed after its end `number`. */
   runAgain: (run: string, number: number) => `run-again:${run}/${padded(number)}`,
-  /** What is left of a pruned rollout's turns. */
+  /** The trajectory of a pruned rollout, kept instead of its turns. */
   trajectory: (rollout: string) => `trajectory:${rollout}`,
-  /** That a run, or an eval as `eval/ID`, has no records of its turns any more. */
+  /** The records of turns were deleted for this run, or eval (`eval/ID`). */
   pruned: (name: string) => `pruned:${name}`,
-  /** Executions of one scheduled activity that ended without a result, as far as they could say so; found by the workflow that they belong to. */
+  /**
+   * Prefix of the executions of one scheduled activity that recorded an end without a result. The workflow's id comes
+   * first, so that all of a workflow's records are found by a prefix.
+   */
   tries: ({ activityType, workflowExecution, activityId }: Scheduled) =>
     `tries:${workflowExecution?.workflowId ?? ''}#${activityType}/${workflowExecution?.runId ?? ''}/${activityId}/`,
   oneTry: (scheduled: Scheduled & Pick<Info, 'attempt'>) => `${keys.tries(scheduled)}${padded(scheduled.attempt)}`,
-  /** `digest` is of the endpoint's settings that decide how it is asked. */
+  /** `digest`: of the endpoint's settings that decide how requests are made. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
 
-/** Of records whose keys begin with their run's name. */
+/** Kinds of records whose keys have the run's name first. */
 const RUN_KINDS: ReadonlySet<string> = new Set([
   'update',
   'step',
@@ -76,9 +79,9 @@ const RUN_KINDS: ReadonlySet<string> = new Set([
   'offer',
 ]);
 
-/** The run, or the eval as `eval/ID`, that a record of this key belongs to; `undefined` where it is of neither. */
+/** The run, or the eval (`eval/ID`), of the record with this key. `undefined` if it belongs to neither. */
 export function runOfKey(key: string): string | undefined {
-  // Executions say before a record's key what they are.
+  // Keys of executions have their kind before the record's key.
   const [, kinds = '', rest = ''] = /^((?:[a-z-]+:)+)(.*)$/su.exec(key) ?? [];
   const kind = kinds.split(':').at(-2) ?? '';
   const [first, second] = rest.split(/[/#]/u);
@@ -89,8 +92,8 @@ export function runOfKey(key: string): string | undefined {
 }
 
 /**
- * Where the result of an execution in the journal is recorded; `undefined` for the making of a sandbox, whose end is
- * the event `started`.
+ * The key of the result of an execution in the journal. `undefined` for the creation of a sandbox: its end is the event
+ * `started`.
  */
 export function resultKeyOf(execution: string): string | undefined {
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/su.exec(execution) ?? [];
@@ -101,66 +104,69 @@ export function resultKeyOf(execution: string): string | undefined {
   return kind === 'tool' ? `answer:${attempt}/${padded(Number(turn))}/${index}` : undefined;
 }
 
-/** One model call: what was appended to the context, what was sampled, what it was read as. */
+/** One model call: the ids appended to the context, the sampled ids, and how they were parsed. */
 export interface GenerateRecord {
   readonly version: number;
-  /** Of the policy's files, where a directory's policy sampled. */
+  /** Digest of the policy's files, if a policy from a directory sampled. */
   readonly digest?: string;
-  /** Ids appended to all earlier ids (prompt or observation); the whole context where `reset` is true. */
+  /** Ids appended to all earlier ids (prompt or observation). The whole context if `reset` is true. */
   readonly appended: readonly number[];
-  /** The template rewrote the past: the ids start anew, and so does a training sequence. */
+  /** True if the template rewrote earlier text: the ids start again, and a new training sequence starts. */
   readonly reset: boolean;
   readonly sampled: readonly number[];
   readonly logprobs: readonly number[];
-  /** That it was sampled at, 0 where greedily; absent where nothing was, and in chat. */
+  /** Temperature of the sampling, 0 for greedy. Absent if nothing was sampled, and in chat. */
   readonly temperature?: number;
   readonly end: 'stop' | 'length' | 'context-full' | 'refused';
   readonly parsed: ParsedTurn;
-  /** What the policy is told before its next turn; where it made calls, the tools answer instead. */
+  /** Message to the policy before its next turn. Absent if it made calls: then the tools answer. */
   readonly hint?: string;
-  /** Where an endpoint sampled: which one, and how it was asked. */
+  /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
-  /** The text that ended the turn, where no token did: it belongs to what was said. */
+  /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
-  /** Where an engine of ours sampled. */
+  /** Present if Longhaul's engine sampled. */
   readonly cost?: GenerateCost;
-  /** Why no transition can be made of this turn; absent where one can. */
+  /** Why this turn cannot be trained on. Absent if it can. */
   readonly untrainable?: string;
-  /** What was said in chat, in OpenAI's form: there are no ids then. */
+  /** The answer in chat mode, in OpenAI's form. There are no ids then. */
   readonly chat?: Pick<ChatAnswer, 'turn' | 'usage'>;
 }
 
 /** One tool's answer, whether the call was refused, and the sandbox that it ran in. */
 export type AnswerRecord = Extract<Message, { role: 'tool' }> & {
   readonly refused?: true;
-  /** Absent where it ran in none. */
+  /** Absent if it ran in none. */
   readonly sandbox?: string;
-  /** It had no place in its message any more: it was never run, and is not run again. */
+  /** The call exceeded the limits of its message: it was not run, and a retry does not run it. */
   readonly notRun?: true;
-  /** How long its commands ran, as the sandbox counts; absent: no time. */
+  /** Milliseconds that its commands ran, as measured in the sandbox. Absent: 0. */
   readonly ms?: number;
-  /** Of the call that it answers. */
+  /** Digest of the call that it answers. */
   readonly call?: string;
 };
 
-/** What the tools answered in one turn. */
+/** The tools' answers of one turn. */
 export interface ActRecord {
   readonly messages: readonly Message[];
-  /** The policy called `finish`, and is told that a call before it was refused: the rollout goes on. */
+  /** The policy called `finish`, but a call before it was refused: the policy is informed and the rollout continues. */
   readonly unfinished?: true;
-  /** How long its commands ran, and the look at what they left, as the sandbox counts; absent: no time. */
+  /** Milliseconds of its commands and of the digest after them, as measured in the sandbox. Absent: 0. */
   readonly ms?: number;
-  /** That the calls ran in. */
+  /** The sandbox in which the calls ran. */
   readonly sandbox?: string;
-  /** Of the workspace and the shell after the turn; absent where it could not be told, where the sandbox is `untouched`, and where nothing ran after it. */
+  /**
+   * Digest of the workspace and the shell after the turn. Absent if it could not be computed, if the sandbox is
+   * `untouched`, or if nothing ran after the turn.
+   */
   readonly digest?: string;
-  /** The attempt's calls have only read so far: the sandbox is as it was prepared. */
+  /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
 }
 
-/** A sandbox that took a lost one's place. */
+/** A sandbox that replaced a lost one. */
 export interface RestoredRecord {
-  /** The last turn whose calls were run again in it; 0: none. */
+  /** The last turn whose calls were repeated in it. 0: none. */
   readonly turn: number;
 }
 
@@ -168,7 +174,7 @@ export interface PrunedRecord {
   readonly at: string;
 }
 
-/** How a rollout ended, once and for all. */
+/** How a rollout ended. It never changes. */
 export interface OutcomeRecord {
   readonly rollout: string;
   readonly task: string;
@@ -183,9 +189,9 @@ export interface OutcomeRecord {
 }
 
 /**
- * What a batch has rolled out, written when all of it has ended: who needs its rollouts is handed this, by the batch's
- * name. One that is rolled out again may draw more groups than before, of which the earlier ones are the first: the
- * manifest with the most groups stands. How a rollout ended is under `keys.outcome`, what it did under the keys of its attempt.
+ * The groups and rollouts of a batch, written when all of them have ended. It is found by the batch's name.
+ * A batch that is rolled out again may draw more groups, after the same first ones: the manifest with the most groups
+ * is valid. A rollout's end is under `keys.outcome`, its turns under the keys of its attempt.
  */
 export interface BatchManifest {
   readonly run: string;
@@ -201,10 +207,10 @@ export interface RunRecord {
   readonly seed: number;
   readonly startedAt: string;
   readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
-  /** Directory that a critic begins as, where one is trained. */
+  /** The critic's base directory, if a critic is trained. */
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
-  /** As resolved, and its digest: the name stands for this configuration alone. */
+  /** The resolved configuration and its digest: the run's name belongs to this configuration only. */
   readonly config?: RunConfig;
   readonly configSha256?: string;
 }
@@ -214,11 +220,11 @@ export interface StepEntry {
   readonly policy: PolicyRef;
   readonly sha256: string;
   readonly keep: boolean;
-  /** Where rollouts and updates overlap: what had begun and was not trained on. */
+  /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;
 }
 
-/** Names of the batches that a step's groups come from. */
+/** Names of the batches that contain a step's groups. */
 export function batchesOf({ step, batches }: Pick<StepRecord, 'step' | 'batches'>): readonly string[] {
   return batches ?? [`step-${step}`];
 }
@@ -232,58 +238,61 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
-  /** Temporal's run id of the execution that said so. */
+  /** Temporal's run id of the execution that reported the end. */
   readonly execution?: string;
 }
 
-/** That a run which had failed or was cancelled goes on. */
+/** A failed or cancelled run was started again. */
 export interface RunAgain {
   readonly at: string;
-  /** Temporal's run id of the execution that begins it again. */
+  /** Temporal's run id of the execution that continues the run. */
   readonly execution?: string;
 }
 
-/** `metrics`: what else was measured, by SkyRL's names where it has one; it stays in the store, out of histories. */
+/** `metrics`: further metrics, under SkyRL's names if it has them. They stay in the store, out of histories. */
 export interface UpdateEntry extends UpdateOutcome {
-  /** Where rollouts and updates overlap: what was trained on. */
+  /** If rollouts and updates overlap: the numbers of the units that were trained on. */
   readonly units?: readonly number[];
   readonly metrics?: Readonly<Record<string, number>>;
 }
 
-/** An execution that ended without a result. `spared`: it was cancelled, or ended with its worker, which was being stopped. */
+/**
+ * An execution that ended without a result. `spared`: it does not count, since it was cancelled or its worker was
+ * stopped.
+ */
 export interface TryRecord {
   readonly end: 'failed' | 'spared';
   readonly error: string;
   readonly message: string;
   readonly at: string;
-  /** Milliseconds spent by then of the patience that is had with such failures; absent: none is. */
+  /** Milliseconds used so far of the time limit for failures of this kind. Absent: there is no such limit. */
   readonly spentMs?: number;
 }
 
-/** What the policy said in a turn, as a message. */
+/** The policy's answer of a turn, as a message. */
 export function spoken({ parsed }: GenerateRecord): Message {
   return parsed.kind === 'calls'
     ? { role: 'assistant', content: parsed.content, toolCalls: parsed.calls }
     : { role: 'assistant', content: parsed.content };
 }
 
-/** What the policy is shown after a turn: a hint, or the tools' answers. */
+/** The messages to the policy after a turn: a hint, or the tools' answers. */
 export function answerTo({ hint }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
   return hint === undefined ? (act?.messages ?? []) : [{ role: 'user', content: hint }];
 }
 
-/** Tokens that a turn sampled: its ids, or what the server counted. */
+/** Tokens that a turn sampled: the number of its ids, or the server's count in chat. */
 export function sampledTokensOf({ sampled, chat }: GenerateRecord): number {
   return chat ? (chat.usage?.completionTokens ?? 0) : sampled.length;
 }
 
-/** Tokens of the context after `turns`: of its ids, or as the server counted. */
+/** Tokens of the context after `turns`: the number of its ids, or the server's count in chat. */
 export function contextTokensAfter(turns: readonly GenerateRecord[]): number {
   const usage = turns.findLast(({ chat }) => chat?.usage)?.chat?.usage;
   return usage ? usage.promptTokens + usage.completionTokens : contextAfter(turns).length;
 }
 
-/** All ids that the model had seen and said after `turns`. */
+/** All ids of the context after `turns`, seen and sampled. */
 export function contextAfter(turns: readonly GenerateRecord[]): number[] {
   let ids: number[] = [];
   for (const { appended, reset, sampled } of turns) ids = [...(reset ? [] : ids), ...appended, ...sampled];

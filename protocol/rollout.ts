@@ -1,4 +1,4 @@
-/** What a rollout is asked for and what it answers: never a transcript. */
+/** The input and the result of a rollout. Neither contains a transcript. */
 
 import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
@@ -7,15 +7,16 @@ import type { GivenEndpointPolicy, PolicyRef } from './policy.ts';
 
 export interface AgentSettings {
   readonly maxTurns: number;
-  /** Prompt, observations and sampled tokens together. */
+  /** Limit for prompt, observations and sampled tokens together. */
   readonly maxContextTokens: number;
-  /** Seconds that one tool call may take. */
+  /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
-  /** Seconds that a rollout may spend on its turns, from its first sandbox on; pauses and gates do not count. Absent: a week. */
+  /** Time limit of a rollout's turns, from its first sandbox on. Pauses and gates do not count. Absent: a week. */
   readonly deadlineSeconds?: number;
   /**
-   * What becomes of a rollout then. `grade`: as it stands, where the policy itself (sampling and tools) spent at least half
-   * of the time, and masked otherwise. `mask`: always masked. Absent: `grade`, so that wasting time escapes no reward.
+   * What happens at the deadline. `grade`: the rollout is graded as it is if the policy itself (sampling and tools)
+   * used at least half of the time, and masked otherwise. `mask`: it is always masked. Absent: `grade`, so that a
+   * policy cannot avoid a low reward by wasting time.
    */
   readonly atDeadline?: 'grade' | 'mask';
 }
@@ -30,23 +31,26 @@ export const DEFAULT_AGENT: Required<AgentSettings> = {
 
 export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
 
-/** One rollout; what is absent takes its default, so that any Temporal client can start one with `task` and `policy`. */
+/** One rollout. Only `task` and `policy` are required, so that any Temporal client can start one. */
 export interface RolloutInput {
   readonly task: string;
-  /** Of an endpoint, `baseUrl` and `model` suffice. */
+  /** An endpoint needs only `baseUrl` and `model`. */
   readonly policy: PolicyRef | GivenEndpointPolicy;
   readonly agent?: Partial<AgentSettings>;
   readonly sampling?: Partial<SamplingParameters>;
-  /** `run` and `step` name what it belongs to; a rollout of its own belongs to the run of its own id. */
+  /** The run that it belongs to. Absent: a run with the rollout's own id. */
   readonly run?: string;
   readonly step?: number;
   readonly sample?: number;
   readonly seed?: number;
-  /** Stages that begin only when the parent sends `proceed`; where there is one, the parent hears of every stage's end. */
+  /** Stages that start only when the parent sends `proceed`. If any, the parent is notified of each stage's end. */
   readonly gates?: readonly GatedStage[];
-  /** The parent hears of the end by the signal `rolloutEnded` too, since it may be in another history by then. */
+  /** True if the parent receives the end by the signal `rolloutEnded` too: it may be in another history by then. */
   readonly reportsEnd?: boolean;
-  /** Whether it stands still, and is resumed, where nothing can go on (`hold` in the table of failures); false: it is masked. Absent: true. */
+  /**
+   * True if the rollout is held at a failure with the recovery `hold`, until it is resumed. False: it is masked.
+   * Absent: true.
+   */
   readonly holds?: boolean;
 }
 
@@ -60,11 +64,11 @@ export interface RolloutResult {
   readonly status: 'graded' | 'failed';
   readonly attempt: number;
   readonly turns: number;
-  /** Sandboxes of this attempt that were lost, and whose place another one took in the same state. */
+  /** Lost sandboxes of this attempt that were replaced by one in the same state. */
   readonly restores?: number;
   readonly reward?: number;
   readonly passed?: boolean;
-  /** What the grader said of it, in short. */
+  /** The grader's reason, in short. */
   readonly reason?: string;
   readonly finish?: FinishReason;
   readonly failure?: FailureClass;

@@ -1,4 +1,4 @@
-/** The resolved configuration of a run, as workflows read it; `config/run-config.ts` checks what is given. */
+/** The resolved configuration of a run, as workflows read it. `config/run-config.ts` has the schema. */
 
 import type { CriticSettings, KlSettings, UpdateSettings, LoraSettings, RateSchedule } from './algorithm.ts';
 import type { SamplingParameters } from './sampling.ts';
@@ -6,35 +6,35 @@ import type { BreakerSettings } from './breaker.ts';
 import type { DispatcherSettings, StragglerSettings } from './batch.ts';
 import type { AgentSettings } from './rollout.ts';
 
-/** The highest learning rate is reached after `warmup` steps, and falls by `schedule` over the run's steps. */
+/** The learning rate is highest after `warmup` steps, and falls by `schedule` over the run's steps. */
 export interface AlgorithmSettings extends UpdateSettings, Required<RateSchedule> {
   readonly advantage: string;
-  /** Groups whose rewards are all alike are left out; absent: they are. */
+  /** True if groups whose rewards are all equal are left out. Absent: true. */
   readonly zeroVarianceFilter?: boolean;
-  /** What did not finish by itself is in its group's baseline alone. */
+  /** True if a rollout that did not finish by itself counts in its group's baseline only, and is not trained on. */
   readonly overlongFilter?: boolean;
   readonly kl?: KlSettings & Partial<KlControllerSettings>;
   /**
-   * `base`: a policy's or a critic's directory that it begins as; absent: the run's base policy. With `lora` an adapter
-   * beside that is trained.
+   * `base`: the directory of the policy or critic that the critic starts from. Absent: the run's base policy. With
+   * `lora` only an adapter is trained.
    */
   readonly critic?: CriticSettings & Required<RateSchedule> & { readonly base?: string; readonly lora?: LoraSettings };
 }
 
-/** How the weight of KL goes on from step to step. */
+/** How the weight of KL changes from step to step. */
 export interface KlControllerSettings {
   readonly controller: 'fixed' | 'adaptive';
-  /** `adaptive`: nats a token. */
+  /** `adaptive`: the target KL. In nats per token. */
   readonly target: number;
-  /** `adaptive`: sequences. */
+  /** `adaptive`: the horizon. In sequences. */
   readonly horizon: number;
 }
 
 export interface EvaluationSettings {
-  /** Held-out tasks, each sampled once at temperature 1 and once greedily. */
+  /** Number of held-out tasks, each sampled once at temperature 1 and, with `greedy`, once greedily. */
   readonly tasks: number;
   readonly greedy: boolean;
-  /** Steps between evaluations; 0: before and after only. */
+  /** Steps between evaluations. 0: only before the first and after the last step. */
   readonly every: number;
 }
 
@@ -45,35 +45,35 @@ export interface BatchSettings {
   readonly samples: number;
   readonly dynamicSampling: {
     /**
-     * `filter`: a step goes on drawing groups until `tasks` of them vary in reward, and trains on those. `replace`: of
-     * `tasks` groups those that do not vary are replaced by copies of some that do; where too few do, it draws others.
+     * `filter`: a step draws groups until `tasks` of them vary in reward, and trains on those. `replace`: a step draws
+     * `tasks` groups, and copies of those that vary replace those that do not. If too few vary, it draws others.
      */
     readonly type: 'none' | 'filter' | 'replace';
-    /** A step draws at most so many times `tasks` groups, and trains on those that vary. */
+    /** A step draws at most this many times `tasks` groups, then trains on those that vary. */
     readonly maxSampleBatches: number;
-    /** `replace`: more than this share must vary. */
+    /** `replace`: more than this share of the groups must vary. */
     readonly minReplaceRatio?: number;
   };
-  /** Of a step's rollouts; what is given up is masked. */
+  /** When a step stops waiting for its last rollouts. These are masked. */
   readonly stragglers?: StragglerSettings;
 }
 
-/** How rollouts and updates take turns. */
+/** How rollouts and updates alternate or overlap. */
 export interface TrainingSettings {
   /**
-   * `sync`: a step's rollouts, then its update. `one-step-off`: the next step's rollouts while an update runs. `async`:
-   * groups begin whenever one ends, as far as the bound on staleness allows.
+   * `sync`: a step's rollouts, then its update. `one-step-off`: the next step's rollouts run during an update. `async`:
+   * a group starts whenever one ends, within the bound on staleness.
    */
   readonly mode: 'sync' | 'one-step-off' | 'async';
-  /** `async`: updates between the policy that a group begins with and the one that is trained on it, at most. */
+  /** `async`: most updates between the policy at a group's start and the policy that is trained on the group. */
   readonly maxStalenessSteps?: number;
-  /** What samples a rollout's later turns: the newest version at each, or the one that it began with. */
+  /** The version that samples a rollout's later turns: the newest one at each turn, or the one at its start. */
   readonly rolloutVersion?: 'newest' | 'begin';
-  /** Rollouts with a token that is more updates old than this are masked; absent: none are. */
+  /** Rollouts are masked if a token is more updates old than this. Absent: never. */
   readonly maskStalenessSteps?: number;
-  /** Gradients of an optimizer step are made in so many parts, by whichever workers are free; absent: by one worker, whole. */
+  /** Parts of each optimizer step's gradient, each computed by any free worker. Absent: one worker computes it all. */
   readonly shards?: number;
-  /** `disaggregated`: updates wait for workers that train, on a queue of their own; absent: `colocated`, whoever samples trains. */
+  /** `disaggregated`: updates have their own queue and workers. Absent: `colocated`, workers that sample also train. */
   readonly placement?: TrainingPlacement;
 }
 
@@ -82,11 +82,11 @@ export type TrainingPlacement = 'colocated' | 'disaggregated';
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */
 export interface RunConfig {
   readonly run: string;
-  /** Absolute directory that the run's folder is made in. */
+  /** Absolute path of the directory that contains the run's folder. */
   readonly dir: string;
   readonly seed: number;
   readonly steps: number;
-  /** With `lora` an adapter beside the base is trained, and the base stays as it is. One that is an adapter goes on as that. */
+  /** With `lora` only an adapter is trained. Without: if the base is an adapter, training continues it. */
   readonly policy: { readonly base: string; readonly lora?: LoraSettings };
   readonly task: { readonly name: string; readonly train: number };
   readonly batch: BatchSettings;
@@ -97,19 +97,19 @@ export interface RunConfig {
   readonly training?: TrainingSettings;
   readonly algorithm: AlgorithmSettings;
   readonly evaluation: EvaluationSettings;
-  /** Steps between checkpoints that are kept; the last is always kept. */
+  /** Steps between kept checkpoints. The last checkpoint is always kept. */
   readonly checkpoint: { readonly every: number };
-  /** When a run is paused because its rollouts fail alike; absent: the default. */
+  /** When the run is paused because rollouts fail with one class. Absent: the default. */
   readonly breaker?: BreakerSettings;
 }
 
-/** One setting that was changed on a live run: in force from then on, after `step` steps. */
+/** One setting that was changed on a live run, after `step` steps. */
 export interface ConfigChange {
   readonly at: string;
   readonly step: number;
-  /** Dotted, as in the configuration. */
+  /** Dotted name, as in the configuration. */
   readonly field: string;
-  /** `null` where it was not set. */
+  /** `null` if it was not set. */
   readonly from: number | null;
   readonly to: number;
 }

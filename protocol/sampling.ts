@@ -1,4 +1,4 @@
-/** How a turn is sampled, and what sampling it took. */
+/** The parameters of sampling a turn, and its cost. */
 
 export interface SamplingParameters {
   /** 0 is greedy. */
@@ -6,23 +6,23 @@ export interface SamplingParameters {
   readonly topP: number;
   /** 0 is off. */
   readonly topK: number;
-  /** Tokens less likely than this share of the likeliest are never drawn; 0, or left out, is off. */
+  /** Tokens less likely than this share of the likeliest token are never drawn. Default: 0, which is off. */
   readonly minP?: number | undefined;
-  /** Logits of tokens that are in the context are divided by it (multiplied where negative); 1, or left out, is off. */
+  /** Logits of tokens in the context are divided by it, or multiplied if negative. Default: 1, which is off. */
   readonly repetitionPenalty?: number | undefined;
-  /** Texts that end the answer, with the token that completes one; none when left out. */
+  /** Texts that end the answer, at the token that completes one. Default: none. */
   readonly stop?: readonly string[] | undefined;
   readonly maxTokens: number;
 }
 
-/** What a call took: it depends on what ran beside, and nothing that is computed depends on it. */
+/** The cost of one model call. It depends on the other calls at that time; no result depends on it. */
 export interface GenerateCost {
-  /** Until it was let in. */
+  /** From the request until it was admitted. */
   readonly queueSeconds: number;
-  /** From then on. */
+  /** From admission to the end. */
   readonly seconds: number;
-  /** Tokens of the prompt that were found in the cache. */
+  /** Tokens of the prompt found in the cache. */
   readonly cachedTokens: number;
-  /** Sequences in the passes that it had part in, itself counted: the mean. */
+  /** Mean number of sequences in its passes, itself included. */
   readonly batchSize: number;
 }

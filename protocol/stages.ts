@@ -1,4 +1,4 @@
-/** What the activities of a rollout are asked for and what they answer: everything large is on record, under the attempt's keys. */
+/** Inputs and results of a rollout's activities. Everything large is in the store, under the attempt's keys. */
 
 import type { FinishReason } from './finish-reason.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -14,10 +14,10 @@ export interface Attempt {
 }
 
 export interface CheckEndpointInput {
-  /** What the endpoint is found to offer is on record for this run. */
+  /** The detected mode of the endpoint is recorded for this run. */
   readonly run: string;
   readonly endpoint: Endpoint;
-  /** Where the endpoint stands in what was given: `policy.endpoint`. */
+  /** The endpoint's place in the given input: `policy.endpoint`. */
   readonly field: string;
 }
 
@@ -26,9 +26,9 @@ export interface GenerateInput extends Attempt {
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
   readonly maxContextTokens: number;
-  /** The noise of this turn: a function of seed, step, task, sample and turn. */
+  /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
-  /** Milliseconds after which a try of it ends: the rollout's time is over. Absent: time enough. */
+  /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
   readonly withinMs?: number;
 }
 
@@ -38,25 +38,25 @@ export interface GenerateOutcome {
   readonly calls: number;
   readonly contextTokens: number;
   readonly sampledTokens: number;
-  /** The turn in a line, for the workflow's details. */
+  /** The turn in one line, for the workflow's details. */
   readonly line: string;
-  /** That it was sampled for, without its wait for room; absent where nobody tells. */
+  /** Milliseconds of sampling, without the wait for admission. Absent if it is unknown. */
   readonly ms?: number;
-  /** Who has the context in its cache; absent where there is one worker, or nobody has. */
+  /** The GPU worker that has the context in its cache. Absent if there is only one worker, or no worker has it. */
   readonly worker?: string;
-  /** Milliseconds that earlier tries, and waits for a disk, took: none of the rollout's own time. Absent: none. */
+  /** Milliseconds of earlier tries and of waits for a disk. They do not count as the rollout's time. Absent: 0. */
   readonly lostMs?: number;
 }
 
 export interface SandboxRef {
   readonly sandbox: string;
   readonly host: string;
-  /** For so long it lives without being used or renewed. */
+  /** Lifetime of the sandbox if it is not used or renewed. */
   readonly ttlSeconds?: number;
 }
 
 export interface RestoreInput extends Attempt {
-  /** How many sandboxes of this attempt were lost. */
+  /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;
 }
@@ -64,24 +64,24 @@ export interface RestoreInput extends Attempt {
 export interface AgentRunInput extends Attempt, SandboxRef {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
-  /** Milliseconds after which nothing of the turn runs any more: the rollout's time is over. Absent: time enough. */
+  /** Milliseconds until the rollout's time is over; everything of the turn stops then. Absent: no limit. */
   readonly withinMs?: number;
   /**
-   * Whether what is to be graded is taken out with the turn that is the last: `always`, or `if-finished`, unless that turn
-   * turns out `unfinished`. Absent: never.
+   * Whether this turn also collects the artifact, as the rollout's last turn. `always`; `if-finished`: unless the turn
+   * is `unfinished`. Absent: never.
    */
   readonly collect?: 'always' | 'if-finished';
 }
 
 export interface AgentRunOutcome {
   readonly line: string;
-  /** That its commands ran, as the sandbox counts; absent: no time. */
+  /** Milliseconds that its commands ran, as measured in the sandbox. Absent: 0. */
   readonly ms?: number;
-  /** As that of a turn that is sampled. */
+  /** As in `GenerateOutcome`. */
   readonly lostMs?: number;
-  /** A call before `finish` was refused: the policy is told, and goes on. */
+  /** A call before `finish` was refused: the policy is informed, and the rollout continues. */
   readonly unfinished?: true;
-  /** What was taken out; the sandbox is released. */
+  /** The collected artifact. The sandbox is released. */
   readonly collected?: CollectOutcome;
 }
 
@@ -96,7 +96,7 @@ export interface RewardInput extends Attempt {
   readonly turns: number;
 }
 
-/** The grader's word, as data: only `graded` carries a reward. */
+/** The grader's verdict. Only `graded` has a reward. */
 export type Verdict =
   | { readonly code: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason: string }
   | { readonly code: 'grader-failed'; readonly reason: string };

@@ -1,4 +1,4 @@
-/** What is on record of a step and of an evaluation: the numbers that a run is judged by. */
+/** The recorded numbers of a step and of an evaluation. */
 
 import type { UpdateMetrics } from './algorithm.ts';
 
@@ -9,46 +9,46 @@ export interface StepRecord {
   readonly passRate: number;
   readonly groups: number;
   readonly valid: number;
-  /** Rollouts left out for an infrastructural reason, by reason. */
+  /** Rollouts left out because the infrastructure failed, by reason. */
   readonly masked: Readonly<Record<string, number>>;
-  /** Rollouts of groups that teach nothing, by reason. */
+  /** Rollouts of groups that cannot be learned from, by reason. */
   readonly dropped: Readonly<Record<string, number>>;
   readonly sampledTokens: number;
   readonly trainedTokens: number;
-  /** Times a chat template rewrote the past, so that one rollout became several training sequences. */
+  /** How often a chat template rewrote earlier text, so that one rollout became several training sequences. */
   readonly prefixBreaks: number;
-  /** Without the time that the run stood still. */
+  /** Durations, without the time in which the run was paused. */
   readonly seconds: { readonly rollout: number; readonly train: number; readonly total: number };
   readonly learningRate: number;
   readonly loss: number;
   readonly kl: number;
   readonly entropy: number;
   readonly gradNorm: number;
-  /** Share of the tokens, over all passes, where the clipped term was the larger loss. */
+  /** Share of the tokens, over all passes, for which the clipped term was the larger loss. */
   readonly clipFraction?: number;
   readonly logprobDrift: UpdateMetrics['logprobDrift'];
-  /** Of the tokens that were trained on. */
+  /** Staleness of the trained tokens. */
   readonly staleness?: Staleness;
-  /** The batches that its groups come from, where it is not `step-N` alone. */
+  /** The batches that contain its groups. Absent: only `step-N`. */
   readonly batches?: readonly string[];
 }
 
-/** How many updates older than the policy that was trained the policies were that sampled: over tokens. */
+/** How many updates older the sampling policies were than the trained policy, over tokens. */
 export interface Staleness {
   readonly mean: number;
   readonly max: number;
-  /** Share of tokens that an older policy sampled. */
+  /** Share of the tokens that an older policy sampled. */
   readonly offPolicy: number;
 }
 
 export interface EvaluationRecord {
-  /** Of all sampled rollouts: what failed has not passed. */
+  /** Over all sampled rollouts. A failed rollout counts as not passed. */
   readonly passRate: number;
-  /** Of the sampled rollouts that were graded; `null` where none was. */
+  /** Over the graded sampled rollouts. `null` if there are none. */
   readonly gradedPassRate?: number | null;
-  /** Sampled rollouts that failed for an infrastructural reason, by reason. */
+  /** Sampled rollouts that failed because of the infrastructure, by reason. */
   readonly failed?: Readonly<Record<string, number>>;
-  /** Rewards of the sampled rollouts that were graded; absent where none was. */
+  /** Scores of the graded sampled rollouts. Absent if there are none. */
   readonly scores?:
     | { readonly avgScore: number; readonly passAt1: number; readonly meanPositiveReward: number }
     | undefined;

@@ -1,4 +1,4 @@
-/** What an update is asked for and what it answers: rollouts by the names of their batches, weights by their directory. */
+/** The input and the result of an update: rollouts by the names of their batches, weights by their directory. */
 
 import type { NewLora } from './algorithm.ts';
 import type { ReplaceSettings } from './batch.ts';
@@ -10,39 +10,39 @@ export interface UpdateInput {
   readonly run: string;
   readonly runDir: string;
   readonly step: number;
-  /** Steps of the run, as far as is known now: what the learning rate's schedule is over. */
+  /** Steps of the run as configured now: the learning rate's schedule depends on it. */
   readonly steps: number;
-  /** By workflow id: the update trains on what their manifests name. */
+  /** Workflow ids of batches: the update trains on the rollouts in their manifests. */
   readonly batches: readonly string[];
-  /** Where rollouts and updates overlap: the units that these are, by number. */
+  /** If rollouts and updates overlap: the unit numbers of these batches. */
   readonly units?: readonly number[];
   readonly samples: number;
-  /** Groups of each batch to train on: the first so many of its tasks that vary; absent: all that do. */
+  /** Groups of each batch to train on: the first this many groups that vary, in task order. Absent: all that vary. */
   readonly wanted?: number;
-  /** Of the groups that were drawn last, those that do not vary are replaced; those before them are left out. */
+  /** Of the groups drawn last, those that do not vary are replaced. Groups drawn earlier are left out. */
   readonly replace?: ReplaceSettings;
-  /** A rollout with a token that is more versions old than this is masked; absent: none is. */
+  /** A rollout is masked if a token is more versions old than this. Absent: never. */
   readonly maskStaleness?: number;
   readonly policy: PolicyRef;
   readonly algorithm: AlgorithmSettings;
   readonly lora?: NewLora;
-  /** Where no rollout was graded the policy goes on unchanged; absent: that is an error. */
+  /** True if a step with no graded rollout keeps its policy unchanged. Absent: such a step is an error. */
   readonly mayBeUngraded?: boolean;
-  /** More than one: `planUpdate`, `forwardBackward` and `optimStep` have made it before. */
+  /** If more than one, `planUpdate`, `forwardBackward` and `optimStep` have computed the update before. */
   readonly shards?: number;
 }
 
-/** An update in shards, as it was laid down. */
+/** The plan of an update in shards. */
 export interface UpdateRounds {
-  /** Folder of the update's own files. */
+  /** Folder of the update's files. */
   readonly dir: string;
   /** Digest of the plan. */
   readonly plan: string;
-  /** Shards of each optimizer step; empty where there is nothing to do before `update`. */
+  /** Number of shards of each optimizer step. Empty if there is nothing to do before `update`. */
   readonly rounds: readonly number[];
 }
 
-/** One optimizer step of such an update. */
+/** One optimizer step of an update in shards. */
 export interface RoundInput extends Pick<UpdateInput, 'run' | 'step'> {
   readonly dir: string;
   readonly plan: string;
@@ -57,6 +57,6 @@ export interface ShardInput extends RoundInput {
 export interface UpdateOutcome {
   readonly policy: PolicyRef;
   readonly sha256: string;
-  /** All of the step's record but the times, which the workflow knows. */
+  /** The step's record without the durations, which the workflow measures. */
   readonly record: Omit<StepRecord, 'seconds'>;
 }

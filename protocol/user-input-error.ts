@@ -1,9 +1,9 @@
-/** What a user got wrong. */
+/** The error for a wrong input of a user. */
 
-/** JSON has no word for a number that is none, or too large. */
+/** JSON cannot represent `NaN` and infinity. */
 const written = (value: unknown): string => (typeof value === 'number' ? String(value) : JSON.stringify(value));
 
-/** What a user got wrong: the field, its value (`undefined`: it is missing), and what to do. */
+/** A wrong input of a user: the field, its value (`undefined`: it is missing), and the remedy. */
 export class UserInputError extends Error {
   override readonly name = 'UserInputError';
   readonly field: string;

@@ -1,9 +1,9 @@
 /**
- * JSON whose numbers and keys stay as they were written: `12.0` is not `12`, and no digit of a long integer is lost. What
- * JavaScript's own values cannot say has a form of its own here, and everything else is as `JSON.parse` gives it.
+ * JSON whose numbers and keys stay as they were written: `12.0` is not `12`, and no digit of a long integer is lost.
+ * Values that JavaScript cannot represent have their own types here; all others are as `JSON.parse` returns them.
  */
 
-/** A number with a point or an exponent whose value is whole, or too large for a double: Python has it as a float. */
+/** A number with a point or an exponent whose value is whole or too large for a double. Python reads it as a float. */
 export class WrittenFloat {
   readonly source: string;
 
@@ -16,7 +16,10 @@ export class WrittenFloat {
   }
 }
 
-/** As `JSON.parse` gives it, but for floats of whole value, long integers, and objects with keys that JavaScript would move. */
+/**
+ * As `JSON.parse` returns it, except for floats with a whole value, long integers, and objects with keys that
+ * JavaScript would reorder.
+ */
 export type Written =
   | null
   | boolean
@@ -29,7 +32,7 @@ export type Written =
   | ReadonlyMap<string, Written>;
 
 const TOKEN = /[\s]*([{}[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}[\],:"]+)/gy;
-/** Such keys come first in an object of JavaScript's, in their own order. */
+/** JavaScript moves these keys to the front of an object, in ascending order. */
 const MOVED_KEY = /^(?:0|[1-9]\d*)$/u;
 
 function readNumber(source: string): Written {
@@ -40,18 +43,18 @@ function readNumber(source: string): Written {
 }
 
 /**
- * Arrays and objects in one another, at most. Copies, checks, records and templates all take some stack for each level:
- * what a policy nests deeper would overflow one of them.
+ * Most levels of nested arrays and objects. Copies, checks, records and templates need stack for each level: a deeper
+ * value from a policy would overflow it.
  */
 export const MAX_DEPTH = 200;
 
-/** Whether an ordinary value has arrays and objects in one another beyond `MAX_DEPTH`. */
+/** True if a plain value is nested deeper than `MAX_DEPTH`. */
 export function isTooDeep(value: unknown, levels = MAX_DEPTH): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((child) => isTooDeep(child, levels - 1));
 }
 
-/** Reads a text that is known to be JSON. */
+/** Reads a text that is already known to be valid JSON. */
 class Reader {
   readonly #tokens: Iterator<RegExpExecArray>;
   #depth = 0;
@@ -97,7 +100,7 @@ class Reader {
   }
 }
 
-/** Errors: `SyntaxError`, as of `JSON.parse`, and for what is nested beyond `MAX_DEPTH`. */
+/** Errors: `SyntaxError`, as `JSON.parse` throws it, and for a value nested deeper than `MAX_DEPTH`. */
 export function readWritten(text: string): Written {
   JSON.parse(text);
   return new Reader(text).read();
@@ -106,11 +109,11 @@ export function readWritten(text: string): Written {
 const isNumber = (value: unknown): value is WrittenFloat | bigint =>
   value instanceof WrittenFloat || typeof value === 'bigint';
 
-/** The entries of an object, whichever of the two forms it has. */
+/** The entries of an object or a `Map`. */
 export const entriesOf = (value: object): Array<[string, unknown]> =>
   value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
 
-/** The member of an object, whichever of the two forms it has; `undefined` of anything else. */
+/** The member of an object or a `Map`. `undefined` for any other value. */
 export function memberOf(value: unknown, name: string): unknown {
   if (value instanceof Map) return (value as Map<string, unknown>).get(name);
   return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
@@ -118,7 +121,7 @@ export function memberOf(value: unknown, name: string): unknown {
     : undefined;
 }
 
-/** Ordinary values, as `JSON.parse` would have given them. */
+/** Plain values, as `JSON.parse` would have returned them. */
 export function plainOf(value: unknown): unknown {
   if (isNumber(value)) return typeof value === 'bigint' ? Number(value) : value.value;
   if (typeof value !== 'object' || value === null) return value;
@@ -126,7 +129,7 @@ export function plainOf(value: unknown): unknown {
   return Object.fromEntries(entriesOf(value).map(([key, child]) => [key, plainOf(child)]));
 }
 
-/** JSON without spaces, as of `JSON.stringify`, with numbers and keys as they were written. */
+/** JSON without spaces, as `JSON.stringify` writes it, with numbers and keys as they were written. */
 export function writtenText(value: unknown): string {
   if (isNumber(value)) return typeof value === 'bigint' ? String(value) : value.source;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';

@@ -40,7 +40,7 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
     .toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
   expect(await details('train/b')).toMatch(
-    /circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/,
+    /circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); check whether the server runs.*npx longhaul resume/,
   );
   await standstill(world);
   const begun = world.now.log.calls.filter(

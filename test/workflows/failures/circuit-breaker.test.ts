@@ -22,7 +22,7 @@ describe('the circuit breaker', () => {
     const heard = trips(ends(undefined, 'engine-lost', 'engine-lost', 'engine-lost', 'engine-lost', 'engine-lost'));
     expect(heard).toEqual([[3, { failure: 'engine-lost', failed: 3, of: 3, message: 'says engine-lost' }]]);
     expect(tripLine(heard[0]![1])).toBe(
-      `paused by the circuit breaker: 3 of the last 3 rollouts failed as engine-lost (says engine-lost); ${FAILURES['engine-lost'].remedy}; then \`longhaul resume\``,
+      `paused by the circuit breaker: 3 of the last 3 rollouts failed as engine-lost (says engine-lost); ${FAILURES['engine-lost'].remedy}; then \`npx longhaul resume\``,
     );
   });
 
