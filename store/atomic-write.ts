@@ -1,4 +1,7 @@
-/** Files that are there whole or not at all: written aside, flushed to the disk, then renamed. What is aside of a writer that was killed goes later. */
+/**
+ * Atomic writes: a file is written to a temporary name beside its place, flushed to the disk, then renamed. Temporary
+ * files of killed writers are removed later.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -8,18 +11,18 @@ import { classifyDiskError } from './disk-errors.ts';
 const ASIDE = /\.partial-[\w-]+$/;
 
 /**
- * Writers of the same file, retries in one process among them, never share what is aside.
- * Errors: `StoreFull`, `StoreReadOnly`, others of the file system; nothing is left aside then.
+ * Each write has its own temporary file, so that writers of one file (such as retries in one process) do not disturb
+ * each other. Errors: `StoreFull`, `StoreReadOnly`, others of the file system; the temporary file is removed then.
  */
 export async function writeAtomically(path: string, content: string | Uint8Array): Promise<void> {
   const aside = `${path}.partial-${randomUUID()}`;
   try {
     await mkdir(dirname(path), { recursive: true });
-    // Else the new name may reach the disk before the bytes do: a machine that loses its power then has an empty file.
+    // Without the flush, the rename may reach the disk before the bytes: a loss of power would leave an empty file.
     await writeFile(aside, content, { flush: true });
     await rename(aside, path);
   } catch (error) {
-    // What could not be written must not keep a full disk full.
+    // The rest of a failed write would use space on a full disk.
     await rm(aside, { force: true }).catch(() => undefined);
     throw classifyDiskError(error, path);
   }
@@ -32,7 +35,7 @@ async function modified(path: string): Promise<number> {
   );
 }
 
-/** Removes, anywhere in `dir`, what killed writers left aside and nobody has written to for `idleMs`. */
+/** Removes all temporary files below `dir` that nobody has written to for `idleMs`: their writers were killed. */
 export async function removeLeftovers(dir: string, idleMs: number): Promise<void> {
   const entries = await readdir(dir, { withFileTypes: true, recursive: true }).catch(() => []);
   const now = Date.now();

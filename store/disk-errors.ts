@@ -1,63 +1,63 @@
 /**
- * What a disk can do to us, by class: full, read-only, held by somebody else, or damaged. All but the last pass, and work
- * goes on when they have; damage is never read as something else.
+ * Disk errors, by class: full, read-only, locked by another program, or damaged. All except the last are transient:
+ * work continues when they are over. Damage is never classified as one of the others.
  */
 
 import { constants } from 'node:fs';
 import { accessSync, statfsSync } from 'node:fs';
 
-/** No room is left where `place` is; free some, and what waits goes on by itself. */
+/** The disk of `place` is full. When space is free again, waiting work continues by itself. */
 export class StoreFull extends Error {
   override readonly name = 'StoreFull';
   readonly place: string;
 
   constructor(place: string, options?: ErrorOptions) {
-    super(`No space is left at ${place}: free some there; what waits goes on by itself`, options);
+    super(`No space is left at ${place}: free some space; waiting work then continues by itself`, options);
     this.place = place;
   }
 }
 
-/** Nothing can be written where `place` is. */
+/** The disk of `place` cannot be written to. */
 export class StoreReadOnly extends Error {
   override readonly name = 'StoreReadOnly';
   readonly place: string;
 
   constructor(place: string, options?: ErrorOptions) {
     super(
-      `${place} can only be read: mount it for writing again, or give it back to this user; what waits goes on by itself`,
+      `${place} can only be read: mount it for writing, or let this user write to it; waiting work then continues by itself`,
       options,
     );
     this.place = place;
   }
 }
 
-/** Another program is in the middle of a transaction there, and does not end it. */
+/** Another program keeps a transaction of the store open. */
 export class StoreBusy extends Error {
   override readonly name = 'StoreBusy';
   readonly place: string;
 
   constructor(place: string, options?: ErrorOptions) {
     super(
-      `The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); what waits goes on by itself`,
+      `The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); waiting work then continues by itself`,
       options,
     );
     this.place = place;
   }
 }
 
-/** What is read is not what was written: trying again does not help. */
+/** Data that was read is not what was written. A retry does not help. */
 export class StoreCorrupt extends Error {
   override readonly name = 'StoreCorrupt';
-  /** The folder of the store; empty where only the record is known. */
+  /** The folder of the store. Empty if only the record is known. */
   readonly place: string;
-  /** Of the damaged record, object or event; absent where the whole file is damaged. */
+  /** The key of the damaged record, object or event. Absent if the whole file is damaged. */
   readonly key?: string;
 
   constructor(place: string, problem: string, { key, ...options }: ErrorOptions & { readonly key?: string } = {}) {
     const remedy =
       key === undefined
-        ? "bring the file back from a copy or by sqlite3's .recover"
-        : 'bring store.sqlite back from a copy, or start a run of another name (npx longhaul doctor --store lists all that is damaged)';
+        ? "restore the file from a copy, or repair it with sqlite3's .recover"
+        : 'restore store.sqlite from a copy, or start a run with another name (npx longhaul doctor --store lists all damaged records)';
     super(
       `The store${place === '' ? '' : ` at ${place}`} is damaged (${problem}): stop the stack, and ${remedy}`,
       options,
@@ -95,7 +95,7 @@ function ofFiles(error: Error & { code?: unknown; path?: unknown }, place: strin
   return undefined;
 }
 
-/** SQLite says I/O error, too, where the file system is full or read-only: what is so now decides. */
+/** SQLite may report an I/O error for a full or read-only file system: the present state of the file system decides. */
 function ofSqlite(error: Error & { errcode?: unknown }, dir: string): Error | undefined {
   if (typeof error.errcode !== 'number') return undefined;
   const code = error.errcode & 0xff;
@@ -108,7 +108,7 @@ function ofSqlite(error: Error & { errcode?: unknown }, dir: string): Error | un
   return freeBytes(dir) < 1 << 20 ? new StoreFull(dir, { cause: error }) : undefined;
 }
 
-/** `error` by its class where the disk is to blame, else as it is. `place`: where it was met, if it does not say so itself. */
+/** Returns `error` as its class if the disk caused it, else unchanged. `place`: used if the error names no path. */
 export function classifyDiskError(error: unknown, place: string): unknown {
   if (!(error instanceof Error)) return error;
   return ofFiles(error, place) ?? ofSqlite(error, place) ?? error;
@@ -116,7 +116,7 @@ export function classifyDiskError(error: unknown, place: string): unknown {
 
 const PASSING: ReadonlySet<string> = new Set(['StoreFull', 'StoreReadOnly', 'StoreBusy']);
 
-/** Whether the disk may be well again without anything being done here. */
+/** True if the error may end without any action of this process. */
 export function isTransient(error: unknown): error is StoreFull | StoreReadOnly | StoreBusy {
   return error instanceof Error && PASSING.has(error.name);
 }

@@ -1,30 +1,31 @@
 /**
- * Work that stands still while the disk is full or read-only, and goes on when it is not: nothing is given up for what
- * passes. What it waits for can be asked at any time; the wait is bounded, and then fails by its class.
+ * Work that waits while the disk is full or read-only or the store is locked, and then continues: a transient problem
+ * fails nothing. The reason of the wait can be read at any time. The wait is bounded; then the work fails with the
+ * error's class.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { classifyDiskError, isTransient } from './disk-errors.ts';
 
-/** First and longest pause between two tries, and how long one call waits at most; milliseconds. */
+/** First and longest pause between two tries, and the longest wait of one call. In milliseconds. */
 export interface Patience {
   readonly firstMs: number;
   readonly longestMs: number;
   readonly totalMs: number;
-  /** Hears once of every wait, and of its end. */
+  /** Called once for each wait, and once at its end. */
   readonly say?: (line: string) => void;
 }
 
-/** Shorter than the deadline of any activity that is waited for, so that a wait fails by its own class and is tried again by Temporal. */
+/** Shorter than any activity's deadline, so that a wait fails with its own class and Temporal retries the activity. */
 export const WORKER_PATIENCE: Patience = { firstMs: 500, longestMs: 15_000, totalMs: 8 * 60_000 };
 
 let waits = 0;
 let reason: string | null = null;
-/** Milliseconds of waits that are over, and when the one under way began; two at a time are one. */
+/** Milliseconds of finished waits, and the start of the current one. Waits at the same time count once. */
 let waitedMs = 0;
 let since = 0;
 
-/** Milliseconds that this process has waited for a disk, up to now. */
+/** Milliseconds that this process has waited for a disk so far. */
 export function waitedForDiskMs(): number {
   return waitedMs + (waits > 0 ? performance.now() - since : 0);
 }
@@ -39,14 +40,14 @@ function end(): void {
   if (waits === 0) waitedMs += performance.now() - since;
 }
 
-/** Why work of this process stands still at the moment; `null`: it does not. */
+/** Why work of this process waits for a disk now. `null`: it does not. */
 export function pausedBy(): string | null {
   return waits > 0 ? reason : null;
 }
 
 /**
- * Does `work`, again and again while the disk does not let it; `work` must be safe to repeat.
- * Errors: those of `work`, disk errors by their class.
+ * Runs `work`, and retries it while a disk error is transient. `work` must be safe to repeat.
+ * Errors: those of `work`; disk errors by their class.
  */
 export async function retryWhileDiskUnavailable<T>(
   place: string,
@@ -60,7 +61,7 @@ export async function retryWhileDiskUnavailable<T>(
     for (;;) {
       try {
         const result = await work();
-        if (waited) patience?.say?.(`${place}: goes on`);
+        if (waited) patience?.say?.(`${place}: continues`);
         return result;
       } catch (thrown) {
         const error = classifyDiskError(thrown, place);

@@ -1,10 +1,10 @@
-/** A store whose failures carry the class of what the disk did, and whose calls wait for a disk that is full or read-only. */
+/** A store whose disk errors have their class, and whose calls wait while the disk is full or read-only. */
 
 import { WriteQueue } from './write-queue.ts';
 import { retryWhileDiskUnavailable, type Patience } from './disk-patience.ts';
 import type { Store } from './store.ts';
 
-/** What a lock keeps out. Readers pass it by, for SQLite's log lets them see what was there before. */
+/** Methods that a lock blocks. It does not block readers: SQLite's log lets them read the earlier state. */
 const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>([
   'putOnce',
   'putObject',
@@ -16,8 +16,8 @@ const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>([
 ]);
 
 /**
- * Every method of a store may be repeated: a write that failed has left nothing, and a value is inserted once. With
- * patience, writes stand in line.
+ * Every method of a store is safe to repeat: a failed write leaves nothing, and a value is inserted once. With
+ * patience, writes go through a queue.
  */
 export function namedStore(store: Store, dir: string, patience: Patience | undefined): Store {
   const line = patience === undefined ? undefined : new WriteQueue(dir);

@@ -1,4 +1,4 @@
-/** Records that are read back whole: of a batch, of a run, of an attempt. */
+/** Reads all records of one kind of a batch, a run or an attempt. */
 
 import { StoreCorrupt } from './disk-errors.ts';
 import type { Store } from './store.ts';
@@ -13,17 +13,17 @@ import {
 import type { Attempt } from '../protocol/stages.ts';
 import type { ConfigChange } from '../protocol/run-config.ts';
 
-/** What was changed on the live run, oldest first. */
+/** The settings that were changed on the live run, oldest first. */
 export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {
   return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);
 }
 
-/** The groups of a batch; `undefined` while it has not ended. */
+/** The manifest of a batch. `undefined` while it has not ended. */
 export async function manifestIfAny(batch: string, store: Store): Promise<BatchManifest | undefined> {
   return (await store.list<BatchManifest>(keys.manifests(batch))).at(-1)?.value;
 }
 
-/** Of a batch that has ended. Errors: `StoreCorrupt` where it is missing. */
+/** The manifest of a batch that has ended. Errors: `StoreCorrupt` if it is missing. */
 export async function manifestOf(batch: string, store: Store): Promise<BatchManifest> {
   const manifest = await manifestIfAny(batch, store);
   if (manifest) return manifest;
@@ -32,8 +32,8 @@ export async function manifestOf(batch: string, store: Store): Promise<BatchMani
 }
 
 /**
- * The model calls of an attempt, in order, `atLeast` so many. Errors: `StoreCorrupt` where one is missing: a context without
- * it would be another one.
+ * The model calls of an attempt, in order. Errors: `StoreCorrupt` if one of them, or of the first `atLeast`, is
+ * missing: the context would be wrong without it.
  */
 export async function turnsOf(
   store: Store,

@@ -1,6 +1,6 @@
 /**
- * Takes records out of a store's file: each call is one transaction, and one that is repeated changes nothing. What may
- * go, and how much at a time so that no writer waits long, is the caller's to know.
+ * Deletes records from a store's file. Each call is one transaction, and a repeated call changes nothing. The caller
+ * decides what to delete, and how much at a time so that no writer waits long.
  */
 
 import { existsSync, statSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterPrefix } from './checked-rows.ts';
 import { classifyDiskError } from './disk-errors.ts';
 
-/** Another process's transaction is waited for so long; milliseconds. */
+/** How long to wait for another process's transaction. In milliseconds. */
 const BUSY_TIMEOUT_MS = 30_000;
 
 const file = (dir: string): string => join(dir, 'store.sqlite');
@@ -19,13 +19,13 @@ export function storeBytes(dir: string): number {
   return [file(dir), `${file(dir)}-wal`].reduce((sum, path) => sum + (existsSync(path) ? statSync(path).size : 0), 0);
 }
 
-/** What the keys of rows begin with, by table. */
+/** Prefixes of rows' keys, by table. */
 export interface Prefixes {
   readonly results: readonly string[];
   readonly executions: readonly string[];
 }
 
-/** Rows, by table. */
+/** Numbers of rows, by table. */
 export interface Removed {
   readonly results: number;
   readonly executions: number;
@@ -41,18 +41,18 @@ interface Bound {
   readonly run: () => { readonly changes: number | bigint };
 }
 
-/** Errors, here and of every call: those of the disk by their class, and others of SQLite. */
+/** Errors, of the constructor and of every method: disk errors by their class, and others of SQLite. */
 export class StorePruner {
   readonly #dir: string;
   readonly #db: DatabaseSync;
 
-  /** Of a store that is there. */
+  /** `dir` must contain a store. */
   constructor(dir: string) {
     this.#dir = dir;
     this.#db = this.#classifyDiskError(() => new DatabaseSync(file(dir), { timeout: BUSY_TIMEOUT_MS }));
   }
 
-  /** How many rows there are whose keys begin so. */
+  /** Counts the rows whose keys have one of the prefixes. */
   count(prefixes: Prefixes): Removed {
     return this.#classifyDiskError(() =>
       this.#each(
@@ -63,7 +63,7 @@ export class StorePruner {
     );
   }
 
-  /** Deletes them, in one transaction; returns how many there were. */
+  /** Deletes the rows whose keys have one of the prefixes, in one transaction. Returns how many there were. */
   delete(prefixes: Prefixes): Removed {
     return this.#transaction(() =>
       this.#each('DELETE FROM TABLE WHERE key >= ? AND key < ?', prefixes, (row) => Number(row.run().changes)),
@@ -75,8 +75,8 @@ export class StorePruner {
   }
 
   /**
-   * Deletes results whose keys begin so, and of the objects that they name those that no result under `within` names any
-   * more, in one transaction: who is killed leaves the objects with what names them.
+   * Deletes results whose keys have one of the prefixes `begins`. Also deletes the objects that they name, except those
+   * that a remaining result under `within` names. One transaction, so that a kill never separates results and objects.
    */
   deleteNaming(begins: readonly string[], within: string): RemovedNaming {
     return this.#transaction(() => {
@@ -107,7 +107,7 @@ export class StorePruner {
     );
   }
 
-  /** Gives the file's free pages back to the disk. It writes the whole file again, and every other writer waits meanwhile. */
+  /** Returns the file's free pages to the disk. It rewrites the whole file, and all other writers wait meanwhile. */
   shrink(): void {
     this.#classifyDiskError(() => this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)'));
   }

@@ -1,7 +1,7 @@
 /**
- * The store in one SQLite file, shared by every process of a host: each method is one transaction, so that a reader
- * sees a record whole or not at all, and a killed process leaves none half-written. Every row that training, grading or a
- * report reads is held to its checksum. Leases have none: they live for minutes, and no result depends on them.
+ * The store in one SQLite file, shared by all processes of a host. Each method is one transaction: a reader sees a
+ * complete record or none, and a killed process leaves none half-written. Every row that training, grading or a report
+ * reads is checked against its checksum. Leases have no checksum: they live for minutes, and no result depends on them.
  */
 
 import { mkdirSync } from 'node:fs';
@@ -46,8 +46,8 @@ CREATE INDEX leases_by_kind ON leases (kind, host, expires_at);
 `;
 
 /**
- * How long a writer waits for another process's transaction before it fails as `StoreBusy`; milliseconds. The whole
- * process stands still for so long, so that those that try again do not wait as long at once.
+ * How long a writer waits for another process's transaction before it fails as `StoreBusy`. In milliseconds. The whole
+ * process is blocked during this wait, so writers with patience wait for a shorter time and retry.
  */
 const BUSY_TIMEOUT_MS = 5_000;
 const PATIENT_BUSY_TIMEOUT_MS = 200;
@@ -70,7 +70,7 @@ class SqliteStore implements Store {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
-  /** Nobody tries again to open it, so that opening waits as long as ever. */
+  /** Opening is not retried, so it always waits the full time. */
   constructor(dir: string, busyTimeoutMs: number) {
     this.#dir = dir;
     mkdirSync(dir, { recursive: true });
@@ -122,7 +122,7 @@ class SqliteStore implements Store {
     return this.#insert(key, value) ? value : this.#kept<T>(key);
   }
 
-  /** False where something is there already. */
+  /** False if the key exists already. */
   #insert(key: string, value: unknown): boolean {
     const json = JSON.stringify(value);
     if (json === undefined) throw new TypeError(`Result ${key} is undefined; give null instead`);
@@ -165,7 +165,7 @@ class SqliteStore implements Store {
 
   async putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T> {
     const put = this.#transaction(() => {
-      // No object without a record that names it: whatever deletes objects goes by these records.
+      // No object is stored without a record that names it: objects are deleted through these records.
       if (this.#prepare('SELECT 1 FROM results WHERE key = ?').get(key) !== undefined) return undefined;
       const value = valueOf(this.#insertObject(bytes));
       this.#insert(key, value);
@@ -280,10 +280,10 @@ class SqliteStore implements Store {
 }
 
 /**
- * Opens (or makes) the store in `dir`. With `patience`, its calls wait for a disk that is full or read-only, and for a
- * lock with the event loop free in between.
- * Errors: `StoreFormatUnknown`; here and of every call: `StoreFull`, `StoreReadOnly`, `StoreBusy`, `StoreCorrupt`, and others
- * of SQLite.
+ * Opens the store in `dir`, or creates it. With `patience`, its calls wait while the disk is full or read-only or the
+ * store is locked, without blocking the event loop.
+ * Errors: `StoreFormatUnknown`. Here and in every call: `StoreFull`, `StoreReadOnly`, `StoreBusy`, `StoreCorrupt`, and
+ * others of SQLite.
  */
 export function openSqliteStore(dir: string, patience?: Patience): Store {
   try {

@@ -1,18 +1,18 @@
-/** Which form the tables of a store have: one of another form is refused, never read as if it were ours. */
+/** The format of a store's tables. A store with another format is refused. */
 
 import type { DatabaseSync } from 'node:sqlite';
 
-/** In the file's `user_version`, which is 0 where nobody has set it: in stores whose rows have no checksums. */
+/** Kept in the file's `user_version`. It is 0 in old stores, whose rows have no checksums. */
 export const FORMAT = 3;
 
-/** A store of another version of Longhaul. */
+/** The store was made by a version of Longhaul with another format. */
 export class StoreFormatUnknown extends Error {
   override readonly name = 'StoreFormatUnknown';
   readonly place: string;
 
   constructor(place: string, found: number) {
     super(
-      `The store at ${place} has format ${found}, and this version reads format ${FORMAT} alone: use the version that made it, or set LONGHAUL_HOME to another folder`,
+      `The store at ${place} has format ${found}, and this version of Longhaul reads only format ${FORMAT}: use the version that made the store, or set LONGHAUL_HOME to another folder`,
     );
     this.place = place;
   }

@@ -1,15 +1,15 @@
 /**
- * The store: the one place that remembers what models, tools and graders did. A result is inserted once under its
- * key and never changed; the event table is append-only; objects are named by the SHA-256 of their bytes.
+ * The store: it records what models, tools and graders did. A result is inserted once under its key and never changed.
+ * The event table is append-only. Objects are named by the SHA-256 of their bytes.
  */
 
 import type { ObjectRef } from '../protocol/stages.ts';
 
-/** What a rollout went through, in the order of the append-only table. */
+/** The events of a rollout, in the append-only table. */
 export type RolloutEventName =
   | 'dispatched'
   | 'started'
-  /** A fresh sandbox took a lost one's place; `detail` counts them. */
+  /** A fresh sandbox replaced a lost one; `detail` counts them. */
   | 'restored'
   | 'turn'
   | 'graded'
@@ -17,7 +17,7 @@ export type RolloutEventName =
   | 'masked'
   | 'dropped'
   | 'evaluated'
-  /** Another end than the one on record was reported; `detail` says which. */
+  /** An end other than the recorded one was reported; `detail` names it. */
   | 'end-refused';
 
 export interface RolloutEvent {
@@ -30,7 +30,7 @@ export interface RolloutEvent {
   readonly detail?: string;
 }
 
-/** A claim on a scarce thing (a live sandbox); it ends by `release`, or at `expiresAt`. */
+/** A claim on a limited resource (a live sandbox). It ends by `releaseLease`, or at `expiresAt`. */
 export interface Lease {
   readonly id: string;
   readonly kind: string;
@@ -41,9 +41,9 @@ export interface Lease {
   readonly detail: string;
 }
 
-/** That something began: noted before it did, whether or not it came to an end. */
+/** The start of an execution, recorded before the execution starts. It may never have ended. */
 export interface Execution {
-  /** Grows with every execution of the store. */
+  /** Increases with each execution in the store. */
   readonly seq: number;
   readonly key: string;
   /** ISO 8601, UTC. */
@@ -51,33 +51,33 @@ export interface Execution {
 }
 
 export interface Store {
-  /** Inserts `value` under `key` if nothing is there; returns what is there afterwards (the first writer wins). */
+  /** Inserts `value` under `key` if the key does not exist. Returns the stored value: the first writer wins. */
   putOnce<T>(key: string, value: T): Promise<T>;
   get<T>(key: string): Promise<T | undefined>;
-  /** Results whose keys begin with `prefix`, by key in byte order. */
+  /** The results whose keys start with `prefix`, by key in byte order. */
   list<T>(prefix: string): Promise<Array<{ readonly key: string; readonly value: T }>>;
 
   putObject(bytes: Uint8Array): Promise<ObjectRef>;
-  /** `putObject`, and `putOnce` of what names it, in one transaction: an object that a result names is there. */
+  /** `putObject`, and `putOnce` of a result that names it, in one transaction: no result names a missing object. */
   putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T>;
   getObject(ref: ObjectRef): Promise<Uint8Array>;
 
-  /** Appends events in one transaction. An event with the same (rollout, attempt, event, detail) is kept once. */
+  /** Appends events in one transaction. An event with the same (rollout, attempt, event, detail) is stored once. */
   append(events: readonly RolloutEvent[]): Promise<void>;
   events(run: string): Promise<RolloutEvent[]>;
-  /** Those after the one that `last` of an earlier call stands for; 0: all. */
+  /** The events after number `after`, which is `last` of an earlier call. 0: all. */
   eventsSince(run: string, after: number): Promise<{ readonly events: RolloutEvent[]; readonly last: number }>;
 
-  /** Notes that the execution named by `key` begins; returns how often it has begun, this one included. */
+  /** Records a start of the execution `key`. Returns how often it has started, including this time. */
   begin(key: string): Promise<number>;
-  /** How often the execution named by `key` has begun. */
+  /** How often the execution `key` has started. */
   begun(key: string): Promise<number>;
-  /** Executions begun beyond the first, by kind (the part of the key before the first `:`). */
+  /** Number of repeated starts of executions, by kind (the part of the key before the first `:`). */
   repeats(): Promise<Record<string, number>>;
-  /** Executions that began after the one numbered `after`, oldest first; 0 for all. */
+  /** The executions with a number above `after`, oldest first. 0: all. */
   executions(after: number): Promise<Execution[]>;
 
-  /** Takes or renews the lease `id`; `undefined` when `limit` leases of this kind are live on this host already. */
+  /** Takes or renews a lease. Returns `undefined` if the host already has `limit` live leases of this kind. */
   acquireLease(lease: Lease, limit: number): Promise<Lease | undefined>;
   releaseLease(id: string): Promise<void>;
   leases(kind: string): Promise<Lease[]>;

@@ -1,4 +1,4 @@
-/** Reads every row of a store and names those that are not what was written. It changes nothing, and the stack may run meanwhile. */
+/** Reads every row of a store and reports the damaged ones. It changes nothing, and the stack may run meanwhile. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,32 +12,32 @@ export const TABLES = { records: 'results', objects: 'objects', events: 'events'
 export type RowKind = keyof typeof TABLES;
 
 export interface DamagedRow {
-  /** `file`: SQLite's own structure, of which a part could not be read. */
+  /** `file`: a part of SQLite's own structure could not be read. */
   readonly kind: RowKind | 'file';
   readonly key: string;
   readonly problem: string;
-  /** Of an event: whose it is. */
+  /** Of an event: its run. */
   readonly run?: string;
   /** Of an object: keys of the records that name it. */
   readonly namedBy?: readonly string[];
 }
 
 export interface StoreReport {
-  /** Rows that were read, by kind. */
+  /** Number of rows read, by kind. */
   readonly read: Readonly<Record<RowKind, number>>;
   readonly damaged: readonly DamagedRow[];
 }
 
 export interface VerifyOptions {
-  /** Told from time to time how many rows have been read. */
+  /** Called from time to time with the number of rows read so far. */
   readonly progress?: (read: number) => void;
-  /** Aborted: it ends with the signal's reason. */
+  /** When it is aborted, the check ends with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** Between two looks at the rest of the process. */
+/** Rows between two yields to the event loop. */
 const BATCH = 2_000;
-/** Lines of SQLite's own check. */
+/** Most lines of SQLite's integrity check. */
 const PROBLEMS = 20;
 
 class Verifier {
@@ -76,7 +76,7 @@ class Verifier {
       this.#damaged.push({
         kind: 'file',
         key: `table ${TABLES[kind]}`,
-        problem: `cannot be read beyond its row ${this.#read[kind]}: ${error.message}`,
+        problem: `cannot be read after row ${this.#read[kind]}: ${error.message}`,
       });
     }
   }
@@ -94,7 +94,7 @@ class Verifier {
     });
   }
 
-  /** Rows that an index does not find, or finds in another place: none of them has other bytes. */
+  /** Finds rows that are missing in an index or have a wrong place in it. A checksum of the row cannot find these. */
   #structure(): void {
     try {
       const lines = this.#db
@@ -109,7 +109,7 @@ class Verifier {
     }
   }
 
-  /** As far as the records can be read: that they cannot is told of their table already. */
+  /** As far as the records can be read. Unreadable records are already reported for their table. */
   #namedBy(ref: string): readonly string[] {
     const found: string[] = [];
     readable(() => {
@@ -120,7 +120,7 @@ class Verifier {
   }
 }
 
-/** False where a part of the file that `body` reads is damaged. Errors: others of SQLite. */
+/** False if a part of the file that `body` reads is damaged. Errors: others of SQLite. */
 function readable(body: () => void): boolean {
   try {
     body();
@@ -131,7 +131,7 @@ function readable(body: () => void): boolean {
   }
 }
 
-/** Opens what is in `dir` for reading; `undefined` where there is none. Errors: as of `verifyStore`. */
+/** Opens the store in `dir` for reading. Returns `undefined` if there is none. Errors: those of `verifyStore`. */
 async function reading<T>(dir: string, body: (db: DatabaseSync) => T | Promise<T>): Promise<T | undefined> {
   const file = join(dir, 'store.sqlite');
   if (!existsSync(file)) return undefined;
@@ -148,8 +148,8 @@ async function reading<T>(dir: string, body: (db: DatabaseSync) => T | Promise<T
 }
 
 /**
- * Of the store in `dir`; `undefined` where there is none.
- * Errors: `StoreFormatUnknown`; those of the disk, by their class; the reason of `signal`.
+ * Verifies the store in `dir`. Returns `undefined` if there is none.
+ * Errors: `StoreFormatUnknown`; disk errors by their class; the reason of `signal`.
  */
 export function verifyStore(dir: string, options: VerifyOptions = {}): Promise<StoreReport | undefined> {
   return reading(dir, (db) => new Verifier(db, options).verify());
@@ -157,13 +157,13 @@ export function verifyStore(dir: string, options: VerifyOptions = {}): Promise<S
 
 export interface WholeRecords<T> {
   readonly whole: ReadonlyArray<{ readonly key: string; readonly value: T }>;
-  /** How many are not what was written. */
+  /** Number of damaged records. */
   readonly damaged: number;
-  /** A part of the file could not be read, and there may be more in it. */
+  /** True if a part of the file could not be read: it may contain more records. */
   readonly cut: boolean;
 }
 
-/** Records whose keys begin so, row by row: one that is damaged hides no other. Errors: as of `verifyStore`. */
+/** Reads the records with `prefix` row by row, so that a damaged one hides no other. Errors: those of `verifyStore`. */
 export async function wholeRecords<T>(dir: string, prefix: string): Promise<WholeRecords<T>> {
   const whole: Array<{ key: string; value: T }> = [];
   let damaged = 0;

@@ -1,23 +1,24 @@
 /**
- * The writers of one store, in line: one of them tries at a time, since a try at a locked store holds the whole process
- * up, and between two tries the process does its other work. What the first is refused, all behind it are.
+ * A queue of writers for one store. Only one of them tries at a time, since a try at a locked store blocks the whole
+ * process; between two tries the process does its other work. If the first writer is locked out for too long, all
+ * writers in the queue fail.
  */
 
 import { setImmediate as otherWork, setTimeout as sleep } from 'node:timers/promises';
 import { classifyDiskError, StoreBusy } from './disk-errors.ts';
 
-/** How long the first is let try before it is refused, and the pauses between its tries; milliseconds. */
+/** How long the first writer tries before it fails, and the pauses between its tries. In milliseconds. */
 export interface WriteQueueTimes {
   readonly withinMs: number;
   readonly firstPauseMs: number;
   readonly longestPauseMs: number;
 }
 
-/** Short at first: other workers' transactions take milliseconds. */
+/** The first pause is short, since other workers' transactions take milliseconds. */
 export const WRITERS: WriteQueueTimes = { withinMs: 5_000, firstPauseMs: 20, longestPauseMs: 800 };
 
 interface Call {
-  /** Gives what tells its caller of the result. */
+  /** Tries the work once. Returns the function that passes the result to the caller. */
   readonly tried: () => Promise<() => void>;
   readonly refuse: (error: unknown) => void;
 }
@@ -33,8 +34,8 @@ export class WriteQueue {
   }
 
   /**
-   * Does `work` in its turn; it must be safe to repeat.
-   * Errors: `StoreBusy` where the first in line was locked out throughout `withinMs`; those of `work`.
+   * Runs `work` when it is first in the queue. It must be safe to repeat.
+   * Errors: `StoreBusy` if the first in the queue was locked out throughout `withinMs`; those of `work`.
    */
   enter<T>(work: () => Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();

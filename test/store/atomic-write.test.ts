@@ -1,5 +1,5 @@
 /**
- * Hunts a file that is empty or half there after a machine has lost its power: its name must not reach the disk before its
+ * Hunts a file that is empty or incomplete after a loss of power: its name must not reach the disk before its
  * bytes. Not asserted: what a real disk does with a flush; full disks and leftovers are disk-errors.test.ts.
  */
 
@@ -19,7 +19,7 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-it('a file is flushed whole under another name, and only then takes its own', async () => {
+it('a file is flushed completely under another name, and only then renamed', async () => {
   const path = join(dir, 'run', 'summary.json');
   await writeAtomically(path, 'before');
   const seen: Record<string, string>[] = [];

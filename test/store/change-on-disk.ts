@@ -1,10 +1,10 @@
-/** A byte of a store's file that changed on the disk: SQLite itself does not notice. */
+/** Changes bytes of a store's file on the disk, which SQLite itself does not notice. */
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 
-/** Changes each of `from` to what stands beside it, of the same length, wherever SQLite has a copy. The store at `dir` must be closed. */
+/** Replaces each `from` by its `to`, of equal length, in all of SQLite's copies. The store at `dir` must be closed. */
 export function changeOnDisk(dir: string, ...changes: ReadonlyArray<readonly [from: string, to: string]>): void {
   const file = join(dir, 'store.sqlite');
   const bytes = readFileSync(file);

@@ -1,6 +1,6 @@
 /**
- * Hunts a digit that changed in the store's file and is read as if it had been written so, and a row under another row's
- * key. SQLite notices none of it: its own check of the file finds nothing.
+ * Hunts a changed digit in the store's file that is read as if it were right, and a row under another row's key. SQLite
+ * notices neither: its own check of the file finds nothing.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,7 +40,7 @@ afterEach(async () => {
   rmSync(dir, { recursive: true });
 });
 
-/** The store with these changes in its file, which SQLite takes for whole. */
+/** The store with these changes in its file, which SQLite does not notice. */
 function changed(...changes: ReadonlyArray<readonly [from: string, to: string]>): Store {
   changeOnDisk(dir, ...changes);
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
@@ -56,11 +56,11 @@ const damaged = (key: string, what = `the record ${key} is not what was written`
   message: expect.stringContaining(what) as string,
 });
 
-it('a digit of a value is found by every read of it, by its key and with the remedy; the rest is read', async () => {
+it('a changed digit of a value is found by every read of it, and reported with key and remedy; other rows are read', async () => {
   const opened = changed(['0.25', '0.26']);
   await expect(opened.get('a/1')).rejects.toMatchObject(damaged('a/1'));
   await expect(opened.get('a/1')).rejects.toThrow(
-    /stop the stack, and bring store\.sqlite back from a copy, or start a run of another name .*doctor --store/,
+    /stop the stack, and restore store\.sqlite from a copy, or start a run with another name .*doctor --store/,
   );
   await expect(opened.list('a/')).rejects.toMatchObject(damaged('a/1'));
   await expect(opened.putOnce('a/1', { reward: 0.25 })).rejects.toMatchObject(damaged('a/1'));
@@ -70,7 +70,7 @@ it('a digit of a value is found by every read of it, by its key and with the rem
   ]);
 });
 
-it('two records under the keys of each other are found, each with its own checksum', async () => {
+it('two records with exchanged keys are found, each with its own checksum', async () => {
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
   const [first, other] = ['a/1', 'a/2'].map((key) =>
     raw.prepare('SELECT value, sum FROM results WHERE key = ?').get(key)!,
@@ -85,26 +85,28 @@ it('two records under the keys of each other are found, each with its own checks
   for (const key of ['a/1', 'a/2']) await expect(store.get(key)).rejects.toMatchObject(damaged(key));
 });
 
-it('a letter that is no text any more is found', async () => {
+it('a byte that is no valid text any more is found', async () => {
   const opened = changed(['the first', 'the \u00ffirs']);
   await expect(opened.get('a/1')).rejects.toMatchObject(damaged('a/1'));
 });
 
-it('a digit of a key is found where the row is listed', async () => {
+it('a changed digit of a key is found when the row is listed', async () => {
   const opened = changed(['a/2', 'a/7']);
   await expect(opened.list('a/')).rejects.toMatchObject(damaged('a/7'));
 });
 
-it('a digit of an object is found, and an object that is gone', async () => {
+it('a changed digit of an object is found, and a missing object', async () => {
   const opened = changed(['object 1234', 'object 1235']);
-  await expect(opened.getObject(object)).rejects.toMatchObject(damaged(object, `the object ${object} has other bytes`));
+  await expect(opened.getObject(object)).rejects.toMatchObject(
+    damaged(object, `the object ${object} is not what was written`),
+  );
   const gone: ObjectRef = `sha256:${'0'.repeat(64)}`;
   await expect(opened.getObject(gone)).rejects.toMatchObject(damaged(gone, 'is missing'));
 });
 
-it('a digit of an event is found by whoever reads the run that it is of, also from the middle on', async () => {
+it('a changed digit of an event is found when its run is read, also from the middle on', async () => {
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
-  // The table and its unique index have the text; the index is what SQLite compares it with.
+  // The table and its unique index both have the text; SQLite compares the two.
   raw.prepare(`UPDATE events SET detail = 'turn-42' WHERE run = 'r'`).run();
   raw.close();
   store = openSqliteStore(dir);
@@ -114,7 +116,7 @@ it('a digit of an event is found by whoever reads the run that it is of, also fr
   expect((await store.eventsSince('r', 1)).events).toEqual([]);
 });
 
-it('a digit of an execution is found by whoever counts executions', async () => {
+it('a changed digit of an execution is found when executions are counted', async () => {
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
   raw.prepare(`UPDATE executions SET key = 'model:k-18'`).run();
   raw.close();
@@ -125,7 +127,7 @@ it('a digit of an execution is found by whoever counts executions', async () => 
   await expect(store.repeats()).rejects.toMatchObject(found);
 });
 
-it('a store of another format is refused, and stays as it is', async () => {
+it('a store with another format is refused and not changed', async () => {
   const old = join(dir, 'old');
   store = openSqliteStore(old);
   await store.close();
@@ -139,7 +141,7 @@ it('a store of another format is refused, and stays as it is', async () => {
     expect.objectContaining({
       name: 'StoreFormatUnknown',
       message: expect.stringMatching(
-        /old has format 0, and this version reads format 3 alone: use the version that made it, or set LONGHAUL_HOME/,
+        /old has format 0, and this version of Longhaul reads only format 3: use the version that made the store, or set LONGHAUL_HOME/,
       ) as string,
     }),
   );

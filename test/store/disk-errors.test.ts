@@ -1,6 +1,6 @@
 /**
- * Disks that are full, read-only or damaged, with real file systems (mounting them needs root): hunted are a write that is
- * lost or half there, damage that is read as something else, and work that does not go on when the cause is gone.
+ * Disks that are full, read-only or damaged, with real file systems (mounting them needs root). Hunted: a lost or
+ * incomplete write, damage with a wrong class, and work that does not continue when the cause is gone.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -57,7 +57,7 @@ afterEach(async () => {
 });
 
 describe('a full disk', () => {
-  it('fails a write by its class and its remedy; what was on record stays, and the same store goes on when there is room', async () => {
+  it('fails a write with its class and remedy; the records stay, and the same store continues when there is space', async () => {
     const store = open(join(dir, 'store'));
     await store.putOnce('before', 'x'.repeat(1000));
     fill();
@@ -76,7 +76,7 @@ describe('a full disk', () => {
     expect(await store.putOnce('during', 'z')).toBe('z');
   });
 
-  it('holds a worker up and fails nothing; it says once why it waits, and that it goes on', async () => {
+  it('delays a worker and fails nothing; the worker reports once why it waits, and once that it continues', async () => {
     const said: string[] = [];
     const store = open(join(dir, 'store'), { ...impatient, say: (line) => said.push(line) });
     fill();
@@ -86,17 +86,17 @@ describe('a full disk', () => {
     rmSync(filler());
     expect((await store.getObject(await written)).length).toBe(300_000);
     expect(pausedBy()).toBeNull();
-    expect(said).toEqual([expect.stringMatching(/^StoreFull: No space is left/), `${join(dir, 'store')}: goes on`]);
+    expect(said).toEqual([expect.stringMatching(/^StoreFull: No space is left/), `${join(dir, 'store')}: continues`]);
   });
 
-  it('is waited for no longer than patience lasts', async () => {
+  it('is waited for no longer than the patience allows', async () => {
     const store = open(join(dir, 'store'), { ...impatient, totalMs: 150 });
     fill();
     await expect(store.putObject(Buffer.alloc(300_000))).rejects.toMatchObject({ name: 'StoreFull' });
     expect(pausedBy()).toBeNull();
   });
 
-  it('leaves no half-written file and nothing aside; the file that was there stays whole', async () => {
+  it('leaves no half-written and no temporary file; the existing file stays complete', async () => {
     const file = join(dir, 'run', 'summary.json');
     await writeAtomically(file, '{"step":1}\n');
     fill();
@@ -110,7 +110,7 @@ describe('a full disk', () => {
 });
 
 describe('a disk that can only be read', () => {
-  it('is named when the store is opened and when a file is written, and is used again once it can be', async () => {
+  it('is reported when the store is opened and when a file is written, and is used again when it is writable', async () => {
     mkdirSync(join(dir, 'store'));
     const first = openSqliteStore(join(dir, 'store'));
     await first.putOnce('k', 1);
@@ -131,7 +131,7 @@ describe('a disk that can only be read', () => {
 });
 
 describe('a store that another program holds locked', () => {
-  it('is named, waited for with the event loop free in between, and used again', async () => {
+  it('is reported, waited for without blocking the event loop, and used again', async () => {
     const said: string[] = [];
     const store = open(join(dir, 'store'), { ...impatient, say: (line) => said.push(line) });
     await store.putOnce('before', 1);
@@ -144,12 +144,12 @@ describe('a store that another program holds locked', () => {
     other.close();
     expect(await written).toBe(2);
     expect(pausedBy()).toBeNull();
-    expect(said).toEqual([expect.stringMatching(/^StoreBusy: The store at/), `${join(dir, 'store')}: goes on`]);
+    expect(said).toEqual([expect.stringMatching(/^StoreBusy: The store at/), `${join(dir, 'store')}: continues`]);
   });
 });
 
 describe('damage', () => {
-  /** A store's files as a machine that lost its power leaves them: the log is there, its end is not. */
+  /** A store's files after a loss of power: the end of the log is missing. */
   async function torn(cut: (wal: string) => void): Promise<Store> {
     const store = open(join(dir, 'whole'));
     for (let i = 0; i < 20; i += 1)
@@ -180,7 +180,7 @@ describe('damage', () => {
     expect(await store.putOnce('k19', { i: 19 })).toEqual({ i: 19 });
   });
 
-  it('in the middle of the file is named and is not read as something else', async () => {
+  it('in the middle of the file is reported and not classified as something else', async () => {
     const store = openSqliteStore(join(dir, 'store'));
     for (let i = 0; i < 50; i += 1) await store.putOnce(`k${i}`, 'x'.repeat(3000));
     await store.close();
@@ -193,13 +193,13 @@ describe('damage', () => {
       .catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({
       name: 'StoreCorrupt',
-      message: expect.stringMatching(/damaged .*bring the file back/),
+      message: expect.stringMatching(/damaged .*restore the file from a copy/),
     });
     writeFileSync(file, 'this is no database, but it is long enough to look like one'.repeat(20));
     expect(() => openSqliteStore(join(dir, 'store'))).toThrow(expect.objectContaining({ name: 'StoreCorrupt' }));
   });
 
-  it('of one record, or of an object, is named, and the others are read', async () => {
+  it('of one record, or of an object, is reported, and the others are read', async () => {
     const store = open(join(dir, 'store'));
     const [whole, damaged] = [
       await store.putObject(Buffer.from('whole')),
@@ -224,8 +224,8 @@ describe('damage', () => {
   });
 });
 
-describe('what killed writers left aside', () => {
-  it('goes, once nobody writes to it; everything else stays', async () => {
+describe('temporary files of killed writers', () => {
+  it('are removed when nobody writes to them; everything else stays', async () => {
     mkdirSync(join(dir, 'checkpoints', 'step-3.partial-77-abc'), { recursive: true });
     writeFileSync(join(dir, 'checkpoints', 'step-3.partial-77-abc', 'model.safetensors'), 'half');
     writeFileSync(join(dir, 'metrics.jsonl.partial-0b4e'), 'half');

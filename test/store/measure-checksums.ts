@@ -1,5 +1,5 @@
 /**
- * `node test/store/measure-checksums.ts`: processor time of the store's reads and writes, and of the checksums in them, for
+ * `node test/store/measure-checksums.ts`: processor time of the store's reads and writes, and of their checksums, for
  * records of a turn with 100 and with 1,000 tokens, and for events. One JSON document on stdout.
  */
 
@@ -12,7 +12,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 const ROWS = 2_000;
 const ROUNDS = 10;
 
-/** Microseconds of the processor for each row of `work`, which goes through all rows so many times. */
+/** Processor time of `work` for each row, in microseconds. `work` processes all rows this many times. */
 async function microseconds(rounds: number, work: () => unknown): Promise<number> {
   const before = process.cpuUsage();
   for (let round = 0; round < rounds; round += 1) await work();

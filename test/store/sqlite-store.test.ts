@@ -36,7 +36,7 @@ describe('results', () => {
     await other.close();
   });
 
-  it('lists by prefix in byte order and nothing beside it', async () => {
+  it('lists only keys with the prefix, in byte order', async () => {
     for (const key of ['a/2', 'a/10', 'b/1', 'a']) await store.putOnce(key, key);
     expect((await store.list('a/')).map((r) => r.key)).toEqual(['a/10', 'a/2']);
   });
@@ -53,8 +53,8 @@ describe('objects', () => {
     await expect(store.getObject(ref)).rejects.toThrow(/damaged/);
   });
 
-  /** Why: objects are deleted by the records that name them, so that nothing would ever delete this one. */
-  it('are not kept where something is under the key already', async () => {
+  /** Why: objects are deleted through the records that name them, so nothing would ever delete this one. */
+  it('are not stored if the key exists already', async () => {
     const first = await store.putOnceWithObject('k', Buffer.from('first'), (ref) => ({ ref }));
     const late = store.putOnceWithObject('k', Buffer.from('late'), (ref) => ({ ref }));
     expect(await late).toEqual(first);
@@ -85,7 +85,7 @@ describe('events and executions', () => {
     expect(await store.events('other')).toEqual([]);
   });
 
-  it('counts executions begun beyond the first by kind', async () => {
+  it('counts repeated executions by kind', async () => {
     expect(await store.begin('model:a')).toBe(1);
     expect(await store.begin('model:a')).toBe(2);
     expect(await store.begin('model:b')).toBe(1);
@@ -94,7 +94,7 @@ describe('events and executions', () => {
     expect([await store.begun('model:a'), await store.begun('model:c')]).toEqual([2, 0]);
   });
 
-  it('tells executions in their order, from any of them on', async () => {
+  it('lists executions in order, after any of them', async () => {
     for (const key of ['model:a', 'tool:a', 'model:a']) await store.begin(key);
     const all = await store.executions(0);
     expect(all.map(({ key }) => key)).toEqual(['model:a', 'tool:a', 'model:a']);

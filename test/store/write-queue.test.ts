@@ -1,6 +1,6 @@
 /**
- * Writers of a store that another program holds locked. Hunted: writers that each hold the whole process up for a try of
- * their own, so that its heartbeats fall silent, and writes that are lost, or made twice, by standing in line.
+ * Writers of a store that another program holds locked. Hunted: writers that each block the whole process for a try of
+ * their own, so that it sends no heartbeats, and writes that the queue loses or makes twice.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,10 +15,10 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 
 const numbers = (length: number) => Array.from({ length }, (_, i) => i);
 
-describe('writers in line', () => {
+describe('queued writers', () => {
   const times = { withinMs: 200, firstPauseMs: 5, longestPauseMs: 20 };
 
-  /** What is locked until told otherwise, and who has tried to write there. */
+  /** A lock that is held until it is released, and the writers that have tried. */
   function locked() {
     const tries: number[] = [];
     const there = { isLocked: true };
@@ -30,7 +30,7 @@ describe('writers in line', () => {
     return { tries, there, write };
   }
 
-  it('try one at a time: what the first is refused, those behind it are without a try', async () => {
+  it('try one at a time: if the first fails at the lock, those behind it fail without a try', async () => {
     const { tries, write } = locked();
     const line = new WriteQueue('/store', times);
     const ends = await Promise.allSettled(numbers(20).map((i) => line.enter(write(i))));
@@ -39,7 +39,7 @@ describe('writers in line', () => {
     expect(tries.length).toBeGreaterThan(1);
   });
 
-  it('follow in the order in which they came, other work between any two', async () => {
+  it('run in the order in which they came, with other work between two of them', async () => {
     const { tries, there, write } = locked();
     const line = new WriteQueue('/store', { ...times, withinMs: 60_000 });
     const entered = Promise.all(numbers(5).map((i) => line.enter(write(i))));
@@ -56,7 +56,7 @@ describe('writers in line', () => {
     expect(between).toEqual(expect.arrayContaining([1, 2, 3, 4]));
   });
 
-  it('are not refused what fails for another reason in front of them, nor tried again for it', async () => {
+  it('do not fail and are not retried if a writer before them fails for another reason', async () => {
     const line = new WriteQueue('/store', times);
     const full = line.enter(async () => {
       throw new StoreFull('/store');
@@ -68,7 +68,7 @@ describe('writers in line', () => {
   });
 });
 
-it('a worker with many writers at a locked store beats on and reads on, and each write arrives once', async () => {
+it('a worker with many writers at a locked store continues to send heartbeats and to read, and each write is made once', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-locked-'));
   const store = openSqliteStore(dir, { firstMs: 500, longestMs: 1_000, totalMs: 50_000 });
   await store.putOnce('before', 1);
@@ -85,7 +85,7 @@ it('a worker with many writers at a locked store beats on and reads on, and each
   other.close();
   expect(new Set(await writes)).toEqual(new Set([1]));
   clearInterval(timer);
-  // A try takes 0.2 s; sixty, or one that waits as long as it is let, take more than this.
+  // A try takes 0.2 s; sixty tries, or one try with the full wait, take longer than this.
   expect(Math.max(...beats.slice(1).map((beat, i) => beat - beats[i]!))).toBeLessThan(4_000);
   expect(await Promise.all(numbers(60).map((i) => store.begun(`tool:${i}`)))).toEqual(numbers(60).map(() => 1));
   await store.close();

@@ -231,6 +231,6 @@ test('damaged records are named with the remedy, and without a stack trace', asy
   );
   const { exitCode, document, err } = await call('runs');
   expect([exitCode, document.error?.['name']]).toEqual([3, 'StoreCorrupt']);
-  expect(err).toMatch(/bring the file back from a copy/);
+  expect(err).toMatch(/restore the file from a copy/);
   expect(err).not.toMatch(/\n\s+at /);
 });

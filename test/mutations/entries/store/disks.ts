@@ -39,7 +39,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/disk-errors.ts',
     before: 'if (code === SQLITE.FULL) return new StoreFull(dir, { cause: error });\n',
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'fails a write by its class and its remedy' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'fails a write with its class and remedy' }],
   },
   {
     name: 'a full file system is not told by its class',
@@ -47,7 +47,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/disk-errors.ts',
     before: "if (error.code === 'ENOSPC' || error.code === 'EDQUOT') return new StoreFull(at, { cause: error });\n",
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written and no temporary file' }],
   },
   {
     name: 'a state of the stack that cannot be written ends its supervisor',
@@ -85,7 +85,7 @@ export const disks: readonly Mutation[] = [
     before: 'if (patience === undefined || !isTransient(error) || Date.now() + pause > until) throw error;',
     after: 'throw error;',
     tests: [
-      { file: DISK_ERRORS_TEST, test: 'holds a worker up and fails nothing' },
+      { file: DISK_ERRORS_TEST, test: 'delays a worker and fails nothing' },
       { file: FULL_DISK_TEST, test: 'holds an update up before it trains' },
     ],
   },
@@ -95,7 +95,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/disk-patience.ts',
     before: '|| Date.now() + pause > until) throw error;',
     after: '|| until < 0) throw error;',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'is waited for no longer than patience lasts', hangs: true }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'is waited for no longer than the patience allows', hangs: true }],
   },
   {
     name: 'what could not be written stays aside',
@@ -103,7 +103,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/atomic-write.ts',
     before: 'await rm(aside, { force: true }).catch(() => undefined);',
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written and no temporary file' }],
   },
   {
     name: 'files are written in place',
@@ -111,7 +111,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/atomic-write.ts',
     before: 'const aside = `${path}.partial-${randomUUID()}`;',
     after: 'const aside = path;',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written and no temporary file' }],
   },
   {
     name: 'what killed writers left aside stays',
@@ -120,7 +120,7 @@ export const disks: readonly Mutation[] = [
     before:
       'if (ASIDE.test(name) && now - (await modified(path)) >= idleMs) await rm(path, { recursive: true, force: true });',
     after: 'if (ASIDE.test(name) && idleMs < 0) await rm(path, { recursive: true, force: true });',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'goes, once nobody writes to it; everything else stays' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'are removed when nobody writes to them; everything else stays' }],
   },
   {
     name: 'a disk that can only be read is not told by its class',
@@ -128,7 +128,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/disk-errors.ts',
     before: 'if (!isWritable(dir)) return new StoreReadOnly(dir, { cause: error });\n',
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'is named when the store is opened and when a file is written' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'is reported when the store is opened and when a file is written' }],
   },
   {
     name: 'a file system that can only be read is not told by its class',
@@ -136,7 +136,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/disk-errors.ts',
     before: "if (error.code === 'EROFS') return new StoreReadOnly(at, { cause: error });\n",
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'is named when the store is opened and when a file is written' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'is reported when the store is opened and when a file is written' }],
   },
   {
     name: 'a store that another program holds locked is not told by its class',
@@ -144,7 +144,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/disk-errors.ts',
     before: 'if (code === SQLITE.BUSY || code === SQLITE.LOCKED) return new StoreBusy(dir, { cause: error });\n',
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'is named, waited for with the event loop free in between' }],
+    tests: [{ file: DISK_ERRORS_TEST, test: 'is reported, waited for without blocking the event loop' }],
   },
   {
     name: 'each writer at a locked store tries by itself',
@@ -152,7 +152,12 @@ export const disks: readonly Mutation[] = [
     file: 'store/named-store.ts',
     before: 'line !== undefined && WRITES.has(property) ? () => line.enter(work) : work',
     after: 'work',
-    tests: [{ file: LINE_TEST, test: 'a worker with many writers at a locked store beats on and reads on' }],
+    tests: [
+      {
+        file: LINE_TEST,
+        test: 'a worker with many writers at a locked store continues to send heartbeats and to read',
+      },
+    ],
   },
   {
     name: 'the whole process waits as long for a lock as a writer does',
@@ -160,7 +165,12 @@ export const disks: readonly Mutation[] = [
     file: 'store/sqlite-store.ts',
     before: 'const PATIENT_BUSY_TIMEOUT_MS = 200;',
     after: 'const PATIENT_BUSY_TIMEOUT_MS = 4_500;',
-    tests: [{ file: LINE_TEST, test: 'a worker with many writers at a locked store beats on and reads on' }],
+    tests: [
+      {
+        file: LINE_TEST,
+        test: 'a worker with many writers at a locked store continues to send heartbeats and to read',
+      },
+    ],
   },
   {
     name: 'writers try again what the first of them was refused',
@@ -168,7 +178,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/write-queue.ts',
     before: 'error instanceof StoreBusy ? this.#calls.length : 1',
     after: '1',
-    tests: [{ file: LINE_TEST, test: 'what the first is refused, those behind it are without a try' }],
+    tests: [{ file: LINE_TEST, test: 'if the first fails at the lock, those behind it fail without a try' }],
   },
   {
     name: 'writers that waited come one after the other, and nothing in between',
@@ -176,7 +186,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/write-queue.ts',
     before: 'if (this.#calls.length > 0) await otherWork();\n',
     after: '',
-    tests: [{ file: LINE_TEST, test: 'follow in the order in which they came, other work between any two' }],
+    tests: [{ file: LINE_TEST, test: 'run in the order in which they came, with other work between two of them' }],
   },
   {
     name: 'an update does not ask for room before it trains',
@@ -209,7 +219,9 @@ export const disks: readonly Mutation[] = [
     before:
       'if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) return new StoreCorrupt(dir, error.message, { cause: error });\n',
     after: '',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'in the middle of the file is named and is not read as something else' }],
+    tests: [
+      { file: DISK_ERRORS_TEST, test: 'in the middle of the file is reported and not classified as something else' },
+    ],
   },
   {
     name: 'a row is not held to its checksum',
@@ -218,8 +230,8 @@ export const disks: readonly Mutation[] = [
     before: 'return row.sum === sumOf(row) ? undefined',
     after: 'return row.sum === sumOf(row) || row.sum > 0 ? undefined',
     tests: [
-      { file: DAMAGED_ROWS_TEST, test: 'a digit of a value is found by every read of it' },
-      { file: DAMAGED_ROWS_TEST, test: 'a digit of an event is found' },
+      { file: DAMAGED_ROWS_TEST, test: 'a changed digit of a value is found by every read of it' },
+      { file: DAMAGED_ROWS_TEST, test: 'a changed digit of an event is found' },
       { file: DAMAGED_STORE_TEST, test: 'an update reads no turn of which a digit changed' },
       { file: DAMAGED_STORE_TEST, test: 'an update reads no reward of which a digit changed' },
       { file: DAMAGED_STORE_TEST, test: 'a report tells no record and no event of which a digit changed' },
@@ -232,7 +244,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/checked-rows.ts',
     before: 'crc32(`${key}\\0`)',
     after: 'crc32(`${key.length}\\0`)',
-    tests: [{ file: DAMAGED_ROWS_TEST, test: 'two records under the keys of each other are found' }],
+    tests: [{ file: DAMAGED_ROWS_TEST, test: 'two records with exchanged keys are found' }],
   },
   {
     name: 'an object with other bytes is taken for itself',
@@ -241,7 +253,7 @@ export const disks: readonly Mutation[] = [
     before: 'row.bytes instanceof Uint8Array && refOf(row.bytes) === row.ref',
     after: 'row.bytes instanceof Uint8Array',
     tests: [
-      { file: DAMAGED_ROWS_TEST, test: 'a digit of an object is found' },
+      { file: DAMAGED_ROWS_TEST, test: 'a changed digit of an object is found' },
       { file: DAMAGED_STORE_TEST, test: 'a grading takes neither a verdict nor an artifact' },
     ],
   },
@@ -289,7 +301,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/store-format.ts',
     before: 'if (found !== FORMAT) throw',
     after: 'if (found > FORMAT) throw',
-    tests: [{ file: DAMAGED_ROWS_TEST, test: 'a store of another format is refused' }],
+    tests: [{ file: DAMAGED_ROWS_TEST, test: 'a store with another format is refused' }],
   },
   {
     name: 'damage that doctor finds does not fail it',
