@@ -1,4 +1,4 @@
-/** Whether an environment has the tasks that a run or an eval asks for: looked at before anything starts. */
+/** Checks, before anything starts, that an environment has the tasks that a run or an eval uses. */
 
 import { toolNamed } from '../agents/tools/registry.ts';
 import { environmentNamed, environmentOf } from '../tasks/registry.ts';
@@ -12,29 +12,32 @@ export interface AskedTasks {
   readonly split: Split;
   readonly from: number;
   readonly count: number;
-  /** What a message calls the name, and the number. */
+  /** The settings' names, for messages. */
   readonly fields: { readonly name: string; readonly count: string };
 }
 
-/** Errors: `UserInputError` for an environment that there is not here. */
+/** Errors: `UserInputError` for an unknown environment. */
 function environment(name: string, field: string): Environment {
   try {
     return environmentNamed(name);
   } catch (error) {
-    throw new UserInputError(field, name, `name one that is known here (${messageWithPlace(error)})`, { cause: error });
+    throw new UserInputError(field, name, `give a known environment (${messageWithPlace(error)})`, { cause: error });
   }
 }
 
-/** Errors: what is wrong with the task. */
+/** Errors: those of loading the task; `TypeError` for an invalid task. */
 export function checkTask(taskId: string): void {
   const { messages, tools } = environmentOf(taskId).load(taskId);
   if (!Array.isArray(messages) || messages.length === 0)
-    throw new TypeError(`task ${taskId} has no messages: load gives a list of them`);
-  if (!Array.isArray(tools)) throw new TypeError(`task ${taskId} has no list of tools: load gives their names`);
+    throw new TypeError(`task ${taskId} has no messages: load must return a list of them`);
+  if (!Array.isArray(tools)) throw new TypeError(`task ${taskId} has no list of tools: load must return their names`);
   for (const tool of tools) toolNamed(tool);
 }
 
-/** Loads the first and the last of them. Errors: `UserInputError`: of the name where none loads, of the number where the last one does not. */
+/**
+ * Loads the first and the last task. Errors: `UserInputError`, for the name if the first task does not load, else for
+ * the count.
+ */
 export function checkAskedTasks({ name, split, from, count, fields }: AskedTasks): void {
   const known = environment(name, fields.name);
   const load = (index: number): unknown => {
@@ -58,7 +61,7 @@ export function checkAskedTasks({ name, split, from, count, fields }: AskedTasks
   }
   const first = load(from);
   if (first !== undefined && from === 0)
-    throw new UserInputError(fields.name, name, `mend its first ${split} task (${messageWithPlace(first)})`, {
+    throw new UserInputError(fields.name, name, `fix its first ${split} task (${messageWithPlace(first)})`, {
       cause: first,
     });
   const last = first ?? load(from + count - 1);
@@ -71,7 +74,7 @@ export function checkAskedTasks({ name, split, from, count, fields }: AskedTasks
     );
 }
 
-/** Errors: `UserInputError` for an environment, a pool of tasks or held-out tasks that there are not. */
+/** Errors: `UserInputError` for an unknown environment, or more training or held-out tasks than it has. */
 export function checkTasksOfRun({ task, evaluation }: Pick<RunConfig, 'task' | 'evaluation'>): void {
   checkAskedTasks({
     name: task.name,

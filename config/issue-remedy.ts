@@ -1,4 +1,4 @@
-/** What to give instead of a setting's value that a schema refuses, in words. */
+/** The remedy, in words, for a setting's value that a schema refuses. */
 
 import type { z } from 'zod';
 
@@ -28,13 +28,13 @@ function bounded(
   return units[origin]?.(words) ?? words;
 }
 
-/** What a mapping may hold, in a few words. */
+/** The first names of a mapping's settings. */
 function ofSettings(names: readonly string[]): string {
   if (names.length === 0) return '';
   return `: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
 }
 
-/** The schema's own words, where it has some. `settings` are the names that a mapping may have there. */
+/** The schema's own message if it has one, else a remedy by kind. `settings`: the names allowed in a mapping there. */
 export function remedyOf(issue: Issue, settings: readonly string[] = []): string {
   if (!/^(Invalid input|Invalid option|Too small|Too big)\b/u.test(issue.message)) return issue.message;
   switch (issue.code) {

@@ -1,4 +1,4 @@
-/** The settings that a schema knows, by name: what a misspelt one was meant to be, and where it belongs. */
+/** The names of a schema's settings: to find what a misspelt one means, and where it belongs. */
 
 import type { z } from 'zod';
 import { closest } from '../modules/closest.ts';
@@ -14,7 +14,7 @@ interface Definition {
 
 const definitionOf = (schema: z.ZodType): Definition => schema._zod.def as unknown as Definition;
 
-/** The objects that a value of this schema may be: through defaults, transformations and unions. */
+/** The object shapes that a value of this schema may have, through defaults, transformations and unions. */
 function objectsOf(schema: z.ZodType): Array<Readonly<Record<string, z.ZodType>>> {
   const { shape, innerType, in: from, options = [] } = definitionOf(schema);
   if (shape !== undefined) return [shape];
@@ -27,7 +27,7 @@ function elementsOf(schema: z.ZodType): z.ZodType[] {
   return [innerType, from, ...options].filter((one) => one !== undefined).flatMap(elementsOf);
 }
 
-/** The schemas of what is at `path`. */
+/** The schemas of the value at `path`. */
 function at(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType[] {
   const [key, ...rest] = path;
   if (key === undefined) return [schema];
@@ -36,14 +36,14 @@ function at(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType[] {
   return below.flatMap((one) => at(one, rest));
 }
 
-/** The names of the settings at `path`, where it is a mapping. */
+/** The names of the settings at `path`, if it is a mapping. */
 export function settingsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   return at(schema, path)
     .flatMap(objectsOf)
     .flatMap((shape) => Object.keys(shape));
 }
 
-/** Dotted paths of all settings below; of a list, those of its first element. */
+/** Dotted paths of all settings below. For a list, those of its first element. */
 function pathsBelow(schema: z.ZodType, prefix = ''): string[] {
   const named = objectsOf(schema).flatMap((shape) =>
     Object.entries(shape).flatMap(([name, one]) => [`${prefix}${name}`, ...pathsBelow(one, `${prefix}${name}.`)]),
@@ -51,7 +51,7 @@ function pathsBelow(schema: z.ZodType, prefix = ''): string[] {
   return [...named, ...elementsOf(schema).flatMap((one) => pathsBelow(one, `${prefix}0.`))];
 }
 
-/** The dotted name that `name`, unknown at `path`, was probably meant to be: one beside it, or one of this name elsewhere. */
+/** The dotted name that `name`, unknown at `path`, probably means: a similar name there, or the same name elsewhere. */
 export function meantSetting(schema: z.ZodType, path: readonly PropertyKey[], name: string): string | undefined {
   const near = closest(name, settingsAt(schema, path));
   if (near !== undefined) return [...path, near].join('.');

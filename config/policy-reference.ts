@@ -1,4 +1,4 @@
-/** What a policy may be called: in an eval, on the command line. */
+/** The ways to name a policy in an eval and on the command line. */
 
 export type PolicyReference =
   | { readonly kind: 'starter' }
@@ -13,8 +13,8 @@ const LATEST = new RegExp(`^latest:(${RUN})$`);
 const CHECKPOINT = new RegExp(`^(${RUN})@(0|[1-9]\\d{0,8})$`);
 
 /**
- * `starter`: the built-in one; `RUN@STEP`: a checkpoint of a run; `latest:RUN`: what the run published last; anything
- * else is a directory in Hugging Face layout (`./starter` is one too).
+ * `starter`: the built-in policy. `RUN@STEP`: a checkpoint of a run. `latest:RUN`: the last checkpoint that the run
+ * published. Anything else is a directory in Hugging Face layout (so is `./starter`).
  */
 export function parsePolicyReference(text: string): PolicyReference {
   if (text === 'starter') return { kind: 'starter' };

@@ -1,4 +1,4 @@
-/** A run's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
+/** Reads a run's configuration from a YAML file and the command line. A wrong one is refused before any work. */
 
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
@@ -10,7 +10,7 @@ import type { RunConfig } from '../protocol/run-config.ts';
 
 export interface ConfigOptions {
   readonly runId?: string;
-  /** `a.b=c`, the value in YAML. */
+  /** Assignments `a.b=c`, with the value in YAML. */
   readonly set?: readonly string[];
 }
 
@@ -23,11 +23,14 @@ export function isTree(value: unknown): value is Tree {
 const UNREADABLE: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'that is a folder',
-  EACCES: 'this account may not read it',
-  ENOTDIR: 'a part of its path is no folder',
+  EACCES: 'this user has no permission to read it',
+  ENOTDIR: 'a part of its path is not a folder',
 };
 
-/** Errors: what is wrong with it in a line, and the line of `text`; a tag that means nothing here too, since its value would be taken for a text. */
+/**
+ * Errors: `SyntaxError` with one line on the problem and the line of `text`; also for an unknown tag, since its value
+ * would be read as a string.
+ */
 function parsed(text: string): unknown {
   const document = parseDocument(text);
   const [problem] = [...document.errors, ...document.warnings];
@@ -53,7 +56,7 @@ async function readTree(path: string): Promise<Tree> {
   try {
     tree = parsed(text);
   } catch (error) {
-    throw new UserInputError('CONFIG', path, `mend its YAML: ${(error as Error).message}`);
+    throw new UserInputError('CONFIG', path, `fix its YAML: ${(error as Error).message}`);
   }
   if (!isTree(tree)) throw new UserInputError('CONFIG', path, 'give a YAML mapping of settings');
   return tree;
@@ -63,7 +66,7 @@ function settingOf(assignment: string, text: string): unknown {
   try {
     return parsed(text);
   } catch (error) {
-    throw new UserInputError('--set', assignment, `mend the YAML of its value: ${(error as Error).message}`);
+    throw new UserInputError('--set', assignment, `fix the YAML of its value: ${(error as Error).message}`);
   }
 }
 
@@ -82,19 +85,19 @@ function assigned(tree: Tree, assignment: string): Tree {
   return place(tree, path);
 }
 
-/** Settings of a YAML file with those of the command line over them. Errors: `UserInputError`. */
+/** The settings of a YAML file, overridden by those of the command line. Errors: `UserInputError`. */
 export async function readSettings(path: string, set: readonly string[] = []): Promise<Tree> {
   let tree = await readTree(path);
   for (const assignment of set) tree = assigned(tree, assignment);
   return tree;
 }
 
-/** The name for what a file configures that has none of its own. */
+/** The default name of a run or an eval: the file's name. */
 export function nameOfFile(path: string): string {
   return basename(path).replace(/\.ya?ml$/, '');
 }
 
-/** `tree` with the text at `path`, where there is one, put by `place`. */
+/** `tree` with the string at `path`, if there is one, changed by `place`. */
 function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text: string) => string): Tree {
   const value = tree[key];
   if (rest.length > 0) return isTree(value) ? { ...tree, [key]: placed(value, rest, place) } : tree;
@@ -102,8 +105,8 @@ function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text
 }
 
 /**
- * The resolved configuration. What the file names (policies, a module) is taken from its folder, `dir` from `cwd`; without
- * a run id in either place the file's name is the run.
+ * The resolved configuration. Relative paths of policies and of a module start at the file's folder, `dir` at `cwd`.
+ * The default of the run id is the file's name.
  * Errors: `UserInputError` naming the field, its value and the remedy.
  */
 export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {

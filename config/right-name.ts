@@ -1,8 +1,8 @@
-/** What a setting is called here that somebody knows by another spelling: SkyRL's, above all. */
+/** Finds the name of a setting that the user gave in another spelling, such as SkyRL's. */
 
 import type { z } from 'zod';
 
-/** Settings that SkyRL has in other places too. */
+/** Settings that have another place in SkyRL. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   max_parallel_agents: 'dispatcher.maxParallelAgents',
   max_eval_parallel_agents: 'dispatcher.maxEvalParallelAgents',
@@ -30,7 +30,7 @@ function renamed(tree: unknown, path: readonly PropertyKey[], from: string, to: 
   );
 }
 
-/** The dotted name of the setting that `name`, which the schema does not know at `path`, stands for; `undefined` where there is none. */
+/** The dotted name of the setting that `name`, unknown at `path`, means. `undefined` if there is none. */
 export function rightName(
   schema: z.ZodType,
   given: unknown,
@@ -51,11 +51,14 @@ export function rightName(
 
 type Issue = z.core.$ZodIssue;
 
-/** What is wrong with a setting that may be one of several kinds: told of the kind that was clearly meant, where one was. */
+/** True if the value has another type than this kind of a union. */
 const isOfOtherType = (issues: readonly Issue[]): boolean =>
   issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0);
 
-/** The issue itself where it is of no union, or where no kind has the fewest things wrong. */
+/**
+ * For an issue with a union: the issue of the kind that was clearly meant, which is the one with the fewest issues. The
+ * issue itself if it has no union, or if several kinds have the fewest.
+ */
 export function innermost(issue: Issue): Issue {
   if (issue.code !== 'invalid_union') return issue;
   const kinds = issue.errors.filter((issues) => !isOfOtherType(issues));

@@ -147,7 +147,7 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return at;
 }
 
-/** Told apart from a setting that there is not: somebody who asks for this wants the reason. */
+/** Endpoints have their own error instead of "no such setting", since the user needs the reason. */
 function refuseEndpoint(given: unknown): void {
   const policy = valueAt(given, ['policy']);
   const base = valueAt(policy, ['base']);
@@ -159,7 +159,7 @@ function refuseEndpoint(given: unknown): void {
   throw new UserInputError(isAddress ? 'policy.base' : 'policy.endpoint', '(an endpoint)', remedy);
 }
 
-/** What there is no setting for may be a key that was put where it does not belong: errors end in histories and logs. */
+/** An unknown setting may be a key in a wrong place, and errors are in histories and logs: its value is hidden. */
 function shown(name: string, value: unknown): unknown {
   const maySay =
     typeof value === 'string' ? !/key|token|secret|pass|auth|credential/i.test(name) : typeof value !== 'object';
@@ -173,7 +173,7 @@ function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly Propert
   return `remove it, there is no such setting${meant === undefined ? '' : `; did you mean ${meant}?`}`;
 }
 
-/** Said before anything else: what seems to be missing may be the setting that is misspelt. */
+/** Reported before other errors: a setting that seems to be missing may only be misspelt. */
 function unknownSetting(
   schema: z.ZodType,
   given: unknown,
@@ -185,7 +185,7 @@ function unknownSetting(
 
 /**
  * `given` with the schema's defaults filled in.
- * Errors: `UserInputError` for a setting that there is not, else for the first field that cannot be used.
+ * Errors: `UserInputError` for an unknown setting, else for the first invalid field.
  */
 export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const parsed = schema.safeParse(given);
@@ -195,7 +195,7 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   if (unknown) throw unknownSetting(schema, given, unknown);
   const [issue] = issues;
   const path = issue?.path ?? [];
-  // A name with nothing behind it (`steps:`) is as good as none.
+  // A name without a value (`steps:`) counts as missing.
   const value = valueAt(given, path) ?? undefined;
   throw new UserInputError(
     path.join('.') || 'configuration',
@@ -206,7 +206,7 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
 
-/** In async each group is in the run's own history, which goes on in a new one between two steps alone. */
+/** In async mode all groups of a step are in one history of the run: it can only continue as new between two steps. */
 function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   const bound = maxStalenessOf(training);
   const most = mostGroupsOfStep(bound);
@@ -220,7 +220,7 @@ function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   );
 }
 
-/** Errors: `UserInputError` for a group or a step that cannot be drawn, or could not teach. */
+/** Errors: `UserInputError` for a group or a step that cannot be drawn, or from which nothing could be learned. */
 function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
   const { mode } = training;
   const {
@@ -259,28 +259,28 @@ function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
     throw new UserInputError(
       'batch.dynamicSampling.type',
       type,
-      'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one',
+      'give filter, or training.mode: sync or one-step-off: in async mode groups are trained on as they end, and no batch is judged as a whole',
     );
   }
   if (zeroVarianceFilter === false) {
     throw new UserInputError(
       'algorithm.zeroVarianceFilter',
       false,
-      'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone',
+      'give true, or batch.dynamicSampling.type: none: dynamic sampling trains only on groups that vary',
     );
   }
 }
 
 /**
- * Fills in the defaults; relative paths are taken from `cwd`.
- * Errors: `UserInputError` for the first field that cannot be used.
+ * Fills in the defaults. Relative paths start at `cwd`.
+ * Errors: `UserInputError` for the first invalid field.
  */
 export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   refuseEndpoint(given);
   const config = parseSettings(runConfigSchema, given);
   const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   checkBatch(config);
-  // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
+  // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =
     config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
   const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};

@@ -59,13 +59,13 @@ export type EvalSettings = z.input<typeof sweepConfigSchema>;
 function refuseTwins(
   field: string,
   names: readonly string[],
-  remedy = 'give each one a name of its own: { name: …, … }',
+  remedy = 'give each one a different name: { name: …, … }',
 ): void {
   const twin = names.find((name, i) => names.indexOf(name) !== i);
   if (twin !== undefined) throw new UserInputError(field, twin, remedy);
 }
 
-/** A greedy rollout says the same each time: one is enough, where no other number is asked for. */
+/** Greedy rollouts of a task are all equal: one sample is the default. */
 function samplingsOf({ sampling, samples }: z.infer<typeof sweepConfigSchema>): SweepSampling[] {
   const samplings = sampling.map((one) => ({
     ...one,
@@ -86,7 +86,7 @@ export function taskIdsOf(tasks: TaskSelection): readonly string[] {
   return Array.from({ length: tasks.count }, (_, i) => environment.taskId(tasks.split, tasks.from + i));
 }
 
-/** Errors: `UserInputError` for a task that the environments do not know. */
+/** Errors: `UserInputError` for an unknown task. */
 export function checkTasks(tasks: TaskSelection): readonly string[] {
   if (!('ids' in tasks)) {
     checkAskedTasks({ ...tasks, fields: { name: 'tasks.name', count: 'tasks.count' } });
@@ -96,17 +96,15 @@ export function checkTasks(tasks: TaskSelection): readonly string[] {
     try {
       checkTask(id);
     } catch (error) {
-      throw new UserInputError('tasks.ids', id, `name tasks that are known (${messageWithPlace(error)})`, {
-        cause: error,
-      });
+      throw new UserInputError('tasks.ids', id, `give known tasks (${messageWithPlace(error)})`, { cause: error });
     }
   }
   return tasks.ids;
 }
 
 /**
- * Fills in the defaults; relative paths are taken from `cwd`.
- * Errors: `UserInputError` for the first field that cannot be used.
+ * Fills in the defaults. Relative paths start at `cwd`.
+ * Errors: `UserInputError` for the first invalid field.
  */
 export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
   checkWrittenPolicies(given, cwd);
@@ -123,7 +121,7 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
       `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`,
     );
   if ('ids' in parsed.tasks)
-    refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples says how often each is rolled out)');
+    refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples sets how often each is rolled out)');
   const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));
   refuseTwins(

@@ -1,6 +1,6 @@
 /**
- * A sweep's policies as they are written: by reference, or by an endpoint's settings. Each gets a name and its defaults;
- * a key that stands where it does not belong is refused, and never repeated.
+ * A sweep's policies as written: by reference, or by an endpoint's settings. Each gets a name and its defaults. A key
+ * in a wrong place is refused, and its value is never shown.
  */
 
 import { isAbsolute, resolve } from 'node:path';
@@ -12,7 +12,7 @@ import type { GivenEndpoint } from '../protocol/policy.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { defaultPolicyName, parsePolicyReference } from './policy-reference.ts';
 
-/** Part of workflow ids and of folders. */
+/** Used in workflow ids and folder names. */
 const PART = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
 export const part = z.string().regex(PART, 'give letters, digits, dot, dash, underscore and @, at most 100');
 
@@ -35,7 +35,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** With its tokenizer's directory taken from `folder`, where that is a relative one. */
+/** The endpoint with its tokenizer's directory made absolute: a relative one starts at `folder`. */
 export function placeEndpoint(endpoint: unknown, folder: string): unknown {
   const tokenizer = isObject(endpoint) ? endpoint['tokenizer'] : undefined;
   if (!isObject(endpoint) || typeof tokenizer !== 'string' || tokenizer === '' || isAbsolute(tokenizer))
@@ -50,8 +50,8 @@ function endpointOf(given: unknown, field: string, cwd: string): Endpoint {
 }
 
 /**
- * Refuses what the schema would repeat as it stands, and somebody may have written a key into.
- * Errors: `UserInputError` for the first field that cannot be used.
+ * Checks policies before the schema does, since the schema's errors would show values that may contain a key.
+ * Errors: `UserInputError` for the first invalid field.
  */
 export function checkWrittenPolicies(given: unknown, cwd: string): void {
   const policies = isObject(given) ? given['policies'] : undefined;
@@ -66,7 +66,7 @@ export function checkWrittenPolicies(given: unknown, cwd: string): void {
   }
 }
 
-/** Relative directories are taken from `cwd`. Errors: `UserInputError` for an endpoint that cannot be used. */
+/** Relative directories start at `cwd`. Errors: `UserInputError` for an invalid endpoint. */
 export function resolveWritten(written: WrittenPolicy, index: number, cwd: string): SweepPolicy {
   const given = typeof written === 'string' ? { policy: written } : written;
   if ('endpoint' in given) {

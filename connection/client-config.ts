@@ -1,9 +1,9 @@
-/** How Temporal is reached, by its own variables and profiles; what cannot be read in them is the user's to mend. */
+/** The connection settings of Temporal, from its own environment variables and profiles. */
 
 import { type ClientConnectConfig, loadClientConnectConfig } from '@temporalio/envconfig';
 import { UserInputError } from '../protocol/user-input-error.ts';
 
-/** Errors: `UserInputError` for a profile that there is not, and for a file or a variable that cannot be read. */
+/** Errors: `UserInputError` for a profile that does not exist, and for a file or a variable that cannot be read. */
 export function temporalConfig(env: NodeJS.ProcessEnv = process.env): ClientConnectConfig {
   const overrideEnvVars = Object.fromEntries(
     Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
@@ -17,6 +17,8 @@ export function temporalConfig(env: NodeJS.ProcessEnv = process.env): ClientConn
       profile === undefined
         ? (['TEMPORAL_CONFIG_FILE', env['TEMPORAL_CONFIG_FILE'] ?? null] as const)
         : (['TEMPORAL_PROFILE', profile] as const);
-    throw new UserInputError(field, value, `give what Temporal's own clients can read (${why})`, { cause: error });
+    throw new UserInputError(field, value, `give a value that Temporal's own clients accept (${why})`, {
+      cause: error,
+    });
   }
 }

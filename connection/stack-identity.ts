@@ -1,18 +1,18 @@
 /**
- * Which stack a server belongs to. Temporal makes an id with each new database, keeps it there, and answers with it: it
- * stays the same when the server restarts, also on another port, and no other database has it.
+ * The identity of a stack: the id that Temporal creates in each new database and returns to clients. It stays the same
+ * when the server restarts, on any port, and no other database has it.
  */
 
 import { DatabaseSync } from 'node:sqlite';
 
-/** The id of the stack that a worker belongs to: its supervisor sets it. */
+/** Holds the id of a worker's stack. The supervisor sets it. */
 export const STACK_ID_VARIABLE = 'LONGHAUL_STACK_ID';
 
-/** A server of another stack answers where a certain one is expected. Nothing was asked of it but its id. */
+/** The server at an address belongs to another stack than the expected one. Only its id was requested. */
 export class WrongStack extends Error {
   override readonly name = 'WrongStack';
   readonly address: string;
-  /** The folder of the stack that is expected. */
+  /** The folder of the expected stack. */
   readonly home: string;
   readonly expected: string;
   readonly answered: string;
@@ -27,7 +27,7 @@ export class WrongStack extends Error {
   }
 }
 
-/** The `WrongStack` that `error` is, or was caused by. */
+/** The `WrongStack` in `error` or in its causes. */
 export function wrongStackIn(error: unknown): WrongStack | undefined {
   for (
     let current: unknown = error, depth = 0;
@@ -35,13 +35,13 @@ export function wrongStackIn(error: unknown): WrongStack | undefined {
     current = current.cause, depth += 1
   ) {
     if (current instanceof WrongStack) return current;
-    // A call's failure has the fields of the status that ended it.
+    // The error of a failed call has the fields of the call's status.
     if ('wrongStack' in current && current.wrongStack instanceof WrongStack) return current.wrongStack;
   }
   return undefined;
 }
 
-/** The result of `ask`. Errors: `WrongStack` by itself, where Temporal's client has wrapped it; else those of `ask`. */
+/** The result of `ask`. Errors: `WrongStack`, unwrapped if Temporal's client has wrapped it; else those of `ask`. */
 export async function naming<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
@@ -50,7 +50,7 @@ export async function naming<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether `id` is that of this database of Temporal's; false where it cannot be read, or not yet. */
+/** True if `id` is the id of this Temporal database. False also if the database cannot be read, or not yet. */
 export function isIdOf(database: string, id: string): boolean {
   if (id === '') return false;
   try {

@@ -1,6 +1,6 @@
 /**
- * A connection that belongs to one stack: whoever answers says its id first, after every loss of the connection again,
- * and no call reaches the server of another stack. Where the stack comes back on another port, the connection follows.
+ * A connection to one stack only. The server's id is checked first, and again after each loss of the connection, so
+ * that no call reaches another stack's server. If the stack restarts on another port, the connection follows it.
  */
 
 import {
@@ -25,7 +25,7 @@ import { WrongStack } from './stack-identity.ts';
 import type { StackNow } from './stack-now.ts';
 
 const CHECK_MS = 5_000;
-/** gRPC's own grows to two minutes, by which a stack that is back would be noticed that late. */
+/** gRPC's default grows to two minutes: a stack that is up again would be noticed that late. */
 const BACKOFF = {
   'grpc.initial_reconnect_backoff_ms': 250,
   'grpc.min_reconnect_backoff_ms': 250,
@@ -40,7 +40,7 @@ export interface ExpectedStack {
 
 const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure));
 
-/** How a call ends that is not let through. */
+/** The status of a call that was refused here. */
 export type Refusal = StatusObject & { readonly wrongStack?: WrongStack };
 
 function unavailable(details: string): Refusal {
@@ -51,7 +51,7 @@ function wrong(error: WrongStack): Refusal {
   return { code: status.FAILED_PRECONDITION, details: error.message, metadata: new Metadata(), wrongStack: error };
 }
 
-/** One transport to one address, and whether the present connection of it was checked. */
+/** One transport to one address, and whether its present connection was checked. */
 class Route {
   readonly address: string;
   readonly channel: ChannelInterface;
@@ -69,7 +69,7 @@ class Route {
     this.#watch();
   }
 
-  /** Errors: those of gRPC, within 5 s. */
+  /** Requests the server's id. Errors: those of gRPC, within 5 s. */
   id(): Promise<string> {
     return this.#asker.withDeadline(
       Date.now() + CHECK_MS,
@@ -92,13 +92,13 @@ class Route {
 }
 
 export interface LinkOptions {
-  /** Where the stack is now. Default: always where it was. */
+  /** Returns the stack's present state and address. Default: always the expected ones. */
   readonly now?: () => StackNow;
   /** Called after each loss of the connection. */
   readonly onLoss?: () => void;
 }
 
-/** The channel of a connection; `interceptor` has to be innermost, so that each attempt of a call is checked. */
+/** The channel of a connection. `interceptor` must be the innermost one, so that each attempt of a call is checked. */
 export class StackLink implements ChannelInterface {
   readonly #expected: ExpectedStack;
   readonly #now: () => StackNow;
@@ -118,7 +118,7 @@ export class StackLink implements ChannelInterface {
     this.#route = this.#makeRoute(expected.address);
   }
 
-  /** `undefined` once the present connection is that of the expected stack. */
+  /** Returns `undefined` if the present connection is to the expected stack. */
   check(): Promise<Refusal | undefined> {
     if (this.#route.checked) return Promise.resolve(undefined);
     this.#checking ??= this.#check().finally(() => {
@@ -133,8 +133,8 @@ export class StackLink implements ChannelInterface {
     try {
       now = this.#now();
     } catch (failure) {
-      // This process has too many files open, or the folder is away: the call may be tried again.
-      return unavailable(`what is known of the stack in ${home} cannot be read: ${messageOf(failure)}`);
+      // This process has too many open files, or the folder is missing: a retry of the call may succeed.
+      return unavailable(`the state of the stack in ${home} cannot be read: ${messageOf(failure)}`);
     }
     const refusal = (address: string, answered: string) =>
       wrong(new WrongStack({ home, address, expected: id, answered }));
@@ -155,7 +155,7 @@ export class StackLink implements ChannelInterface {
       return undefined;
     }
     if (now.status === 'coming')
-      return unavailable(`the stack in ${home} starts, and another one answers at ${route.address}`);
+      return unavailable(`the stack in ${home} is starting, and another stack answers at ${route.address}`);
     return refusal(route.address, answered);
   }
 
@@ -181,7 +181,7 @@ export class StackLink implements ChannelInterface {
       },
       start: (metadata, listener, next) => {
         const refuse = (refusal: Refusal) => {
-          // gRPC's own failures deliver no message in this way too.
+          // gRPC's own failures deliver a null message too.
           listener.onReceiveMessage(null);
           listener.onReceiveStatus(refusal);
         };
@@ -190,7 +190,7 @@ export class StackLink implements ChannelInterface {
           next(metadata, {
             onReceiveStatus: (end, deliver) => {
               if (end.code !== status.OK || route.losses === before) return deliver(end);
-              // gRPC itself may have sent the call again, on a connection that nobody has checked.
+              // gRPC itself may have retried the call on a connection that was not checked.
               void pass().then((refusal) => deliver(refusal ?? end));
             },
           });
@@ -230,7 +230,7 @@ export class StackLink implements ChannelInterface {
   }
 }
 
-/** What connects Temporal's client to `expected` alone. */
+/** Connection options that connect Temporal's client to `expected` only. */
 export function linkOptions(
   expected: ExpectedStack,
   options: LinkOptions = {},

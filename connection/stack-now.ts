@@ -1,4 +1,4 @@
-/** A folder's stack at this moment, as its record and its processes say. */
+/** The present state of a folder's stack, from its state file and its processes. */
 
 import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder } from '#setup/process-lock.mjs';
@@ -6,30 +6,30 @@ import { type StackPaths, stackPaths } from './stack-paths.ts';
 import { type ProcessRecord, readStackState, type StackState } from './stack-state.ts';
 
 export interface StackNow {
-  /** `coming`: some of it runs, and its server's id is not known yet. */
+  /** `coming`: some processes run, and the server's id is not known yet. */
   readonly status: 'up' | 'coming' | 'down';
   readonly address: string;
-  /** Of its server's database; empty while it is not known. */
+  /** The id of its server's database. Empty while it is unknown. */
   readonly id: string;
 }
 
-/** Of a stack with a server of its own. */
+/** For a stack with its own server. */
 export function stackNow(home: string): StackNow {
   const paths = stackPaths(home);
   const { address = '', stackId = '' } = readStackState(paths.state) ?? {};
   return { status: !isStackUp(paths) ? 'down' : stackId === '' ? 'coming' : 'up', address, id: stackId };
 }
 
-/** Whether a supervisor or any process of the stack runs. */
+/** True if a supervisor or any process of the stack runs. */
 export function isStackUp(paths: StackPaths): boolean {
   return lockHolder(paths.lock) !== undefined || survivors(paths).length > 0;
 }
 
-/** What is on record of a stack that is up, or of whose processes some run; `undefined` of any other. */
+/** The recorded state of a stack that is up or still has running processes. `undefined` for any other stack. */
 export function runningStack(paths: StackPaths): StackState | undefined {
   const holder = lockHolder(paths.lock);
   const state = readStackState(paths.state);
-  // A supervisor that has only just begun has written nothing: what is there is of the one before it.
+  // A supervisor that has just started has written nothing yet: the file is from the supervisor before it.
   const isIts = holder === undefined ? survivors(paths).length > 0 : state?.supervisor.pid === holder.pid;
   return isIts ? state : undefined;
 }

@@ -1,4 +1,4 @@
-/** Where a stack keeps what it has: all below one folder. */
+/** The paths of a stack's files, all below one folder. */
 
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -13,7 +13,7 @@ export interface StackPaths {
   readonly database: string;
 }
 
-/** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. Errors: `UserInputError` where that is a file. */
+/** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. Errors: `UserInputError` if that is a file. */
 export function stackHome(env: NodeJS.ProcessEnv = process.env, cwd = process.cwd()): string {
   const home = resolve(cwd, env['LONGHAUL_HOME'] || '.longhaul');
   if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false)
@@ -32,7 +32,7 @@ export function stackPaths(home: string): StackPaths {
   };
 }
 
-/** Where the supervisor says what it does. */
+/** The path of the supervisor's log. */
 export function supervisorLog({ logs }: Pick<StackPaths, 'logs'>): string {
   return join(logs, 'supervisor.log');
 }

@@ -1,26 +1,26 @@
-/** What the supervisor knows, in `stack.json`: always one complete state, with the start time beside every pid. */
+/** The supervisor's state in `stack.json`: always one complete state, with a start time for every pid. */
 
 import { readFileSync } from 'node:fs';
 import { writeWhole } from '#setup/files.mjs';
 import type { ProcessIdentity } from '#setup/process-identity.mjs';
 
-/** `backing-off`: it died and waits to be started again. */
+/** `backing-off`: it died and waits for its next start. */
 export type ProcessState = 'starting' | 'ready' | 'backing-off' | 'stopping' | 'stopped';
 
 export interface ProcessRecord {
   readonly name: string;
-  /** Of the running process; absent while none runs. */
+  /** The running process. Absent while none runs. */
   readonly process?: ProcessIdentity;
   readonly state: ProcessState;
   readonly restarts: number;
-  /** How often in a row it died without having become ready. */
+  /** Number of starts in a row in which it died before it was ready. */
   readonly failedStarts: number;
-  /** ISO 8601: when it came into this state. */
+  /** ISO 8601: start of this state. */
   readonly since: string;
   readonly log: string;
-  /** Of its command and surroundings: a process with another one is not what is wanted. */
+  /** Digest of its command and environment: a process with another digest must be replaced. */
   readonly digest: string;
-  /** What sets it apart from others of its role. */
+  /** How it differs from others of its role. */
   readonly note?: string;
 }
 
@@ -30,11 +30,11 @@ export interface StackState {
   readonly since: string;
   readonly address: string;
   readonly namespace: string;
-  /** The Temporal UI; empty for a cluster that is not ours. */
+  /** Address of the Temporal UI. Empty for an external cluster. */
   readonly ui: string;
-  /** Of the embedded server; absent when the cluster is not ours. */
+  /** Ports of the embedded server. Absent for an external cluster. */
   readonly ports?: { readonly temporal: number; readonly ui: number; readonly behind?: UiAddress };
-  /** Of the embedded server's database, once the server has answered with it: clients check it. */
+  /** Id of the embedded server's database, after the server has returned it. Clients check it. */
   readonly stackId?: string;
   readonly phase: 'starting' | 'up' | 'stopping';
   /** Absent: written by an earlier version. */
@@ -46,7 +46,7 @@ export function writeStackState(path: string, state: StackState): void {
   writeWhole(path, `${JSON.stringify(state, null, 2)}\n`);
 }
 
-/** `undefined` of what is no state: a machine that lost its power may leave an empty file, and nothing of the stack runs then. */
+/** `undefined` for an invalid file: a loss of power may leave an empty one, and then no process of the stack runs. */
 function parseState(text: string): StackState | undefined {
   try {
     const state = JSON.parse(text) as StackState | null;
@@ -56,7 +56,7 @@ function parseState(text: string): StackState | undefined {
   }
 }
 
-/** The last state that was written; `undefined` when there never was one, or it cannot be read as one. */
+/** The last state that was written. `undefined` if there is none, or the file is invalid. */
 export function readStackState(path: string): StackState | undefined {
   let text: string;
   try {
@@ -68,7 +68,7 @@ export function readStackState(path: string): StackState | undefined {
   return parseState(text);
 }
 
-/** Each value in one form, so that what means the same is the same; what nobody said is left out. */
+/** Each value in its normal form, so that equal settings compare as equal. Unset variables are left out. */
 export type StackSettings = Readonly<Record<string, string>>;
 
 export interface UiAddress {

@@ -1,6 +1,6 @@
 /**
- * A worker's look at whose server it works for: after every loss of the connection no activity begins before the server
- * has said the id of this worker's stack, and where it says another one, the worker ends.
+ * A worker's check of its server: after each loss of the connection no activity starts before the server has returned
+ * the id of this worker's stack. If it returns another id, the worker ends.
  */
 
 import { Context } from '@temporalio/activity';
@@ -31,7 +31,7 @@ export class StackWatch {
     this.#connection = Connection.lazy(options);
   }
 
-  /** Errors: `WrongStack`; `Unreachable` when nobody answers. */
+  /** Errors: `WrongStack`; `Unreachable` if no server answers. */
   static async begin(expected: ExpectedStack, onWrong: (error: WrongStack) => void): Promise<StackWatch> {
     const watch = new StackWatch(expected, onWrong);
     try {
@@ -46,7 +46,7 @@ export class StackWatch {
     }
   }
 
-  /** Resolves while the present connection is that of the worker's own stack; where it is lost, once it is there again. */
+  /** Resolves at once while the connection is to the worker's stack; after a loss, when it is again. */
   passes(): Promise<void> {
     return this.#checked;
   }
@@ -64,7 +64,7 @@ export class StackWatch {
     await this.#connection.close();
   }
 
-  /** The server may be away for long; a wrong one ends the worker. */
+  /** The server may be away for a long time. A wrong server ends the worker. */
   async #untilChecked(): Promise<void> {
     while (!this.#closed) {
       const refusal = await this.#link?.check();

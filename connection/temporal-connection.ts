@@ -1,4 +1,4 @@
-/** Where Temporal is, by its own environment variables and profiles; the stack sets them for its workers. */
+/** A worker's connection to Temporal, by Temporal's environment variables and profiles. The stack sets them. */
 
 import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import { STACK_ID_VARIABLE, type WrongStack } from './stack-identity.ts';
@@ -13,11 +13,11 @@ export interface WorkerConnection {
   readonly connection: NativeConnection;
   readonly namespace: string;
   readonly address: string;
-  /** Of a stack with a server of its own. */
+  /** Present for a stack with its own server. */
   readonly watch?: StackWatch;
 }
 
-/** On this machine compressing costs processor time and saves nothing; elsewhere Temporal's default stands. */
+/** To a server on the same machine compression costs time and saves nothing. Else Temporal's default applies. */
 export function compressionFor(address: string): Pick<NativeConnectionOptions, 'grpcCompression'> {
   const local = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+$/.test(address);
   return local ? { grpcCompression: { codec: 'none' } } : {};
@@ -25,14 +25,14 @@ export function compressionFor(address: string): Pick<NativeConnectionOptions, '
 
 const START = 'Start the stack: npx longhaul up --detach, or set TEMPORAL_ADDRESS';
 
-/** Where a worker's work comes from; `id` is of the stack that it belongs to, and absent for a cluster that is not ours. */
+/** The server of a worker. `id`: of the worker's stack, absent for an external cluster. */
 interface Place {
   readonly address: string;
   readonly namespace?: string | undefined;
   readonly id?: string;
 }
 
-/** A worker of the supervisor has all of it in its environment; one that was started by hand finds its folder's stack. */
+/** A supervisor's worker has it in its environment. A worker started by hand uses its folder's stack. */
 function placeOf(env: NodeJS.ProcessEnv, address: string | undefined): Place {
   const id = env[STACK_ID_VARIABLE];
   if (address) return { address, ...(id ? { id } : {}) };
@@ -49,9 +49,10 @@ function placeOf(env: NodeJS.ProcessEnv, address: string | undefined): Place {
 }
 
 /**
- * A worker whose server has become another stack's ends at once, without draining: what it would still do could be the
- * other stack's. `report` writes down why. Errors: `Unreachable`, naming the address or the folder; `WrongStack` where the server is another stack's;
- * `UserInputError` for a profile that there is not.
+ * Connects a worker. If its server later turns out to be another stack's, the process ends at once, without draining:
+ * its tasks could be the other stack's. `report` logs the reason.
+ * Errors: `Unreachable`, naming the address or the folder; `WrongStack` if the server is another stack's;
+ * `UserInputError` for a profile that does not exist.
  */
 export async function connectWorker(
   env: NodeJS.ProcessEnv = process.env,

@@ -1,4 +1,4 @@
-/** Something that Longhaul needs does not answer: the error names it and how to start it (exit code 3). */
+/** The error for a service that Longhaul needs and that does not answer: its name and how to start it (exit code 3). */
 
 export class Unreachable extends Error {
   override readonly name = 'Unreachable';

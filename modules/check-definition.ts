@@ -1,8 +1,8 @@
-/** What somebody defines, looked at whole when it is defined: what is missing or wrong is named, not met by a rollout. */
+/** Checks a user's definition of a task or a tool at once, so that a mistake is reported before any rollout starts. */
 
 import { closest } from './closest.ts';
 
-/** A task or a tool that cannot be one: the member, what it is, and what to give. */
+/** An invalid definition of a task or a tool: the message has the member, its value, and the remedy. */
 export class DefinitionRefused extends TypeError {
   override readonly name = 'DefinitionRefused';
 }
@@ -13,12 +13,12 @@ const shown = (value: unknown): string => {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 };
 
-/** The members of one definition, by `what` it defines (`defineTask`). */
+/** The members of one definition. */
 export class Definition {
   readonly #what: string;
   readonly #members: Readonly<Record<string, unknown>>;
 
-  /** Errors: `DefinitionRefused` for what is no object, or has no usable name. */
+  /** `by`: the defining function (`defineTask`). Errors: `DefinitionRefused` without an object or a valid name. */
   constructor(by: string, given: unknown, namePattern: RegExp, nameRemedy: string) {
     this.#what = by;
     if (typeof given !== 'object' || given === null || Array.isArray(given))
@@ -38,7 +38,7 @@ export class Definition {
     return new DefinitionRefused(`${this.#what}: ${member} ${was}; ${remedy}`);
   }
 
-  /** Errors: `DefinitionRefused`, which names a member of nearly that name. */
+  /** Checks that these members are functions. Errors: `DefinitionRefused`, with a similar name if there is one. */
   functions(names: readonly string[], optional: readonly string[] = []): void {
     for (const name of [...names, ...optional]) {
       const value = this.#members[name];
@@ -47,7 +47,7 @@ export class Definition {
         (one) => !names.includes(one) && !optional.includes(one) && one !== 'name',
       );
       const meant = value === undefined ? closest(name, others) : undefined;
-      throw this.refused(name, value, `give a function${meant === undefined ? '' : ` (did you mean it by ${meant}?)`}`);
+      throw this.refused(name, value, `give a function${meant === undefined ? '' : ` (is it misspelt as ${meant}?)`}`);
     }
   }
 

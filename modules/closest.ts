@@ -1,6 +1,6 @@
-/** The known word that a misspelt one was probably meant to be: for messages alone. */
+/** Finds the known word that a misspelt one probably means, for messages only. */
 
-/** Edits between two words (insertions, deletions, replacements, and neighbours in the wrong order), by dynamic programming. */
+/** Number of edits between two words (insertion, deletion, replacement, swap of neighbours), by dynamic programming. */
 function distance(a: string, b: string): number {
   const rows = Array.from({ length: a.length + 1 }, (_, i) => [i, ...Array<number>(b.length).fill(0)]);
   const at = (i: number, j: number): number => (i === 0 ? j : (rows[i]?.[j] ?? 0));
@@ -16,7 +16,7 @@ function distance(a: string, b: string): number {
   return at(a.length, b.length);
 }
 
-/** At most a third of the letters may differ (two of a short word); spelling in capitals and with `_` or `-` never counts. */
+/** At most a third of the letters may differ (two in a short word). Capitals, `_` and `-` do not count. */
 export function closest(word: string, known: Iterable<string>): string | undefined {
   const plain = (text: string): string => text.toLowerCase().replaceAll(/[_-]/g, '');
   const [given, most] = [plain(word.slice(0, 64)), Math.max(2, Math.floor(word.length / 3))];
@@ -25,7 +25,7 @@ export function closest(word: string, known: Iterable<string>): string | undefin
   return best !== undefined && best.edits <= most && best.edits < given.length ? best.name : undefined;
 }
 
-/** `; did you mean X?`, or nothing. */
+/** `; did you mean X?`, or an empty string. */
 export function didYouMean(word: string, known: Iterable<string>): string {
   const meant = closest(word, known);
   return meant === undefined ? '' : `; did you mean ${meant}?`;

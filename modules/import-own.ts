@@ -1,6 +1,6 @@
 /**
- * A module of one's own, in which `longhaul` is the very package that loads it: what it defines is defined here, whether
- * this package is installed, a clone or a copy beside another.
+ * Imports a user's module. Inside it, `longhaul` is the package that loads it, so that its definitions are registered
+ * here, whether this package is installed, a clone, or one of several copies.
  */
 
 import { AsyncLocalStorage } from 'node:async_hooks';
@@ -12,17 +12,17 @@ const PACKAGE = 'longhaul';
 const entry = new URL(`../client/index${extname(import.meta.filename)}`, import.meta.url).href;
 let isHooked = false;
 
-/** On the process's global object, as what registries hold. */
+/** Kept on the process's global object, like the contents of registries. */
 const shared = globalThis as unknown as Record<symbol, unknown>;
 const loading = (shared[Symbol.for('longhaul loading')] ??=
   new AsyncLocalStorage<string>()) as AsyncLocalStorage<string>;
-/** URLs of files to read instead, by a module's own. */
+/** By a module's URL: the URL of the file that is read instead. */
 const copies = (shared[Symbol.for('longhaul module copies')] ??= new Map<string, string>()) as Map<string, string>;
 
-/** Path of the module of one's own whose import led here, where one did. */
+/** Path of the user's module that is being imported now, if any. */
 export const loadingModule = (): string | undefined => loading.getStore();
 
-/** Once in each thread. */
+/** Installs the import hooks, once in each thread. */
 function leadToThisPackage(): void {
   if (isHooked) return;
   isHooked = true;
@@ -31,14 +31,14 @@ function leadToThisPackage(): void {
       if (specifier === PACKAGE) return { url: entry, shortCircuit: true };
       return copies.has(specifier) ? { url: specifier, shortCircuit: true } : next(specifier, context);
     },
-    // What it imports is still looked for from where the module is.
+    // The module's own imports are still resolved from its original place.
     load: (url, context, next) => next(copies.get(url) ?? url, context),
   });
 }
 
 /**
- * From now on the module at `path` is what its copy holds, whatever becomes of its file; both are absolute. `false` where
- * this thread has another copy of it already, which stays.
+ * From now on the module at `path` is read from `copy`, even if its file changes. Both paths are absolute. Returns
+ * `false` if this thread already uses another copy of it, which stays.
  */
 export function readFromCopy(path: string, copy: string): boolean {
   const [url, from] = [pathToFileURL(path).href, pathToFileURL(copy).href];
@@ -46,13 +46,13 @@ export function readFromCopy(path: string, copy: string): boolean {
   return copies.get(url) === from;
 }
 
-/** The file that the module at `path` is read from. */
+/** The copy from which the module at `path` is read, if there is one. */
 export function copyOf(path: string): string | undefined {
   const url = copies.get(pathToFileURL(path).href);
   return url === undefined ? undefined : fileURLToPath(url);
 }
 
-/** Imports the module at `path`, which is absolute, once. Errors: those of importing it. */
+/** Imports the module at `path` (absolute), once. Errors: those of the import. */
 export async function importOwn(path: string): Promise<void> {
   leadToThisPackage();
   await loading.run(path, () => import(pathToFileURL(path).href));

@@ -1,10 +1,10 @@
-/** Where a user's own module threw: what is reported of an exception says the file and the line, as a terminal would. */
+/** Finds the file and line of a user's module that threw an exception, so that its report can name them. */
 
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { packageRoot } from '#setup/paths.mjs';
 
-/** Folders of this package that hold its own code; a clone's examples and tests are somebody's own. */
+/** Folders with this package's own code. A clone's examples and tests count as a user's code. */
 const OWN_FOLDERS = [
   'activities',
   'agents',
@@ -32,9 +32,12 @@ const OWN_FOLDERS = [
   'workflows',
 ];
 
-/** `at f (file:///a/b.ts:1:2)`, `at /a/b.ts:1:2`; a path may have spaces and parentheses in it. Places in a text that was evaluated are none. */
+/**
+ * `at f (file:///a/b.ts:1:2)`, `at /a/b.ts:1:2`. A path may contain spaces and parentheses. Frames of evaluated text do
+ * not match.
+ */
 const FRAME = /^\s+at (?!.*\(eval at )(?:async )?(?:(?!file:|\/).*? \()?((?:file:\/\/)?\/.+):(\d+):\d+\)?$/;
-/** `file:///a/b.ts:1`, the first line for a module that cannot be parsed. */
+/** `file:///a/b.ts:1`: the first line of the stack if a module cannot be parsed. */
 const HEAD = /^((?:file:\/\/)?\/.+):(\d+)$/;
 
 interface Place {
@@ -42,7 +45,7 @@ interface Place {
   readonly line: string;
 }
 
-/** `undefined` for what is no file: a message may have an impossible URL in it. */
+/** Returns `undefined` if it is no file: a message may contain an invalid URL. */
 function fileOf(where: string): string | undefined {
   const path = where.replace(/\?[^/]*$/, '');
   try {
@@ -52,7 +55,7 @@ function fileOf(where: string): string | undefined {
   }
 }
 
-/** From the top of the stack down. The message is passed over: it says what it likes. */
+/** Places in the stack, from the top. The message is skipped, since it may contain any text. */
 function placesOf({ message, stack = '' }: Error): Place[] {
   const [first = ''] = stack.split('\n');
   const at = stack.indexOf(message);
@@ -60,7 +63,7 @@ function placesOf({ message, stack = '' }: Error): Place[] {
     .slice(at < 0 ? 0 : at + message.length)
     .split('\n')
     .map((line) => FRAME.exec(line));
-  // Without a name, the message comes first.
+  // If the error has no name, the stack starts with the message.
   const head = at === 0 ? null : HEAD.exec(first);
   return [head, ...frames].flatMap((match) => {
     const file = match?.[1] === undefined ? undefined : fileOf(match[1]);
@@ -72,8 +75,8 @@ const isOfPackage = (file: string): boolean =>
   OWN_FOLDERS.some((folder) => file.startsWith(`${packageRoot}${sep}${folder}${sep}`));
 
 /**
- * `FILE:LINE` of the first frame with a file, passing over libraries, where that is neither this package's nor one of its
- * dependencies' alone; `undefined` for what this package threw itself.
+ * `FILE:LINE` of the first frame with a file, without libraries. `undefined` if that frame is this package's code, or
+ * there is none.
  */
 export function ownFrame(error: unknown): string | undefined {
   for (const place of error instanceof Error ? placesOf(error) : []) {
@@ -83,10 +86,10 @@ export function ownFrame(error: unknown): string | undefined {
   return undefined;
 }
 
-/** Beyond this, a first line (a whole document, say) would push the place out of what is kept of a message. */
+/** Messages are cut when they are stored. A longer first line (such as a whole document) would push the place out. */
 const LONGEST_FIRST_LINE = 200;
 
-/** The message, with the place where a user's own module threw it at the end of the first line: lists show that line alone. */
+/** The message, with the place in the user's module at the end of its first line: lists show only that line. */
 export function messageWithPlace(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const place = ownFrame(error);

@@ -1,17 +1,17 @@
-/** Named parts that one can add to: a name, once taken, stands for one part until the process ends. */
+/** Registries of named parts, to which users can add. Once defined, a name means one part until the process ends. */
 
 import { loadingModule } from './import-own.ts';
 import { didYouMean } from './closest.ts';
 
-/** A name that nobody defined. */
+/** A name that is not defined. */
 export class UnknownName extends TypeError {
   override readonly name = 'UnknownName';
 }
 
-/** A name that stands for another part already. */
+/** A name that is already defined. */
 export class NameTaken extends TypeError {
   override readonly name = 'NameTaken';
-  /** Modules of one's own that define it: the first one, and the one that came now. */
+  /** The users' modules that define it: the first one, and the present one. */
   readonly modules: readonly [first: string | undefined, now: string | undefined];
 
   constructor(what: string, first: string | undefined, now: string | undefined) {
@@ -19,8 +19,8 @@ export class NameTaken extends TypeError {
       first === undefined
         ? ''
         : `, by ${first}${now === undefined ? '' : first === now ? ' itself' : `, and ${now} defines it too`}`;
-    const stays = first === undefined ? '' : '; what a process has loaded stays until it starts again';
-    super(`${what} is there already${whose}: give another name${stays}`);
+    const stays = first === undefined ? '' : '; a process keeps what it has loaded until it restarts';
+    super(`${what} is already defined${whose}: give another name${stays}`);
     this.modules = [first, now];
   }
 }
@@ -28,12 +28,10 @@ export class NameTaken extends TypeError {
 export class Registry<T> {
   readonly #kind: string;
   readonly #parts: Map<string, T>;
-  /** The module of one's own that defined a name. */
+  /** By name: the user's module that defined it. */
   readonly #modules: Map<string, string>;
 
-  /**
-   * Kept on the process's global object by its kind: a module of one's own may have come by another copy of this package.
-   */
+  /** Its contents are on the process's global object: a user's module may import another copy of this package. */
   constructor(kind: string, builtIn: Readonly<Record<string, T>>) {
     const shared = globalThis as unknown as Record<symbol, Map<string, unknown> | undefined>;
     const mapOf = <V>(what: string, initial: Readonly<Record<string, V>>) =>
@@ -51,7 +49,7 @@ export class Registry<T> {
     if (module !== undefined) this.#modules.set(name, module);
   }
 
-  /** The module of one's own that defined it; `undefined` for what is built in, or was defined by a program. */
+  /** The user's module that defined `name`. `undefined` for a built-in part, or one that a program defined. */
   moduleOf(name: string): string | undefined {
     return this.#modules.get(name);
   }

@@ -1,4 +1,4 @@
-/** Settings that have an effect under others alone: refused where they have none, filled in where they have. Pure. */
+/** Settings that have an effect only with certain other settings: refused if they have none, else filled in. Pure. */
 
 import { z } from 'zod';
 
@@ -6,20 +6,20 @@ type Settings = Readonly<Record<string, unknown>>;
 
 export interface Rule {
   readonly field: string;
-  /** Whether the field has an effect under these settings. */
+  /** True if the field has an effect with these settings. */
   readonly applies: (settings: Settings) => boolean;
-  /** Its default where it applies, from the settings with the rules before this one filled in; absent: none. */
+  /** Its default if it applies. The settings have the defaults of earlier rules filled in. Absent: no default. */
   readonly fill?: (settings: Settings) => unknown;
   readonly remedy: string;
 }
 
-/** Judged with defaults in place, since one setting's default decides whether another applies. */
+/** The first broken rule. Defaults are filled in first, since they decide which other settings apply. */
 export function refusedBy(rules: readonly Rule[], given: Settings): Rule | undefined {
   const settings = filled(rules, given);
   return rules.find(({ field, applies }) => given[field] !== undefined && !applies(settings));
 }
 
-/** `given` with the defaults of what applies; what is `undefined` is left out. Filled again, it stays as it is. */
+/** `given` with the defaults of all settings that apply, without `undefined`. A second call changes nothing. */
 export function filled(rules: readonly Rule[], given: Settings): Record<string, unknown> {
   let settings: Settings = given;
   for (const { field, applies, fill } of rules) {

@@ -1,4 +1,4 @@
-/** The schema of `algorithm`: names, bounds, and which setting has an effect where. One without effect is refused, not kept. */
+/** The schema of `algorithm`: names, bounds, and when a setting has an effect. A setting without effect is refused. */
 
 import { z } from 'zod';
 import { ADVANTAGES, advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
@@ -66,7 +66,7 @@ function checkRules(settings: Readonly<Record<string, unknown>>, context: z.Refi
     context.addIssue({
       code: 'custom',
       path: ['maxSequenceTokens'],
-      message: 'give the tokens that every sequence is divided by',
+      message: "give a number of tokens: every sequence's sum is divided by it",
     });
   }
   if (settings['module'] !== undefined) return;
@@ -80,7 +80,7 @@ function checkRules(settings: Readonly<Record<string, unknown>>, context: z.Refi
   }
 }
 
-/** What it gives can be given again, and gives the same. */
+/** Its output is a valid input, with the same output. */
 export const algorithmSchema = given.superRefine(checkRules).transform((settings) => {
   const { kl: klGiven, ...rest } = filled(RULES, settings);
   return {
@@ -89,7 +89,7 @@ export const algorithmSchema = given.superRefine(checkRules).transform((settings
   };
 });
 
-/** Errors: `UserInputError` for what does not go with the definitions, once `algorithm.module` has been loaded. */
+/** Called after `algorithm.module` was loaded. Errors: `UserInputError` for settings that its definitions exclude. */
 export function checkDefinitions({
   advantage,
   loss = 'regular',
@@ -104,21 +104,21 @@ export function checkDefinitions({
       throw new UserInputError(
         `algorithm.${kind}`,
         name,
-        `algorithm.module does not define it; there are ${registry.names().join(', ')}`,
+        `algorithm.module does not define it; give one of ${registry.names().join(', ')}`,
       );
   }
   if (critic !== undefined && advantageEstimators.get(advantage).over !== 'token') {
     throw new UserInputError(
       'algorithm.critic',
       critic,
-      `leave it out: ${advantage} compares a group's rewards, and says no token's return`,
+      `leave it out: ${advantage} compares a group's rewards, and gives no return for each token`,
     );
   }
   if (offPolicyCorrection !== undefined && !policyLosses.get(loss).correctable) {
     throw new UserInputError(
       'algorithm.offPolicyCorrection',
       offPolicyCorrection,
-      `leave it out: ${loss} says that it takes none`,
+      `leave it out: ${loss} is defined without off-policy correction`,
     );
   }
 }

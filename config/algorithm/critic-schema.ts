@@ -1,9 +1,9 @@
-/** The schemas of `algorithm.critic`, a value model with an optimizer of its own, and of an adapter, the policy's or the critic's. */
+/** The schemas of `algorithm.critic` (a value model with its own optimizer) and of an adapter. */
 
 import { z } from 'zod';
 import { LORA_TARGETS, RATE_SCHEDULES } from '../../protocol/algorithm.ts';
 
-/** `policy.lora`, `algorithm.critic.lora`, or that of supervised training. */
+/** For `policy.lora`, `algorithm.critic.lora`, and `lora` of supervised training. */
 export const loraSchema = z.strictObject({
   rank: z.int().min(1).default(8),
   alpha: z.number().positive().default(16),
@@ -14,7 +14,7 @@ export const loraSchema = z.strictObject({
     .default([...LORA_TARGETS]),
 });
 
-/** `.inf` is what YAML and PyTorch have for no bound; kept as `null`, since JSON has no infinity. */
+/** YAML and PyTorch use `.inf` for no bound. It is kept as `null`, since JSON has no infinity. */
 export const gradientBound = z
   .preprocess((value) => (value === Infinity ? null : value), z.number().positive().nullable())
   .default(1);
@@ -22,7 +22,7 @@ export const gradientBound = z
 const count = z.int().min(1);
 const beta = z.number().min(0).lt(1);
 
-/** SkyRL's defaults (`trainer.critic.optimizer_config`) for the rate; the rest as the policy's. */
+/** The rate has SkyRL's default (`trainer.critic.optimizer_config`), other settings the policy's defaults. */
 export const criticSchema = z.strictObject({
   base: z.string().min(1).optional(),
   lora: loraSchema.optional(),

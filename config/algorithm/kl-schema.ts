@@ -1,4 +1,4 @@
-/** The schema of `algorithm.kl`: where KL to the base policy stands, and what its weight follows. */
+/** The schema of `algorithm.kl`: KL to the base policy in the loss or in the reward, and how its weight changes. */
 
 import { z } from 'zod';
 import { KL_ESTIMATORS } from '../../protocol/algorithm.ts';
@@ -6,7 +6,7 @@ import { type Rule, withRules } from './conditional-settings.ts';
 
 const positive = z.number().positive();
 
-/** A default for each field, in force where `applies` holds. */
+/** A rule with a default for each field. */
 const defaults = (values: Readonly<Record<string, unknown>>, applies: Rule['applies'], remedy: string): Rule[] =>
   Object.entries(values).map(([field, value]) => ({ field, applies, fill: () => value, remedy }));
 

@@ -1,4 +1,4 @@
-/** The schemas of the settings that one loss alone has, with SkyRL's defaults. */
+/** The schemas of settings that belong to one loss only, with SkyRL's defaults. */
 
 import { z } from 'zod';
 

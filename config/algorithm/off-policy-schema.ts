@@ -1,4 +1,4 @@
-/** The schema of `algorithm.offPolicyCorrection`, by SkyRL's names: which bound belongs to which kind of correction. */
+/** The schema of `algorithm.offPolicyCorrection`, with SkyRL's names: each bound belongs to one kind of correction. */
 
 import { z } from 'zod';
 import { SEQUENCE_MASKS, TIS_RATIOS } from '../../protocol/algorithm.ts';
@@ -6,7 +6,7 @@ import { type Rule, withRules } from './conditional-settings.ts';
 
 const positive = z.number().positive();
 
-/** `{}` alone: truncated importance sampling by token. */
+/** `{}` means truncated importance sampling by token. */
 export const offPolicyCorrectionSchema = withRules(
   z.strictObject({
     tisRatioType: z.enum(TIS_RATIOS).optional(),
@@ -23,7 +23,7 @@ export const offPolicyCorrectionSchema = withRules(
     tokenMaskIsThresholdHigh: positive.optional(),
   }),
   [
-    // Asked for without a word on how: the usual one.
+    // Without any setting, the usual correction applies.
     { field: 'tisRatioType', applies: () => true, fill: (s) => (isMasking(s) ? 'none' : 'token'), remedy: '' },
     {
       field: 'tokenTisRatioClipHigh',

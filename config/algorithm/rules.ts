@@ -1,4 +1,4 @@
-/** Which setting of `algorithm` has an effect under which advantage and loss, and what it then defaults to. */
+/** Which settings of `algorithm` have an effect with which advantage and loss, and their defaults then. */
 
 import { ADVANTAGES, comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
 import type { PolicyLossDefinition } from '../../trainer/algorithms/losses/loss.ts';
@@ -10,7 +10,7 @@ import { cispo, clipCov, dppo, klCov, sapo } from './loss-schemas.ts';
 
 const CLIPPING = ['regular', 'dual_clip', 'gspo', 'rollout_is', 'clip_cov'];
 
-/** By name alone, never by what has been loaded: a configuration is resolved in several processes, and to the same. */
+/** Built-in names only, never loaded modules: several processes resolve a configuration, with the same result. */
 const BUILT_IN: { readonly loss: Readonly<Record<string, PolicyLossDefinition>>; readonly advantage: object } = {
   loss: LOSSES,
   advantage: ADVANTAGES,
@@ -18,7 +18,7 @@ const BUILT_IN: { readonly loss: Readonly<Record<string, PolicyLossDefinition>>;
 
 type Settings = Parameters<Rule['applies']>[0];
 
-/** One's own may read every setting that is not another loss's alone. */
+/** A user's own loss or advantage may use these settings too. */
 const isOneOf =
   (kind: 'loss' | 'advantage', names: readonly string[]) =>
   (s: Settings): boolean => {
@@ -43,13 +43,13 @@ const isGae = (s: Settings): boolean => s['advantage'] === 'gae';
 const isCispoAtRollout = (s: Settings): boolean =>
   s['loss'] === 'cispo' && (s['cispo'] as { anchor?: string } | undefined)?.anchor === 'rollout';
 
-/** Losses whose own ratio is to what sampled: weights by that ratio would count one difference twice. */
+/** Losses whose own ratio is to the sampling policy: a correction by that ratio would count the difference twice. */
 const isAnchoredAtRollout = (s: Settings): boolean =>
   ['rollout_is', 'dppo'].includes(String(s['loss'])) || isCispoAtRollout(s);
 
 const isCorrectable = (s: Settings): boolean => BUILT_IN.loss[String(s['loss'])]?.correctable !== false;
 
-/** Whether data that another version sampled is weighted where nobody said how. */
+/** True if data of other policy versions is corrected by default. */
 export const needsCorrection = (s: Settings): boolean => isCorrectable(s) && !isAnchoredAtRollout(s);
 
 const isWeighting = (s: Settings): boolean => {
@@ -80,13 +80,13 @@ export const RULES: readonly Rule[] = [
   {
     field: 'offPolicyCorrection',
     applies: isCorrectable,
-    remedy: 'leave it out: this loss takes no off-policy correction',
+    remedy: 'leave it out: this loss supports no off-policy correction',
   },
   {
     field: 'offPolicyCorrection',
     applies: (s) => !(isCispoAtRollout(s) && isWeighting(s)),
     remedy:
-      "give tisRatioType: none (masks alone), or cispo.anchor: old: the ratio to what sampled is cispo's own weight with anchor: rollout",
+      'give tisRatioType: none (masks only), or cispo.anchor: old. With anchor: rollout, cispo itself weights by the ratio to the sampling policy',
   },
   {
     field: 'lossReduction',

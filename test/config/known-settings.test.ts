@@ -1,4 +1,4 @@
-/** Hunts an unknown setting that is refused without a word on the one that was meant. */
+/** Hunts an unknown setting that is refused without naming the one that was meant. */
 
 import { expect, it } from 'vitest';
 import { resolveSweepConfig } from '../../config/sweep-config.ts';
@@ -16,7 +16,7 @@ it.each([
   expect(() => resolveRunConfig({ ...least, ...wrong }, '/')).toThrow(words);
 });
 
-it('an eval, in a list too; and nothing is meant where nothing is near', () => {
+it('an eval, in a list too; without a similar name none is suggested', () => {
   const sweep = { tasks: { name: 'swe-mini' }, policies: ['starter'] };
   expect(() => resolveSweepConfig({ ...sweep, sample: 3 }, '/')).toThrow('did you mean samples?');
   expect(() => resolveSweepConfig({ ...sweep, sampling: [{ temprature: 3 }] }, '/')).toThrow(
@@ -26,7 +26,7 @@ it('an eval, in a list too; and nothing is meant where nothing is near', () => {
   expect(() => resolveRunConfig({ ...least, zzzzzz: 1 }, '/')).toThrow(/there is no such setting$/);
 });
 
-it('a name that is misspelt is not said to be missing, and one that is missing or empty is', () => {
+it('a misspelt name is not reported as missing; a missing or empty one is', () => {
   expect(() => resolveRunConfig({ policy: { base: '/p' }, tsk: { name: 'swe-mini' } }, '/')).toThrow(
     /^tsk: .*did you mean task\?$/,
   );

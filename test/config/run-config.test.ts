@@ -1,4 +1,4 @@
-/** Hunts a run that begins with settings that cannot work, or is refused without its reason. */
+/** Hunts a run that starts with settings that cannot work, or is refused without the reason. */
 import { expect, it } from 'vitest';
 import { resolveRunConfig } from '../../config/run-config.ts';
 
@@ -23,7 +23,7 @@ it.each([
   );
 });
 
-it('another setting that there is not is refused by its name', () => {
+it('another unknown setting is refused by its name', () => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p', model: 'm' } }, '/')).toThrow(/^policy.model: /);
 });
 
@@ -58,7 +58,7 @@ it.each([
   [{ agent: { max_turns: 4 } }, 'agent.max_turns: 4 cannot be used; write it as agent.maxTurns'],
   [{ breaker: { inARow: 4 } }, 'breaker.inARow: 4 cannot be used; write it as breaker.maxConsecutiveFailures'],
   [{ agent: { no_such_thing: 4 } }, 'agent.no_such_thing: 4 cannot be used; remove it, there is no such setting'],
-])('%j, in the spelling of others, is told its name here', (over, message) => {
+])('%j, in another spelling, is refused with the right name', (over, message) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(message);
 });
 
@@ -80,7 +80,7 @@ it('an adapter has defaults, and its modules are named', () => {
   expect(refused({ targetModules: ['q_proj', 'q_proj'] })).toThrow(/name each module once/);
 });
 
-it('options of sampling are there when they are given, and bounded', () => {
+it('options of sampling are kept if they are given, and bounded', () => {
   const base = { ...settings, policy: { base: '/p' } };
   expect(resolveRunConfig(base, '/').sampling).toEqual({ temperature: 1, topP: 1, topK: 0, maxTokens: 4096 });
   const sampling = { minP: 0.05, repetitionPenalty: 1.1, stop: ['</answer>'] };
@@ -91,7 +91,7 @@ it('options of sampling are there when they are given, and bounded', () => {
   expect(refused({ stop: [''] })).toThrow(/^sampling.stop.0: /);
 });
 
-it('stragglers are waited for unless a run says otherwise, and a group keeps two members', () => {
+it('stragglers are waited for by default, and a group keeps two members', () => {
   const given = (batch: object) =>
     resolveRunConfig({ ...settings, policy: { base: '/p' }, batch }, '/').batch.stragglers;
   expect(given({})).toBeUndefined();
@@ -105,7 +105,7 @@ it('stragglers are waited for unless a run says otherwise, and a group keeps two
   expect(() => given({ stragglers: { deadlineSeconds: 0 } })).toThrow(/^batch\.stragglers\.deadlineSeconds: 0 /);
 });
 
-// What is beyond these kills a worker or hangs a workflow, again and again: a list of a thousand million names, a timer of ages.
+// Larger values would kill workers or hang a workflow again and again: a list of 10⁹ names, a timer of centuries.
 it.each<[object, string, string]>([
   [{ task: { name: 'swe-mini', train: 1e9 } }, 'task.train', 'give at most 1000000'],
   [
@@ -141,7 +141,7 @@ it.each<[object, string, string]>([
     'batch.stragglers.deadlineSeconds',
     'give seconds above 0, at most 315360000',
   ],
-])('%j is refused: it is too much to be held', (over, field, remedy) => {
+])('%j is refused: it is too large', (over, field, remedy) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(
     expect.objectContaining({ name: 'UserInputError', field, remedy }) as Error,
   );
@@ -151,7 +151,7 @@ it.each([
   [533, { mode: 'async' }],
   [1_600, { mode: 'async', maxStalenessSteps: 0 }],
   [20_000, { mode: 'one-step-off' }],
-])('%d groups a step are taken in %j', (tasks, training) => {
+])('%d groups per step are accepted in %j', (tasks, training) => {
   const config = resolveRunConfig(
     { policy: { base: '/p' }, task: { name: 'swe-mini', train: 50_000 }, batch: { tasks }, training },
     '/',
@@ -159,7 +159,7 @@ it.each([
   expect(config.batch.tasks).toBe(tasks);
 });
 
-it.each([Number.NaN, Number.POSITIVE_INFINITY])('%d is refused as what it is', (steps) => {
+it.each([Number.NaN, Number.POSITIVE_INFINITY])('%d is refused and shown as such', (steps) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, steps }, '/')).toThrow(
     `steps: ${steps} cannot be used; give a number`,
   );
@@ -179,7 +179,7 @@ it.each<[object, string, string]>([
   [{ training: { mode: 'fast' } }, 'training.mode', 'give one of sync, one-step-off, async'],
   [{ run: 'a b' }, 'run', 'give letters, digits, dot, dash and underscore, at most 100'],
   [JSON.parse('{ "__proto__": { "x": 1 } }') as object, '__proto__', 'remove it, there is no such setting'],
-])('%j is refused with what to give', (over, field, remedy) => {
+])('%j is refused with a remedy', (over, field, remedy) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(
     expect.objectContaining({ field, remedy }) as Error,
   );

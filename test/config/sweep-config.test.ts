@@ -1,4 +1,4 @@
-/** Hunts policies that are read as others than were written, twins that would share their results, and keys that a refusal repeats. */
+/** Hunts policies that are misread, duplicate names that would share results, and keys that an error message shows. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
@@ -18,7 +18,7 @@ const refusal = (policies: unknown[]): UserInputError => {
   throw new Error('nothing was refused');
 };
 
-it('policies of all kinds stand beside each other, each under a name', () => {
+it('policies of all kinds can be combined, each with a name', () => {
   expect(
     resolve([
       'starter',
@@ -36,7 +36,7 @@ it('policies of all kinds stand beside each other, each under a name', () => {
   ]);
 });
 
-it('what was resolved is resolved again without a change: the client and the workflow both do it', () => {
+it('a resolved configuration stays the same if it is resolved again: the client and the workflow both resolve it', () => {
   const once = resolve([
     'starter',
     { endpoint: server },
@@ -45,7 +45,7 @@ it('what was resolved is resolved again without a change: the client and the wor
   expect(resolveSweepConfig(once, '/elsewhere')).toEqual(once);
 });
 
-it('a model of a name that no folder may have gets one, and twins are refused', () => {
+it('a model whose name is no valid folder name gets a valid one, and duplicate names are refused', () => {
   expect(resolve([{ endpoint: { ...server, model: 'ft:gpt 4/ü@1' } }]).policies[0]?.name).toMatch(
     /^[A-Za-z0-9][A-Za-z0-9._@-]*$/,
   );
@@ -78,12 +78,12 @@ it.each([
     'and a name that cannot be',
     { name: '../x', endpoint: { ...server, extraBody: { key: 'sk-secret' }, mode: 'chat' } },
   ],
-])('a key %s is not repeated', (_, policy) => {
+])('a key %s is not shown', (_, policy) => {
   const { message, field, value, remedy } = refusal([policy]);
   expect(JSON.stringify([message, field, value, remedy])).not.toContain('secret');
 });
 
-it('two evals never share a folder, and none leaves its place', () => {
+it('two evals never share a folder, and none is outside its directory', () => {
   const character = fc.constantFrom('a', '0', '.', '-', ':', '_');
   const name = fc.array(character, { minLength: 1, maxLength: 12 }).map((rest) => `e${rest.join('')}`);
   fc.assert(
@@ -102,7 +102,7 @@ it.each([
   [{ name: 'swe-mini', number: 9 }, 'tasks.number', 'remove it, there is no such setting'],
   [{ name: 'swe-mini', held_out: 9 }, 'tasks.held_out', 'remove it, there is no such setting'],
   [{ ids: ['a', 3] }, 'tasks.ids.1', 'give a text'],
-  [{ ids: ['a', 'b', 'a'] }, 'tasks.ids', 'name each task once (samples says how often each is rolled out)'],
+  [{ ids: ['a', 'b', 'a'] }, 'tasks.ids', 'name each task once (samples sets how often each is rolled out)'],
   [{}, 'tasks', 'give { name, split, from, count } or { ids: [...] }'],
   ['swe-mini', 'tasks', 'give { name, split, from, count } or { ids: [...] }'],
 ])('tasks %j are refused by the field that is wrong', (tasks, field, remedy) => {

@@ -1,4 +1,4 @@
-/** Hunts a home that other users of the machine can read: the store, sockets, logs and ports in it are its owner's. */
+/** Hunts a home whose store, sockets, logs and ports other users of the machine can read. */
 
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ it('is closed when it is made, whatever the umask', () => {
   expect(modeOf(join(dir, 'new'))).toBe(0o700);
 });
 
-it.each([0o755, 0o777, 0o750, 0o711])('is closed where it is there and open (%o), with all that is in it', (mode) => {
+it.each([0o755, 0o777, 0o750, 0o711])('is closed if it exists and is open (%o), with all its content', (mode) => {
   const home = join(dir, 'old');
   mkdirSync(home);
   writeFileSync(join(home, 'stack.json'), 'ports', { mode: 0o644 });
@@ -42,17 +42,17 @@ it.each([0o755, 0o777, 0o750, 0o711])('is closed where it is there and open (%o)
   expect(read.stdout + read.stderr).toMatch(/Permission denied/u);
 });
 
-it('is never a folder that has something else in it', () => {
+it('is never a folder that contains other files', () => {
   const project = join(dir, 'project');
   mkdirSync(project);
   writeFileSync(join(project, 'theirs.txt'), '');
   expect(() => makeHome(project)).toThrow(
-    /LONGHAUL_HOME: ".*project" cannot be used; give a folder of its own: that one has files of something else/u,
+    /LONGHAUL_HOME: ".*project" cannot be used; give a folder of its own: that one contains files of other programs/u,
   );
   expect(modeOf(project)).toBe(0o777);
 });
 
-it("is never a folder that is everybody's", () => {
+it('is never a folder that all users share', () => {
   const shared = join(dir, 'shared');
   mkdirSync(shared);
   chmodSync(shared, 0o1777);

@@ -1,10 +1,10 @@
-/** Hunts a program that ends because what is known of its stack cannot be read for a moment. */
+/** Hunts a program that ends because its stack's state cannot be read for a moment. */
 
 import { credentials, status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { StackLink } from '../../connection/stack-link.ts';
 
-it('a call fails so that it is tried again where what is known of the stack cannot be read', async () => {
+it("a call fails with a retryable error if the stack's state cannot be read", async () => {
   const now = () => {
     throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
   };
@@ -16,7 +16,7 @@ it('a call fails so that it is tried again where what is known of the stack cann
   );
   expect(await link.check()).toMatchObject({
     code: status.UNAVAILABLE,
-    details: 'what is known of the stack in /home/of/it cannot be read: EMFILE: too many open files',
+    details: 'the state of the stack in /home/of/it cannot be read: EMFILE: too many open files',
   });
   link.close();
 });

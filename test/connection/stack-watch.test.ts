@@ -1,4 +1,4 @@
-/** Hunts a worker that works for another stack, whose server took the port of its own. The servers are real. */
+/** Hunts a worker that works for another stack because that stack's server has its port. The servers are real. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterEach(async () => server.stop());
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-test('while its own server is away nothing passes, and everything once it is back', async () => {
+test('while its own server is down no activity starts, and all start when it is up again', async () => {
   await start('own');
   const onWrong = vi.fn();
   const watch = await StackWatch.begin(expected, onWrong);
@@ -44,7 +44,7 @@ test('while its own server is away nothing passes, and everything once it is bac
   await watch.close();
 });
 
-test("where another stack's server takes the port, nothing passes, and the worker is told", async () => {
+test("if another stack's server takes the port, no activity starts, and the worker is notified", async () => {
   await start('own');
   const wrong = Promise.withResolvers<unknown>();
   const watch = await StackWatch.begin(expected, wrong.resolve);
@@ -81,7 +81,7 @@ test('a worker process ends at once when its server is replaced by another', asy
   expect(await ended).toEqual([[3, null], expect.stringContaining(`stack ${expected.id} was expected`)]);
 });
 
-test('a worker process does not begin on the server of another stack', async () => {
+test('a worker process does not start on the server of another stack', async () => {
   await start('other');
   const [[code], said] = await worker().ended;
   expect([code, said]).toEqual([1, expect.stringContaining('WrongStack')]);

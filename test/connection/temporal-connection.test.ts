@@ -1,4 +1,4 @@
-/** Hunts a connection over a network that goes uncompressed because it looked like one on this machine. */
+/** Hunts a network connection without compression because it was taken for a local one. */
 
 import { expect, it } from 'vitest';
 import { compressionFor } from '../../connection/temporal-connection.ts';

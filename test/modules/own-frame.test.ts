@@ -19,7 +19,7 @@ const thrownBy = (body: () => unknown): unknown => {
   }
 };
 
-it("names the first line of the user's own, below what Node and libraries did for it, and nothing of this package", async () => {
+it("names the first line of the user's module, below frames of Node and libraries, and never one of this package", async () => {
   writeFileSync(join(dir, 'grader.mjs'), "export const grade = () => {\n  return JSON.parse('{');\n};\n");
   const { grade } = (await import(join(dir, 'grader.mjs'))) as { grade: () => unknown };
   const error = thrownBy(grade);
@@ -28,7 +28,7 @@ it("names the first line of the user's own, below what Node and libraries did fo
   expect(messageWithPlace(thrownBy(() => environmentOf('nothing')))).not.toMatch(/\.ts:\d+/);
 });
 
-it('finds a file below a folder with spaces and parentheses, as a module and as a script', async () => {
+it('finds a file in a folder with spaces and parentheses, as a module and as a script', async () => {
   const below = join(dir, 'p (copy)');
   mkdirSync(below);
   writeFileSync(
@@ -45,7 +45,7 @@ it('finds a file below a folder with spaces and parentheses, as a module and as 
   expect(ownFrame(await eager(true).catch((error: unknown) => error))).toBe(`${join(below, 'a.mjs')}:4`);
 });
 
-it('takes no line of a message for a place, and is not stopped by one', async () => {
+it('ignores lines of the message that look like places', async () => {
   const file = join(dir, 'says.mjs');
   writeFileSync(
     file,
@@ -60,7 +60,7 @@ it('takes no line of a message for a place, and is not stopped by one', async ()
   ])
     for (const message of [line, `x\n${line}`, `${line}\nx`])
       expect([message, ownFrame(thrownBy(() => says(message)))]).toEqual([message, `${file}:2`]);
-  // A message that is no longer that of the stack.
+  // The message was changed after the stack was made.
   expect(ownFrame(thrownBy(() => says('x\nfile:///a/%zz.ts:1\n    at file:///a/%zz.ts:1:2', 'y')))).toBe(`${file}:2`);
 });
 
@@ -73,7 +73,7 @@ it.each([
   await expect(loadOwnModules([join(dir, name)])).rejects.toThrow(message);
 });
 
-it('a module that is not there is called that, without a word on who looked for it', async () => {
+it('a missing module is reported as missing, without the place of the import', async () => {
   await expect(loadOwnModules([join(dir, 'none.ts')])).rejects.toThrow(
     /none\.ts" cannot be used; give modules that can be imported \(there is no such file\)$/,
   );

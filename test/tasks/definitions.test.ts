@@ -37,7 +37,7 @@ describe('defineTask', () => {
     [{ name: 'bare' }, /defineTask "bare": taskId is missing; give a function/],
     [
       { ...task('near'), collect: undefined, colect: run },
-      /collect is missing; give a function \(did you mean it by colect\?\)/,
+      /collect is missing; give a function \(is it misspelt as colect\?\)/,
     ],
     [{ ...task('text'), grade: 'yes' }, /grade is "yes"; give a function/],
     [{ ...task('a b') }, /name is "a b"; give letters/],
@@ -113,7 +113,7 @@ describe('tasks that do not exist', () => {
       /task\.train: 4 cannot be used; give less: train task 3 of listed cannot be loaded \(no such row \(.*definitions\.test\.ts:\d+\)\)/,
     );
     expect(() => checkAskedTasks({ ...asked, name: 'broken', count: 4 })).toThrow(
-      /task\.name: "broken" cannot be used; mend its first train task \(no data/,
+      /task\.name: "broken" cannot be used; fix its first train task \(no data/,
     );
     expect(() => checkAskedTasks({ ...asked, name: 'toolless', count: 1 })).toThrow(
       /there is no tool finnish; known: .*did you mean finish\?/,

@@ -97,7 +97,7 @@ test('a second module that defines a name is refused with both modules, whatever
     );
     expect(stderr).toBe('');
     const refused = (path: string, what: string, whose: string) =>
-      `LONGHAUL_MODULES: ${JSON.stringify(path)} cannot be used; give modules that can be imported (NameTaken: ${what} is there already, by ${whose}: give another name; what a process has loaded stays until it starts again)`;
+      `LONGHAUL_MODULES: ${JSON.stringify(path)} cannot be used; give modules that can be imported (NameTaken: ${what} is already defined, by ${whose}: give another name; a process keeps what it has loaded until it restarts)`;
     expect(stdout.trim().split('\n')).toEqual([
       ...Object.keys(DEFINITIONS).map((kind, i) =>
         refused(seconds[i]!, `${kind} twice`, `${first}, and ${seconds[i]} defines it too`),

@@ -223,7 +223,7 @@ it('a module of one own is loaded before anything is made, and must define what 
   );
   expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({
-    cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) },
+    cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; give one of regular/) },
   });
   await expect(
     open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } }),

@@ -9,7 +9,7 @@ const dir = mkdtempSync(join(tmpdir(), 'longhaul-config-files-'));
 afterAll(() => rmSync(dir, { recursive: true }));
 
 it.each([
-  ['run: a\nrun: b\n', /mend its YAML: Map keys must be unique at line 2, column 1: "run: b"$/],
+  ['run: a\nrun: b\n', /fix its YAML: Map keys must be unique at line 2, column 1: "run: b"$/],
   ['run: x\nsteps: 5\n\tpolicy: 2\n', /Tabs are not allowed as indentation at line 3, column 1: "policy: 2"$/],
   ['- a\n', /give a YAML mapping of settings$/],
   ['', /give a YAML mapping of settings$/],

@@ -1,4 +1,4 @@
-/** Hunts an algorithm whose settings are filled in with what has no effect, contradict each other, or are refused without their reason. */
+/** Hunts algorithm settings that have no effect, contradict each other, or are refused without the reason. */
 import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { resolveRunConfig } from '../../../config/run-config.ts';
@@ -19,7 +19,7 @@ const refused = (field: string, remedy: RegExp) =>
     remedy: expect.stringMatching(remedy) as string,
   });
 
-it('what overlaps with updates is corrected, unless it is said otherwise; what does not is left as it was', () => {
+it('rollouts that overlap with updates are corrected by default; without overlap there is no correction', () => {
   const resolved = (given: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...given }, '/');
   expect(resolved({}).training).toEqual({ mode: 'sync' });
   expect(resolved({ training: { shards: 1, placement: 'colocated' } }).training).toEqual({ mode: 'sync' });
@@ -50,7 +50,7 @@ it.each([
   ['rollout_is', {}],
   ['dppo', {}],
   ['cispo', { cispo: { anchor: 'rollout' } }],
-])('what overlaps is not weighted twice: %s takes its own ratio to what sampled', (loss, more) => {
+])('rollouts that overlap are not weighted twice: %s has its own ratio to the sampling policy', (loss, more) => {
   const resolved = (mode: string, given: object = {}) =>
     resolveRunConfig(
       { ...settings, policy: { base: '/p' }, training: { mode }, algorithm: { loss, ...more, ...given } },
@@ -74,15 +74,18 @@ it.each([
 it.each([
   ['regular', {}],
   ['cispo', {}],
-])('what overlaps is weighted by token with %s, whose ratio is to the policy before the update', (loss, more) => {
-  const { algorithm } = resolveRunConfig(
-    { ...settings, policy: { base: '/p' }, training: { mode: 'one-step-off' }, algorithm: { loss, ...more } },
-    '/',
-  );
-  expect(algorithm.offPolicyCorrection).toMatchObject({ tisRatioType: 'token' });
-});
+])(
+  'rollouts that overlap are weighted by token with %s, whose ratio is to the policy before the update',
+  (loss, more) => {
+    const { algorithm } = resolveRunConfig(
+      { ...settings, policy: { base: '/p' }, training: { mode: 'one-step-off' }, algorithm: { loss, ...more } },
+      '/',
+    );
+    expect(algorithm.offPolicyCorrection).toMatchObject({ tisRatioType: 'token' });
+  },
+);
 
-it('what is resolved can be given again and stays the same, for every loss and estimator', () => {
+it('resolved settings stay the same if they are resolved again, for every loss and estimator', () => {
   for (const loss of policyLosses.names())
     expect(algorithmOf(algorithmOf({ loss })), loss).toEqual(algorithmOf({ loss }));
   for (const advantage of advantageEstimators.names())
@@ -98,7 +101,7 @@ it('what is resolved can be given again and stays the same, for every loss and e
 });
 
 it.each(['.inf', 'null'])(
-  'gradients are not clipped where maxGradNorm is %s, also after a way through JSON',
+  'gradients are not clipped if maxGradNorm is %s, also after conversion to JSON and back',
   (word) => {
     const { maxGradNorm, critic } = algorithmOf(
       parse(`{ advantage: gae, maxGradNorm: ${word}, critic: { maxGradNorm: ${word} } }`) as object,
@@ -108,7 +111,7 @@ it.each(['.inf', 'null'])(
   },
 );
 
-it('fills in what has an effect and nothing else', () => {
+it('fills in only settings that have an effect', () => {
   expect(algorithmOf({})).toMatchObject({
     loss: 'regular',
     advantage: 'grpo',
@@ -174,7 +177,7 @@ it.each<[string, object, RegExp]>([
   ['lossReduction', { loss: 'cross_entropy', lossReduction: 'token_mean' }, /plain sum/],
   ['maxSequenceTokens', { maxSequenceTokens: 8 }, /seq_mean_token_sum_norm/],
   ['maxSequenceTokens', { lossReduction: 'seq_mean_token_sum_norm' }, /divided by/],
-  ['offPolicyCorrection', { loss: 'kl_cov', offPolicyCorrection: {} }, /takes no off-policy correction/],
+  ['offPolicyCorrection', { loss: 'kl_cov', offPolicyCorrection: {} }, /supports no off-policy correction/],
   ['offPolicyCorrection', { loss: 'cispo', cispo: { anchor: 'rollout' }, offPolicyCorrection: {} }, /anchor: old/],
   [
     'offPolicyCorrection.sequenceTisRatioClipHigh',
@@ -195,7 +198,7 @@ it.each<[string, object, RegExp]>([
   expect(() => algorithmOf(algorithm)).toThrow(refused(field, remedy));
 });
 
-it('a critic, whole or an adapter, goes with updates in shards, wherever and beside whatever they are made', () => {
+it('a critic, whole or an adapter, can be trained in shards, in every placement and mode', () => {
   for (const lora of [undefined, { rank: 4 }]) {
     for (const training of [{ shards: 4 }, { shards: 2, placement: 'disaggregated' }, { mode: 'async', shards: 2 }]) {
       const policy = { base: '/p', ...(lora && { lora }) };
@@ -209,7 +212,7 @@ it('a critic, whole or an adapter, goes with updates in shards, wherever and bes
   }
 });
 
-it('a critic beside an estimator of one own is refused where that compares groups', () => {
+it("a critic with a user's estimator is refused if the estimator compares groups", () => {
   defineAdvantage('pairwise', { over: 'group', estimate: (rewards) => rewards.map(() => 0) });
   const given = algorithmOf({ advantage: 'pairwise', module: 'm.mjs', critic: {} });
   expect(given).toMatchObject({ valueClip: 0.2, critic: { learningRate: 5e-6 } });
@@ -218,7 +221,7 @@ it('a critic beside an estimator of one own is refused where that compares group
   expect(() => checkDefinitions(algorithmOf({ advantage: 'gae' }))).not.toThrow();
 });
 
-it('groups of one are for estimators that compare no group', () => {
+it('groups of one rollout are allowed only for estimators that do not compare groups', () => {
   const resolved = (advantage: string, batch: object = {}) =>
     resolveRunConfig(
       { ...settings, policy: { base: '/p' }, batch: { samples: 1, ...batch }, algorithm: { advantage } },
@@ -242,10 +245,10 @@ it('dynamic sampling and groups that do not vary exclude each other', () => {
     batch: { dynamicSampling: { type: 'filter' } },
     algorithm: { zeroVarianceFilter: false },
   };
-  expect(() => resolveRunConfig(given, '/')).toThrow(refused('zeroVarianceFilter', /groups that vary alone/));
+  expect(() => resolveRunConfig(given, '/')).toThrow(refused('zeroVarianceFilter', /only on groups that vary/));
 });
 
-it('groups that do not vary are replaced where a step is judged as one', () => {
+it('groups that do not vary are replaced only in modes that judge a step as a whole', () => {
   const resolved = (dynamicSampling: object, over: object = {}) =>
     resolveRunConfig({ ...settings, policy: { base: '/p' }, batch: { tasks: 4, dynamicSampling }, ...over }, '/');
   const given = resolved({ type: 'replace' });
@@ -260,7 +263,7 @@ it('groups that do not vary are replaced where a step is judged as one', () => {
   );
   expect(() => resolved({ type: 'replace', minReplaceRatio: 1 })).toThrow(/^batch\.dynamicSampling\.minReplaceRatio: /);
   expect(() => resolved({ type: 'replace' }, { training: { mode: 'async' } })).toThrow(
-    /^batch\.dynamicSampling\.type: .*no batch is judged as one/,
+    /^batch\.dynamicSampling\.type: .*no batch is judged as a whole/,
   );
   expect(() => resolved({ type: 'replace' }, { algorithm: { advantage: 'gae' } })).toThrow(
     refused('zeroVarianceFilter', /give true/),
@@ -270,7 +273,7 @@ it('groups that do not vary are replaced where a step is judged as one', () => {
   );
 });
 
-it('a name of one own needs the module that defines it, whose path becomes absolute', () => {
+it("a user's name requires the module that defines it, whose path becomes absolute", () => {
   expect(algorithmOf({ loss: 'mine', module: 'losses.mjs' })).toMatchObject({
     loss: 'mine',
     module: '/losses.mjs',

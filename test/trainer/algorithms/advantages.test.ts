@@ -47,7 +47,7 @@ test("a user's own estimator is found by its name, and no name is defined twice"
   expect(
     estimator.over === 'group' && estimator.estimate([1, 3, 2], { normaliseByStd: false, gamma: 1, lambd: 1 }),
   ).toEqual([0, 1, 0]);
-  expect(() => defineAdvantage('grpo', estimator)).toThrow(/grpo is there already/);
+  expect(() => defineAdvantage('grpo', estimator)).toThrow(/grpo is already defined/);
   expect(() => advantageEstimators.get('loop')).toThrow(/no advantage loop; known: grpo, rloo/);
   expect(() => advantagesByGroup([1, 2], ['a', 'a'], () => [0])).toThrow(/1 advantages for the 2 rewards of a/);
 });

@@ -17,7 +17,7 @@ export const wrongStack: readonly Mutation[] = [
     after: 'if (answered !== undefined) {',
     tests: [
       { file: CLIENT_TEST, test: REFUSED },
-      { file: WORKER_TEST, test: 'a worker process does not begin on the server of another stack', hangs: true },
+      { file: WORKER_TEST, test: 'a worker process does not start on the server of another stack', hangs: true },
     ],
   },
   {
