@@ -1,4 +1,4 @@
-/** What became of every dispatched rollout, recomputed from the append-only table and nothing else. */
+/** Counts how every dispatched rollout ended, from the append-only table only. */
 
 import type { RolloutEvent, RolloutEventName } from '../store/store.ts';
 
@@ -8,22 +8,22 @@ export interface Accounting {
   readonly masked: number;
   readonly dropped: number;
   readonly evaluated: number;
-  /** Rollouts that were ended in more than one way, be the second word on record or refused. */
+  /** Rollouts with more than one reported end, whether the second was recorded or refused. */
   readonly duplicated: number;
-  /** Rollouts dispatched by a run that is over, and without an end. */
+  /** Rollouts without an end, of a run that is over. */
   readonly lost: number;
 }
 
 const ENDS: ReadonlySet<RolloutEventName> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
 
-/** The account of a run as its events come in, each looked at once. */
+/** The account of a run, updated event by event. */
 export class Account {
   readonly #dispatched = new Set<string>();
   readonly #firstEnd = new Map<string, RolloutEventName>();
   readonly #counts = new Map<RolloutEventName, number>();
   readonly #again = new Set<string>();
 
-  /** In the order of the table. */
+  /** Events must be added in the order of the table. */
   add({ rollout, event }: RolloutEvent): void {
     if (event === 'end-refused') this.#again.add(rollout);
     if (event === 'dispatched') this.#dispatched.add(rollout);
@@ -37,8 +37,8 @@ export class Account {
   }
 
   /**
-   * `over`: the run has ended, so that what has no end is lost, not in flight; `stopped`: before it was done, so that it is
-   * masked with the run.
+   * `over`: the run has ended, so that a rollout without an end is lost, not in flight. `stopped`: the run failed or
+   * was cancelled, so that a rollout without an end counts as masked.
    */
   totals(over: boolean, stopped = false): Accounting {
     const count = (name: RolloutEventName) => this.#counts.get(name) ?? 0;
@@ -55,7 +55,7 @@ export class Account {
   }
 }
 
-/** The account of all of a run's events. */
+/** The account of all events of a run. */
 export function accountFor(events: readonly RolloutEvent[], over: boolean): Accounting {
   const account = new Account();
   for (const event of events) account.add(event);

@@ -1,4 +1,4 @@
-/** The learning curve of a run as an SVG: training pass rate by step, and the held-out pass rates over it. */
+/** The learning curve of a run as an SVG: the training pass rate and the held-out pass rates by step. */
 
 import type { RunSummary } from './run-summary.ts';
 
@@ -46,7 +46,7 @@ function legend(entries: ReadonlyArray<readonly [string, string]>): string {
     .join('\n');
 }
 
-/** Pass rates from 0 to 1 over optimizer steps. */
+/** Plots pass rates from 0 to 1 over optimizer steps. */
 export function learningCurve(summary: RunSummary): string {
   const training = summary.steps.map(({ step, passRate }) => ({ step, rate: passRate }));
   const heldOut = summary.evaluation.all.map(({ step, passRate }) => ({ step, rate: passRate }));

@@ -1,8 +1,8 @@
 /**
- * Ends of rollouts in the append-only table: every rollout has one, the first that was said. A worker that was cut off
- * may come back with another end after the run has moved on; what is on record then stands, and the refused
- * word is kept beside it as `end-refused`. What a run that fails or is cancelled leaves unfinished is masked by the run's
- * own end, and has none in the table: the run may be begun again, and then goes on with it.
+ * Ends of rollouts in the append-only table: every rollout has one, the first that was reported. A disconnected worker
+ * may report another end later. The recorded end stays, and the other one is recorded as `end-refused`. Unfinished
+ * rollouts of a failed or cancelled run count as masked by the run's end, but have no end in the table: if the run is
+ * started again, it continues them.
  */
 
 import type { RolloutEvent, RolloutEventName, Store } from '../store/store.ts';
@@ -17,7 +17,7 @@ function wordFor({ event, detail }: RolloutEnd): string {
   return detail ? `${event} ${detail}` : event;
 }
 
-/** A retry that says the same end again has ended nothing twice. */
+/** A retry that reports the same end again is no second end. */
 function same(one: RolloutEnd, other: RolloutEnd): boolean {
   return wordFor(one) === wordFor(other);
 }
@@ -34,7 +34,7 @@ export async function recordEnds(store: Store, ends: readonly RolloutEnd[]): Pro
 
 const ENDS: ReadonlySet<RolloutEventName> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
 
-/** Rollouts that were dispatched and have no end in the table, by their last attempt. */
+/** Rollouts that were dispatched and have no end in the table: the last `dispatched` event of each. */
 export function unfinishedOf(events: readonly RolloutEvent[]): RolloutEvent[] {
   const open = new Map<string, RolloutEvent>();
   for (const event of events) if (event.event === 'dispatched') open.set(event.rollout, event);
@@ -42,7 +42,7 @@ export function unfinishedOf(events: readonly RolloutEvent[]): RolloutEvent[] {
   return [...open.values()];
 }
 
-/** The run's part of the table, and the ends that follow from its own: what its account is recomputed from. */
+/** The run's events, plus the ends of rollouts that follow from the run's end. The account is computed from these. */
 export async function eventsOfRun(run: string, store: Store): Promise<RolloutEvent[]> {
   const end = await endOfRun(run, store);
   const events = await store.events(run);

@@ -1,12 +1,12 @@
 /**
- * How a run has ended: the last word stands, and none is ever changed. One that failed or was cancelled may be begun
- * again, which is a record of its own beside the end that it takes back; one that is completed stays so.
+ * How a run has ended: the last recorded end is valid, and no record is ever changed. A failed or cancelled run may be
+ * started again. This is a record of its own, which makes the end before it invalid. A completed run stays completed.
  */
 
 import type { Store } from '../store/store.ts';
 import { keys, type RunAgain, type RunEnd } from '../protocol/records.ts';
 
-/** Every end that was said, and every time that the run went on after one. */
+/** Every recorded end, and every record that the run was started again after one. */
 interface Ends {
   readonly ends: readonly RunEnd[];
   readonly agains: readonly RunAgain[];
@@ -26,19 +26,19 @@ function standing({ ends, agains }: Ends): RunEnd | undefined {
   return ends.length > agains.length ? ends.at(-1) : undefined;
 }
 
-/** `undefined` while it is under way, also again. */
+/** The run's valid end. `undefined` while it is running, or running again. */
 export async function endOfRun(run: string, store: Store): Promise<RunEnd | undefined> {
   return standing(await endsOf(run, store));
 }
 
-/** When the run went on after an end, the last time; `undefined`: it never did. */
+/** When the run was last started again after an end. `undefined`: never. */
 export async function wentOnAt(run: string, store: Store): Promise<string | undefined> {
   return (await endsOf(run, store)).agains.at(-1)?.at;
 }
 
 /**
- * Takes back the end of a run that failed or was cancelled, for another execution than the one that said it: an activity
- * of that one which comes late changes nothing. Returns whether the run goes on by `execution`.
+ * Continues a failed or cancelled run with another execution than the one that reported its end: a late activity of the
+ * old execution changes nothing. Returns true if `execution` continues the run.
  */
 export async function goOn(run: string, execution: string | undefined, store: Store): Promise<boolean> {
   const known = await endsOf(run, store);
@@ -50,17 +50,17 @@ export async function goOn(run: string, execution: string | undefined, store: St
   return true;
 }
 
-/** Each execution says one end, and the first one where they are told again; after `completed` there is none. */
+/** Records a run's end. Only the first end of each execution counts, and no end after `completed`. */
 export async function recordEndOfRun(run: string, end: RunEnd, store: Store): Promise<void> {
   const before = await endsOf(run, store);
   if (end.execution !== undefined && before.ends.some(({ execution }) => execution === end.execution)) return;
-  // An execution that was reset to before this end does not open the run again.
+  // If an execution was reset to before its end, the recorded end stays.
   await goOn(run, end.execution, store);
   const known = await endsOf(run, store);
   if (standing(known) === undefined) await store.putOnce<RunEnd>(keys.runEnd(run, known.ends.length + 1), end);
 }
 
-/** Whether it ended with rollouts under way: those are masked for as long as its end stands, and go on with it. */
+/** True if the run failed or was cancelled: its unfinished rollouts count as masked until the run is started again. */
 export function wasStopped(end: RunEnd | undefined): end is RunEnd & { readonly status: 'failed' | 'cancelled' } {
   return end !== undefined && end.status !== 'completed';
 }

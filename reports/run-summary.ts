@@ -1,4 +1,4 @@
-/** The document of `summary.json`: a run in numbers, from the store alone. */
+/** The document of `summary.json`: a run's numbers, from the store only. */
 
 import { join } from 'node:path';
 import type { Store } from '../store/store.ts';
@@ -21,14 +21,14 @@ export interface TemporalPlace {
   readonly ui: string;
 }
 
-/** A step's record with what was measured by SkyRL's names. */
+/** A step's record with its metrics under SkyRL's names. */
 type StepSummary = StepRecord & { readonly metrics?: Readonly<Record<string, number>> };
 
 export function checkpointDir(runDir: string, step: number): string {
   return join(runDir, 'checkpoints', `step-${step}`);
 }
 
-/** A record with what else was measured of it, where anything was. */
+/** `record` with further metrics, if there are any. */
 export function withMetrics<T extends { readonly metrics?: Readonly<Record<string, number>> }>(
   record: T,
   more: Readonly<Record<string, number>> = {},
@@ -36,7 +36,7 @@ export function withMetrics<T extends { readonly metrics?: Readonly<Record<strin
   return Object.keys(more).length === 0 ? record : { ...record, metrics: { ...record.metrics, ...more } };
 }
 
-/** `undefined` for a run that is not there. Who asks again gives its `tallies`, which read each event once. */
+/** `undefined` for an unknown run. Give the same `tallies` in repeated calls: they read each event only once. */
 export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, tallies = new RunTallies(store)) {
   const record = await store.get<RunRecord>(keys.run(run));
   if (!record) return undefined;
@@ -65,9 +65,9 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
       after: after?.evaluation ?? null,
       all: evaluations.map(({ step, evaluation }) => ({ step, ...evaluation })),
     },
-    /** Settings that were changed while it ran; `config.yaml` is what it began with. */
+    /** Settings that were changed during the run; `config.yaml` has the ones at its start. */
     changes,
-    /** How many steps it is to make, by its configuration and what was changed since. */
+    /** Number of planned steps, from the configuration and its changes. */
     ...(planned === undefined ? {} : { plannedSteps: Number(planned) }),
     steps: steps.map(({ record }) =>
       withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) }),

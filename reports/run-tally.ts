@@ -1,6 +1,6 @@
 /**
- * What the files of a run tell of its events, each event read once: a run of weeks has millions, and its files are
- * written after every step.
+ * The numbers in a run's files that come from its events. Each event is read once: a run of weeks has millions of
+ * events, and its files are written after every step.
  */
 
 import { Account } from './accounting.ts';
@@ -9,12 +9,12 @@ import { TrajectoryTimes } from './trajectory-times.ts';
 
 const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
 
-/** Runs whose tally is kept in memory: one that comes back is read again. */
+/** Number of runs with a tally in memory. An evicted run is read again. */
 const KEPT = 16;
 
 export class RunTally {
   readonly account = new Account();
-  /** When the last rollout of each batch ended, by the batch's name (`step-3`, `eval-0-sampled`); seconds since the epoch. */
+  /** By batch name (`step-3`, `eval-0-sampled`): the end of its last rollout, in seconds since the epoch. */
   readonly batchEnds = new Map<string, number>();
   readonly times = new TrajectoryTimes();
 
@@ -27,7 +27,7 @@ export class RunTally {
   }
 }
 
-/** One process's tallies; another process has its own, and comes to the same. */
+/** The tallies of one process. Other processes have their own, with equal results. */
 export class RunTallies {
   readonly #store: Store;
   readonly #known = new Map<string, { readonly tally: RunTally; last: number; reading: Promise<void> }>();
@@ -36,7 +36,7 @@ export class RunTallies {
     this.#store = store;
   }
 
-  /** With everything that is in the store by now. */
+  /** The run's tally, with all events that are in the store now. */
   async of(run: string): Promise<RunTally> {
     const entry = this.#known.get(run) ?? { tally: new RunTally(), last: 0, reading: Promise.resolve() };
     this.#known.delete(run);
@@ -45,7 +45,7 @@ export class RunTallies {
       if (this.#known.size <= KEPT) break;
       this.#known.delete(oldest);
     }
-    // One reader after the other, so that no event counts twice; one that fails leaves what it did not add to the next.
+    // Readers run one after the other, so that no event counts twice. If one fails, the next reads what remains.
     const read = entry.reading
       .catch(() => undefined)
       .then(async () => {

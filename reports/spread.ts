@@ -1,4 +1,4 @@
-/** A list of numbers in a few: NumPy's mean, deviation (of the population) and percentile. */
+/** Statistics of a list of numbers, as NumPy computes them: mean, standard deviation (population) and percentile. */
 
 export interface Spread {
   readonly mean: number;
@@ -7,7 +7,7 @@ export interface Spread {
   readonly std: number;
 }
 
-/** Zeros where there is nothing. */
+/** All zeros for an empty list. */
 export function spreadOf(values: readonly number[]): Spread {
   const mean = values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
   const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / Math.max(1, values.length);
@@ -16,7 +16,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { mean, min: extreme(Math.min), max: extreme(Math.max), std: Math.sqrt(variance) };
 }
 
-/** Between the two nearest values, in proportion; 0 where there is nothing. */
+/** Interpolates linearly between the two nearest values. 0 for an empty list. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   const at = share * Math.max(0, sorted.length - 1);
@@ -24,7 +24,7 @@ export function percentile(values: readonly number[], share: number): number {
   return low + (high - low) * (at - Math.floor(at));
 }
 
-/** What SkyRL tells of times, each as `NAME_…`; nothing where there is none. */
+/** SkyRL's metrics of times, as `NAME_mean`, `NAME_p90` and `NAME_max`. Empty without times. */
 export function timeMetrics(name: string, seconds: readonly number[]): Record<string, number> {
   if (seconds.length === 0) return {};
   const { mean, max } = spreadOf(seconds);

@@ -1,4 +1,4 @@
-/** What the policy saw and said, rollout by rollout, put together from the store for people and for files. */
+/** Trajectories: the messages of each rollout, collected from the store. */
 
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -24,20 +24,20 @@ export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly policyVersions: readonly number[];
   readonly sampledTokens: number;
   readonly contextTokens: number;
-  /** Why nothing of it could be trained on: an endpoint's turns may lack ids or log-probabilities. */
+  /** Why it cannot be trained on: an endpoint's turns may lack ids or log-probabilities. */
   readonly untrainable?: string;
 }
 
-/** Nobody tells a policy anything after its last turn; tools may still have answered. */
+/** The messages after a turn. After the last turn no hint is sent, but tools may have answered. */
 function answered(turn: GenerateRecord, act: ActRecord | undefined, isLast: boolean): readonly Message[] {
   return isLast && turn.hint !== undefined ? [] : answerTo(turn, act);
 }
 
-/** What a rollout's turns come to, without the task's own messages: kept where the turns themselves are pruned. */
+/** The parts of a trajectory that come from its turns, without the task's messages. Kept when the turns are pruned. */
 type Turns = Pick<Trajectory, 'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable'>;
 
 async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
-  // Of one that failed the last turns need not be on record.
+  // The last turns of a failed rollout may not be recorded.
   const turns = await turnsOf(store, outcome, outcome.status === 'graded' ? outcome.turns : 0);
   const acts = await actsOf(store, outcome);
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
@@ -50,13 +50,16 @@ async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   };
 }
 
-/** Writes down what the turns come to, once: afterwards their own records are not needed for it. Errors: `StoreCorrupt` where one is missing. */
+/** Records the trajectory once, so that its turns can be pruned. Errors: `StoreCorrupt` if a turn is missing. */
 export async function keepTrajectory(outcome: OutcomeRecord, store: Store): Promise<void> {
   const key = keys.trajectory(outcome.rollout);
   if ((await store.get<Turns>(key)) === undefined) await store.putOnce(key, await turnsIn(outcome, store));
 }
 
-/** The trajectory of a rollout that has ended; `undefined` while it has not. Errors: `StoreCorrupt`, also where a turn of a graded one is missing. */
+/**
+ * The trajectory of a rollout. `undefined` while it has not ended. Errors: `StoreCorrupt`, also if a turn of a graded
+ * rollout is missing.
+ */
 export async function trajectoryOf(rollout: string, store: Store): Promise<Trajectory | undefined> {
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return undefined;
@@ -71,7 +74,7 @@ export async function trajectoryOf(rollout: string, store: Store): Promise<Traje
 export interface TrajectoriesFile {
   readonly run: string;
   readonly name: string;
-  /** Names of the batches that it is of; absent: the one of its own name. */
+  /** Names of its batches. Absent: the batch `name`. */
   readonly batches?: readonly string[];
 }
 
@@ -86,7 +89,7 @@ export async function writeTrajectories(
   for (const rollout of manifests.flatMap((one) => one?.groups ?? []).flatMap(({ rollouts }) => rollouts)) {
     const trajectory = await trajectoryOf(rollout, store);
     if (trajectory) lines.push(`${JSON.stringify(trajectory)}\n`);
-    // Reading is done in this thread: a large step must not hold up its own heartbeat.
+    // Reading blocks this thread, and a large step must not delay its own heartbeat.
     await nextTurn();
   }
   if (lines.length === 0) return;

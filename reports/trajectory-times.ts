@@ -1,12 +1,12 @@
 /**
- * How long a batch's rollouts took, by SkyRL's names, from the run's events: of those that were graded, from their sandbox to
- * their reward. What they waited for counts, pauses too.
+ * The durations of a batch's graded rollouts, under SkyRL's names, from the run's events: from the sandbox to the
+ * reward. Waits and pauses count.
  */
 
 import type { RolloutEvent } from '../store/store.ts';
 import { spreadOf, timeMetrics } from './spread.ts';
 
-/** Seconds since the epoch, and of each rollout. */
+/** `begun`, `ended`: seconds since the epoch. `rollouts`: the duration of each, in seconds. */
 interface GroupTimes {
   begun: number;
   ended: number;
@@ -30,7 +30,7 @@ function groupMetrics(groups: readonly GroupTimes[]): Record<string, number> {
 }
 
 export class TrajectoryTimes {
-  /** Rollouts that are under way: when their sandbox was there. */
+  /** By running rollout: when its sandbox was ready. */
   readonly #begun = new Map<string, number>();
   /** By batch and group. */
   readonly #batches = new Map<string, Map<string, GroupTimes>>();
@@ -39,7 +39,7 @@ export class TrajectoryTimes {
     const seconds = Date.parse(at) / 1000;
     if (event === 'started') this.#begun.set(rollout, seconds);
     if (event === 'graded') this.#graded(rollout, seconds);
-    // What is graded after its end was given up before: the batch's times stand.
+    // A rollout that is graded after its end was given up before: it does not change the batch's times.
     if (event === 'graded' || OVER.has(event)) this.#begun.delete(rollout);
   }
 
@@ -57,7 +57,7 @@ export class TrajectoryTimes {
     group.rollouts.push(ended - begun);
   }
 
-  /** Of batches by their names (`step-3`) together; nothing where none of their rollouts was graded. */
+  /** The metrics of these batches (`step-3`) together. Empty if none of their rollouts was graded. */
   metrics(batches: readonly string[]): Record<string, number> {
     const groups = batches.flatMap((batch) => [...(this.#batches.get(batch)?.values() ?? [])]);
     return {

@@ -1,6 +1,6 @@
 /**
- * Text for a terminal or a log: nothing of what policies, tools or servers say may steer it. Control characters, and
- * those that turn the direction of writing, are written out; line ends and tabs stay.
+ * Makes text of policies, tools and servers safe for a terminal or a log: control characters, and those that change the
+ * direction of writing, are escaped. Line ends and tabs stay.
  */
 
 const STEERING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
@@ -14,7 +14,7 @@ export function visible(text: string): string {
   return text.replaceAll(STEERING, (c) => (c === '\n' || c === '\t' ? c : escaped(c)));
 }
 
-/** The same characters of a JSON text, written out as JSON itself does. */
+/** Escapes the same characters in a JSON text, in JSON's way. */
 export function escapedJson(json: string): string {
   return json.replaceAll(STEERING, (c) => (c === '\n' ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
 }

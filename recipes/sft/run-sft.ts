@@ -1,4 +1,4 @@
-/** Runs the stages of a supervised training: the same configuration writes the same policy. */
+/** Runs the stages of supervised training: the same configuration gives the same policy. */
 
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ export interface SftEnd {
   readonly seconds: number;
 }
 
-/** The parts of a fresh policy's directory that are there before its weights: the tokenizer of the starter. */
+/** Writes the starter's tokenizer, which a new policy needs before its weights. */
 async function writeTokenizer(dir: string, vocabulary: SftConfig['vocabulary'], maxLength: number) {
   const files = makeStarterTokenizer({ ...vocabulary, maxLength });
   for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const)
@@ -52,7 +52,7 @@ function modelConfig(model: NonNullable<SftConfig['model']>, vocabulary: number,
   });
 }
 
-/** Number of each stage's first sequence: its own, or where the last stage of its kind ended. */
+/** The number of each stage's first sequence: the stage's `first`, or where the last stage of its kind ended. */
 export function firstsOf(stages: SftConfig['stages']): number[] {
   const next = new Map<SequenceKind, number>();
   return stages.map(({ data, first = next.get(data) ?? 0, steps, batchSize }) => {
@@ -61,7 +61,7 @@ export function firstsOf(stages: SftConfig['stages']): number[] {
   });
 }
 
-/** Sequences of each stage. */
+/** The sequences of each batch. */
 function batches(
   config: SftConfig,
   sequence: (kind: SequenceKind, n: number) => ReturnType<ReturnType<typeof sequenceSource>>,
@@ -74,15 +74,15 @@ function batches(
   };
 }
 
-/** Looked at before hours of training, since a policy is never written over. Errors: `UserInputError`. */
+/** Checks the folders before hours of training, since a policy is never overwritten. Errors: `UserInputError`. */
 async function checkPlaces({ out, initial }: SftConfig): Promise<void> {
   const there = await readdir(out).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : [out]));
   if (there.length > 0)
-    throw new UserInputError('out', out, 'give a folder that is empty or not there yet (--out DIR)');
+    throw new UserInputError('out', out, 'give a folder that is empty or does not exist (--out DIR)');
   if (initial !== undefined) await checkPolicy(initial, 'initial');
 }
 
-/** A line about every 25 steps: the mean loss since the last one, and the speed. */
+/** Reports a line every 25 steps and at a stage's end: the mean loss since the last line, and the speed. */
 function reporter(config: SftConfig, note: (line: string) => void, signal: AbortSignal) {
   const begun = performance.now();
   const totals = { tokens: 0, loss: 0, steps: 0 };
@@ -105,8 +105,8 @@ function reporter(config: SftConfig, note: (line: string) => void, signal: Abort
 }
 
 /**
- * Writes `config.out`, complete or not at all. Errors: `UserInputError` for an `out` that is in use, and for an `initial`
- * that is no policy; those of `runSft`; the reason of `signal` after the step that it fires in.
+ * Writes `config.out` atomically. Errors: `UserInputError` for an `out` that is not empty, and for an `initial` that is
+ * no policy; those of `runSft`; the reason of `signal`, after the step in which it is aborted.
  */
 export async function runSftConfig(
   config: SftConfig,

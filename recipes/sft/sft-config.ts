@@ -1,4 +1,4 @@
-/** The configuration of `longhaul sft`: every field, its bounds, and paths that are taken from the file's folder. */
+/** The configuration of `longhaul sft`: every field and its bounds. Relative paths start at the file's folder. */
 
 import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
@@ -15,9 +15,9 @@ import { readSettings } from '../../config/read-config.ts';
 const count = z.int().min(1);
 
 const stage = z.strictObject({
-  /** What the sequences are. */
+  /** The kind of sequences. */
   data: z.enum(SEQUENCE_KINDS),
-  /** Number of the first one; without it, numbers go on from the last stage of the same kind. */
+  /** Number of the first sequence. Default: the one after the last stage of the same kind. */
   first: z.int().min(0).optional(),
   steps: count,
   batchSize: count,
@@ -30,7 +30,7 @@ const stage = z.strictObject({
 const schema = z.strictObject({
   seed: z.int().min(0).default(1),
   out: z.string().min(1),
-  /** A policy to go on from; without one, a fresh policy of the shape `model`. */
+  /** The policy from which training continues. Absent: a new policy with the shape `model`. */
   initial: z.string().optional(),
   model: z
     .strictObject({
@@ -45,9 +45,9 @@ const schema = z.strictObject({
       maxPositions: count.default(1024),
     })
     .optional(),
-  /** The fresh policy's own vocabulary: ids at most, and the conversations that it is trained on. */
+  /** The new policy's vocabulary: `size` is the most ids, `conversations` the number of texts it is learned from. */
   vocabulary: z.strictObject({ size: count.default(512), conversations: count.default(4000) }).prefault({}),
-  /** Trains an adapter beside `initial`. */
+  /** Trains an adapter of `initial`. */
   lora: loraSchema.optional(),
   weightDecay: z.number().min(0).default(0.01),
   microBatchTokens: count.default(8192),
@@ -65,7 +65,7 @@ export async function readSftConfig(path: string, out: string | undefined): Prom
     throw new UserInputError('initial', config.initial, 'give either `initial` or `model`');
   }
   if (config.lora !== undefined && config.initial === undefined) {
-    throw new UserInputError('lora', config.lora, 'give `initial`, the policy that the adapter stands beside');
+    throw new UserInputError('lora', config.lora, 'give `initial`, the policy that gets the adapter');
   }
   const here = (name: string) => resolve(dirname(path), name);
   const initial =

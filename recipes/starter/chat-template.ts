@@ -1,9 +1,9 @@
 /**
- * The starter policy's chat template: one token opens a message, one ends it, calls are written in OpenHands' tags.
- * Messages are only ever appended, so the text of a conversation is a prefix of the text of any that continues it.
+ * The starter policy's chat template: one token starts a message, one ends it, and calls have OpenHands' tags. Messages
+ * are only appended, so the text of a conversation is a prefix of the text of every conversation that continues it.
  */
 
-/** Opens a message of each role; `END` closes it, and is what the policy samples to end its turn. */
+/** Each role has a token that starts its messages. `END` ends a message; the policy samples it to end its turn. */
 export const ROLES = ['system', 'user', 'assistant', 'tool'] as const;
 export const END = '<|im_end|>';
 export const PADDING = '<|pad|>';
@@ -12,7 +12,7 @@ export function roleToken(role: (typeof ROLES)[number]): string {
   return `<|${role}|>`;
 }
 
-/** Tool schemas are not printed: the policy knows its four tools from training, and its context is small. */
+/** Tool schemas are not included: the policy knows its four tools from training, and its context is small. */
 export const CHAT_TEMPLATE = [
   '{%- for message in messages -%}',
   "{{- '<|' + message.role + '|>' -}}",
@@ -37,7 +37,7 @@ export const CHAT_TEMPLATE = [
 
 const EDITOR = '<function=str_replace_editor>\n<parameter=command>';
 
-/** Texts that calls are made of, each one token. */
+/** The parts of calls. Each is one token. */
 export const CALL_TOKENS: readonly string[] = [
   `${EDITOR}view</parameter>\n<parameter=path>`,
   `${EDITOR}str_replace</parameter>\n<parameter=path>`,

@@ -1,13 +1,13 @@
 /**
- * Copying drills: short sequences in which names and numbers recur, so that a fresh policy learns to continue what it
- * has seen (induction heads; Olsson et al. 2022) on sequences a third as long as demonstrations.
+ * Copying drills: short sequences with repeated names and numbers. From them a new policy learns to copy what it has
+ * seen (induction heads; Olsson et al. 2022), on sequences a third as long as demonstrations.
  */
 
 import type { TokenSequence } from '../../trainer/model/token-batch.ts';
 import { type Random, createRandom } from '../../tasks/random.ts';
 import { isHeldOutName, SYLLABLES } from '../../tasks/swe-mini/names.ts';
 
-/** Tokens of a drill, about. */
+/** Approximate number of tokens of a drill. */
 const LENGTH = 48;
 
 interface Token {
@@ -16,7 +16,7 @@ interface Token {
 }
 
 export interface DrillAlphabet {
-  /** What names are made of. */
+  /** The parts of names. */
   readonly syllables: readonly Token[];
   readonly digits: readonly Token[];
   /** Operators, keywords and punctuation. */
@@ -28,30 +28,30 @@ const WORDS = ['return ', 'if ', 'def ', 'list', 'range', 'sum', 'print'];
 const PUNCTUATION = ['(', ')', '[', ']', ':', '.', '/', ', ', '"', ' `', '`'];
 const SIGNS = [...OPERATORS, ...WORDS, ...PUNCTUATION];
 
-/** `idOf`: the id of a text that is one token. */
+/** `idOf`: returns the id of a text that is one token. */
 export function drillAlphabet(idOf: (token: string) => number): DrillAlphabet {
   const tokens = (texts: readonly string[]): Token[] => texts.map((text) => ({ id: idOf(text), text }));
   return { syllables: tokens(SYLLABLES), digits: tokens('0123456789'.split('')), signs: tokens(SIGNS) };
 }
 
-/** Any of `parts` that makes no held-out name with the part before it. */
+/** A random one of `parts` that does not form a held-out name with the part before it. */
 function next(random: Random, parts: readonly Token[], before: Token | undefined): Token {
   return random.pick(parts.filter(({ text }) => before === undefined || !isHeldOutName(before.text + text)));
 }
 
-/** A period of random syllables and digits, again and again: all but the first round counts. */
+/** A random period of syllables and digits, repeated. All tokens after the first period are trained. */
 function repeated(random: Random, { syllables, digits }: DrillAlphabet): TokenSequence {
   const period = random.integer(4, 10);
   const parts = [...syllables, ...digits];
   const round: Token[] = [];
   while (round.length < period - 1) round.push(next(random, parts, round.at(-1)));
-  // The last part is a digit: what it stands between when the round begins again is no name.
+  // The last part is a digit, so that no name is formed where one period ends and the next starts.
   round.push(random.pick(digits));
   const tokens = Array.from({ length: LENGTH }, (_, i) => round[i % period]?.id ?? 0);
   return { tokens, mask: tokens.map((_, i) => (i >= period ? 1 : 0)) };
 }
 
-/** A name, a sign, and half of the time a number: what follows a name's first syllable is fixed by it. */
+/** A name, a sign, and in half of the cases a number. The first syllable of the name determines the rest. */
 function entry(random: Random, { syllables, digits, signs }: DrillAlphabet): Token[] {
   const first = random.pick(syllables);
   const number = Array.from({ length: random.integer(-1, 2) }, () => random.pick(digits));
@@ -59,8 +59,9 @@ function entry(random: Random, { syllables, digits, signs }: DrillAlphabet): Tok
 }
 
 /**
- * Entries, each once, then again and again in any order: all but the first syllable counts in what comes again. Signs
- * are few, so a number is told by the name before its sign, as in an edit that repeats a line of code.
+ * All entries once, then repeated in random order. In the repetitions all tokens except first syllables are trained.
+ * There are few signs, so a number can only be predicted from the name before its sign, as in an edit that repeats a
+ * line of code.
  */
 function recalled(random: Random, alphabet: DrillAlphabet): TokenSequence {
   const entries = Array.from({ length: random.integer(2, 6) }, () => entry(random, alphabet));
@@ -72,7 +73,7 @@ function recalled(random: Random, alphabet: DrillAlphabet): TokenSequence {
   };
 }
 
-/** Drill number `n`: a function of the number and the alphabet alone. It holds no held-out name. */
+/** Drill number `n`: a function of the number and the alphabet only. It contains no held-out name. */
 export function drill(n: number, alphabet: DrillAlphabet): TokenSequence {
   const random = createRandom(`starter/drill/${n}`);
   return random.chance(0.4) ? repeated(random, alphabet) : recalled(random, alphabet);

@@ -1,4 +1,4 @@
-/** The starter policy's tokenizer, made from the demonstrations of its first training tasks: same generator, same bytes. */
+/** Makes the starter policy's tokenizer from demonstrations of its first training tasks, always with the same bytes. */
 
 import type { Message } from '../../protocol/message.ts';
 import { ChatTemplate, templateMessage } from '../../trainer/tokenizer/chat-template.ts';
@@ -8,11 +8,11 @@ import { CHAT_TEMPLATE } from './chat-template.ts';
 import { makeTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
 
 export interface StarterTokenizerOptions {
-  /** Ids in all: a multiple of 16 keeps the engine's rows aligned. */
+  /** Most ids. A multiple of 16 keeps the engine's rows aligned. */
   readonly size: number;
-  /** Demonstrations whose texts the merges are learnt from. */
+  /** Number of demonstrations from which the merges are learned. */
   readonly conversations: number;
-  /** Longest context that the policy is meant for, in tokens. */
+  /** The policy's longest context. In tokens. */
   readonly maxLength: number;
 }
 

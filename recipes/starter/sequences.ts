@@ -1,4 +1,4 @@
-/** Training sequences for `longhaul sft`: number `n` of a kind is a function of the tokenizer, the kind and `n` alone. */
+/** Training sequences for `longhaul sft`: sequence `n` is a function of the tokenizer, the kind and `n` only. */
 
 import type { TokenSequence } from '../../trainer/model/token-batch.ts';
 import type { Tokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
@@ -6,14 +6,14 @@ import { type Demonstration, demonstrate } from '../../tasks/swe-mini/demonstrat
 import { END, roleToken } from './chat-template.ts';
 import { drill, type DrillAlphabet, drillAlphabet } from './drills.ts';
 
-/** `clean` demonstrations all repair the bug; `mixed` ones do in the shares of `MIX`. */
+/** `clean` demonstrations always repair the bug; `mixed` ones with the shares of `MIX`. */
 export const SEQUENCE_KINDS = ['drills', 'clean', 'mixed'] as const;
 export type SequenceKind = (typeof SEQUENCE_KINDS)[number];
 
-/** Training tasks that demonstrations of a kind begin at: far from each other, and from those that reinforcement uses. */
+/** The first training task of each kind: far from each other, and from the tasks of reinforcement learning. */
 const FIRST_TASK: Readonly<Record<'clean' | 'mixed', number>> = { clean: 1_000_000, mixed: 100_000_000 };
 
-/** A token that a drill or a mask needs is not in the tokenizer. */
+/** The tokenizer lacks a token that a drill or a mask needs. */
 export class MissingToken extends Error {
   override readonly name = 'MissingToken';
   readonly token: string;
@@ -30,7 +30,7 @@ function singleToken(tokenizer: Tokenizer, token: string): number {
   return id;
 }
 
-/** What an assistant samples counts: from after its opening token to its end token, but in the turns `skipped` (from 0). */
+/** 1 for tokens that the assistant samples: after its opening token up to its end token, except in `skipped` turns. */
 export function assistantMask(
   tokens: readonly number[],
   opening: number,
@@ -49,7 +49,7 @@ export function assistantMask(
   });
 }
 
-/** Which of the assistant's turns, from 0, slipped. */
+/** The assistant's turns with a slip, counted from 0. */
 function slippedTurns({ messages, slips }: Demonstration): Set<number> {
   const turns = messages.flatMap(({ role }, i) => (role === 'assistant' ? [i] : []));
   return new Set(slips.map((i) => turns.indexOf(i)));

@@ -1,16 +1,16 @@
-/** The starter policy's tokenizer as Hugging Face files, made from demonstrations: same generator, same bytes. */
+/** The starter policy's tokenizer as Hugging Face files, made from demonstrations, always with the same bytes. */
 
 import { CALL_TOKENS, CHAT_TEMPLATE, END, PADDING, ROLES, roleToken } from './chat-template.ts';
 import { type BpeModel, trainBpe } from './train-bpe.ts';
 
 /**
- * What merges stay within. Identifiers never carry a space, so a name is the same tokens in prose, code and paths;
- * digits stand alone; a keyword takes the space after it, a word of prose the one before it. Reads the same in
- * JavaScript, Rust and Python.
+ * The words within which merges stay. Identifiers never include a space, so a name has the same tokens in prose, code
+ * and paths. Each digit is a word. A keyword includes the space after it, a word of prose the space before it. The
+ * pattern means the same in JavaScript, Rust and Python.
  */
 export const WORD_PATTERN = String.raw`(?:def|return|if) |\.py|\p{N}| ?[A-Za-z]+| ?\x60| ?[^\sA-Za-z0-9\x60.:"]+ ?|[.:"]+|\s+`;
 
-/** A match of `WORD_PATTERN`, or what lies between two. */
+/** The matches of `WORD_PATTERN`, and the text between them. */
 export function splitWords(text: string): string[] {
   return text.split(new RegExp(`(${WORD_PATTERN})`, 'u')).filter((word) => word !== '');
 }
@@ -22,7 +22,7 @@ function escape(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
 }
 
-/** Longest first, as added tokens are matched. */
+/** Longest first, as tokenizers match added tokens. */
 const ADDED_PATTERN = new RegExp(
   [...ADDED]
     .sort((a, b) => b.length - a.length)
@@ -33,11 +33,11 @@ const ADDED_PATTERN = new RegExp(
 export interface TokenizerFiles {
   readonly 'tokenizer.json': string;
   readonly 'tokenizer_config.json': string;
-  /** Ids in use: the model's and the added ones. */
+  /** Number of used ids: the model's and the added ones. */
   readonly size: number;
 }
 
-/** `atoms`: words that are one token each. `texts`: rendered conversations. `size`: ids in all, at most. */
+/** `atoms`: words that are one token each. `texts`: rendered conversations. `size`: the most ids. */
 export function makeTokenizerFiles(
   atoms: readonly string[],
   texts: Iterable<string>,

@@ -1,6 +1,6 @@
 /**
- * A byte-level BPE trainer (Sennrich et al. 2016, algorithm 1): merges the most frequent pair until the vocabulary is
- * full. The result depends on the texts alone; ties go to the pair that is first in code-unit order.
+ * A byte-level BPE trainer (Sennrich et al. 2016, algorithm 1): it merges the most frequent pair until the vocabulary
+ * is full. The result depends only on the texts. Of equally frequent pairs, the first in code-unit order is merged.
  */
 
 import { BYTE_ALPHABET, toAlphabet } from '../../trainer/tokenizer/byte-alphabet.ts';
@@ -57,16 +57,16 @@ function merge(symbols: readonly string[], left: string, right: string): string[
 
 export interface TrainBpeOptions {
   /**
-   * Words of ASCII that become one token each, whatever the texts hold: their merges come first, and no two of them
-   * merge with each other, so that a word made of nothing else is always these tokens.
+   * ASCII words that become one token each, whatever the texts contain. Their merges come first, and no two of them
+   * merge with each other, so that a word of atoms always has exactly these tokens.
    */
   readonly atoms: readonly string[];
   readonly texts: Iterable<string>;
-  /** Cuts a text into the words that merges stay within. */
+  /** Splits a text into the words within which merges stay. */
   readonly split: (text: string) => Iterable<string>;
-  /** Ids of the model, added tokens not counted; at least 256. */
+  /** Ids of the model, without added tokens. At least 256. */
   readonly vocabularySize: number;
-  /** A pair that is rarer is not merged, even if the vocabulary stays smaller. */
+  /** Rarer pairs are not merged, even if the vocabulary stays smaller. */
   readonly minimumCount: number;
 }
 

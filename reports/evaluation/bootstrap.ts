@@ -1,12 +1,12 @@
 /**
- * A mean over tasks with its bootstrap interval: tasks are what was drawn, so whole tasks are drawn again, never single
- * rollouts. The same values, name and settings give the same interval, on any machine.
+ * A mean over tasks with its bootstrap interval. Whole tasks are resampled, never single rollouts, since the tasks are
+ * the sample. The same values, name and settings give the same interval on any machine.
  */
 
 import { createRandom } from '../../tasks/random.ts';
 import type { BootstrapSettings, Estimate } from '../../protocol/eval.ts';
 
-/** The value at `share` of a sorted list, between neighbours by line. */
+/** The value at `share` of a sorted list, linearly interpolated. */
 function quantile(sorted: Float64Array, share: number): number {
   const at = share * (sorted.length - 1);
   const below = sorted[Math.floor(at)] ?? Number.NaN;
@@ -19,9 +19,9 @@ function mean(values: readonly number[]): number {
 }
 
 /**
- * The percentile interval (Efron and Tibshirani 1993, chapter 13). It has no width where all tasks came out alike, and
- * is too narrow for fewer than about twenty tasks: it knows nothing of tasks unlike those that were drawn.
- * `name` names the stream of draws. Returns `null` where there are no values.
+ * The percentile interval (Efron and Tibshirani 1993, chapter 13). Its width is 0 if all tasks have equal values, and
+ * it is too narrow for fewer than about twenty tasks, since it only represents the tasks that were drawn.
+ * `name` seeds the draws. Returns `null` without values.
  */
 export function bootstrapMean(
   values: readonly number[],

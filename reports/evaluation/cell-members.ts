@@ -1,6 +1,6 @@
 /**
- * The rollouts of a cell over all rounds: each sample of each task stands for one of them, the graded one where there
- * is one. What was said to have been masked stays so, whatever a worker that was cut off still reports.
+ * The rollouts of a cell over all rounds: one for each sample of each task, a graded one if there is one. A rollout
+ * that was reported as masked stays masked, even if a disconnected worker reports a grade later.
  */
 
 import type { Store } from '../../store/store.ts';
@@ -11,11 +11,11 @@ import { evalRun } from './eval-records.ts';
 export interface Member {
   readonly task: string;
   readonly sample: number;
-  /** `undefined` where nothing is on record. */
+  /** `undefined` if nothing is recorded. */
   readonly outcome: OutcomeRecord | undefined;
 }
 
-/** Why a rollout does not count; `undefined` where it was graded. */
+/** Why a rollout was not graded. `undefined` if it was. */
 export function failureOf({ outcome }: Pick<Member, 'outcome'>): string | undefined {
   if (!outcome) return 'no-outcome';
   return outcome.status === 'failed' ? (outcome.failure ?? 'internal') : undefined;
@@ -27,7 +27,7 @@ function sampleOf({ rollout }: OutcomeRecord): number {
 
 const placeOf = (task: string, sample: number) => `${task}/${sample}`;
 
-/** Outcomes of the cell by task and sample, the best known of each. */
+/** The cell's outcomes by task and sample: a graded one if there is one. */
 async function outcomesOf(id: string, cell: string, store: Store): Promise<Map<string, OutcomeRecord>> {
   const prefix = `${evalRun(id)}/${cell}/`;
   const ends = await store.list<RolloutEnd>(keys.end(prefix));
@@ -41,7 +41,7 @@ async function outcomesOf(id: string, cell: string, store: Store): Promise<Map<s
   return found;
 }
 
-/** Task-major, every sample of every task. */
+/** Every sample of every task, ordered by task. */
 export async function membersOf(
   id: string,
   cell: string,

@@ -1,4 +1,4 @@
-/** What an eval writes into the store: the keys, and the shape under each. A name stands for one sweep from then on. */
+/** The records of an eval: their keys and types. A name belongs to one sweep forever. */
 
 import { join } from 'node:path';
 import type { CellResult, SweepChunk, SweepConfig, ResolvedPolicy } from '../../protocol/eval.ts';
@@ -7,14 +7,14 @@ function padded(n: number): string {
   return String(n).padStart(5, '0');
 }
 
-/** What its rollouts' events are told under; a run of that name is another thing. */
+/** The name under which an eval's events are recorded. It differs from a run's with the same name. */
 export function evalRun(id: string): string {
   return `eval/${id}`;
 }
 
 /**
- * The folder of an eval below `dir`. The colons of a scheduled sweep's time, which some tools take for something else in
- * a path, become plus signs, which no name has: two evals never share a folder.
+ * The folder of an eval below `dir`. Colons (in the time of a scheduled sweep) become plus signs, since some tools
+ * misread a colon in a path. No name has a plus sign, so two evals never share a folder.
  */
 export function evalFolder(dir: string, id: string): string {
   return join(dir, id.replaceAll(':', '+'));
@@ -38,7 +38,7 @@ export interface EvalRecord {
 
 /** One start of the sweep. */
 export interface EvalRound {
-  /** The workflow's first execution: one that continues as new is in the same round. */
+  /** The workflow's first execution: a workflow that continues as new stays in its round. */
   readonly execution: string;
   readonly startedAt: string;
 }

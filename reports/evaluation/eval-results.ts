@@ -1,4 +1,4 @@
-/** The document of `results.json`: an eval in numbers, from the store alone. */
+/** The document of `results.json`: an eval's numbers, from the store only. */
 
 import { accountFor } from '../accounting.ts';
 import type { Store } from '../../store/store.ts';
@@ -11,7 +11,7 @@ function told(resolved: ResolvedPolicy) {
   return { name, policy, ...ref, ...(from ? { from } : {}), fingerprint };
 }
 
-/** `undefined` for an eval that is not there. */
+/** `undefined` for an unknown eval. */
 export async function evalResultsOf(id: string, store: Store) {
   const record = await store.get<EvalRecord>(evalKeys.record(id));
   if (!record) return undefined;

@@ -1,9 +1,9 @@
-/** An evaluation by SkyRL's names. */
+/** The metrics of an evaluation under SkyRL's names. */
 
 import { generatorMetrics } from '../../trainer/algorithms/generator-metrics.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
 
-/** Of the sampled rollouts that were graded: what failed has no reward. `undefined` where none was. */
+/** Scores from the rewards of the graded sampled rollouts. `undefined` without rewards. */
 export function scoresOf(rewards: readonly number[]): EvaluationRecord['scores'] {
   if (rewards.length === 0) return undefined;
   const { avgScore, passAtN, meanPositiveReward } = generatorMetrics(
@@ -13,7 +13,7 @@ export function scoresOf(rewards: readonly number[]): EvaluationRecord['scores']
   return { avgScore, passAt1: passAtN, meanPositiveReward };
 }
 
-/** Nothing where nothing was graded. */
+/** Empty if no rollout was graded. */
 export function evaluationMetrics({ scores }: Pick<EvaluationRecord, 'scores'>): Record<string, number> {
   if (scores === undefined) return {};
   return {

@@ -26,7 +26,7 @@ function rowsOf({ cells }: Pick<EvalResults, 'cells'>): Row[] {
   );
 }
 
-/** As much of the end as stands left of the grid. */
+/** The end of a long label, as far as it fits left of the grid. */
 function shortened(label: string): string {
   return label.length <= LABEL ? label : `…${label.slice(1 - LABEL)}`;
 }
@@ -60,7 +60,7 @@ export function passAtKPlot(results: Pick<EvalResults, 'eval' | 'cells' | 'confi
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="12" fill="#374151">
 <rect width="100%" height="100%" fill="white"/>
 <text x="20" y="24" font-size="14">${escaped(results.eval)}: pass@k</text>
-<text x="20" y="42" fill="#6b7280">bars: ${share}% bootstrap intervals over tasks; what failed has not passed</text>
+<text x="20" y="42" fill="#6b7280">bars: ${share}% bootstrap intervals over tasks; failed rollouts count as not passed</text>
 ${grid.join('\n')}
 ${rows.map(drawn).join('\n')}
 </svg>

@@ -1,6 +1,6 @@
 /**
- * A cell in numbers. What failed stays in the denominator and is told by its reason, beside the same over the graded
- * rollouts: neither a drop nor a rise of the infrastructure's failures can pass for the policy's.
+ * The scores of a cell. Failed rollouts stay in the denominator and are counted by reason; the same scores over graded
+ * rollouts are given too. So a change in the infrastructure's failures is not mistaken for a change of the policy.
  */
 
 import type { BootstrapSettings, CellResult, Estimate, Scores } from '../../protocol/eval.ts';
@@ -14,7 +14,7 @@ export interface CellSettings {
   readonly samples: number;
   readonly passAt: readonly number[];
   readonly bootstrap: BootstrapSettings;
-  /** Names the draws of the intervals. */
+  /** Seeds the draws of the intervals. */
   readonly seed: number;
   readonly familyOf: (task: string) => string;
 }
@@ -31,7 +31,7 @@ const meanReward = (members: readonly Member[]) =>
 
 /**
  * Each measure is a mean over tasks, so that a task with fewer graded rollouts counts as much as another. All measures
- * see the same draws of tasks: what is equal has equal intervals.
+ * use the same draws of tasks: equal values have equal intervals.
  */
 function scores(members: readonly Member[], stream: string, { passAt, samples, bootstrap }: CellSettings): Scores {
   const tasks = byTask(members);
@@ -89,7 +89,7 @@ export function scoreCell(members: readonly Member[], settings: CellSettings): C
  */
 export function passAtK(samples: number, passed: number, k: number): number {
   if (!(k >= 1 && k <= samples && passed >= 0 && passed <= samples)) {
-    throw new RangeError(`pass@${k} cannot be told from ${passed} passes of ${samples} samples`);
+    throw new RangeError(`pass@${k} cannot be computed from ${passed} passes of ${samples} samples`);
   }
   if (samples - passed < k) return 1;
   let noneOfThem = 1;

@@ -1,6 +1,6 @@
 /**
- * A TensorBoard file: `Event` messages in protobuf's wire format, the few fields that scalars need (`event.proto`,
- * `summary.proto`), each framed as a TFRecord.
+ * A TensorBoard file: `Event` messages in protobuf's wire format, with the few fields that scalars need (`event.proto`,
+ * `summary.proto`), each as a TFRecord.
  */
 
 import protobuf from 'protobufjs/minimal.js';
@@ -10,7 +10,7 @@ export interface ScalarEvent {
   readonly wallTime: number;
   /** Optimizer steps done. */
   readonly step: number;
-  /** Tags with their values, which are kept as float32. */
+  /** Tags and their values. The file stores float32. */
   readonly scalars: ReadonlyArray<readonly [tag: string, value: number]>;
 }
 
@@ -21,12 +21,12 @@ const FIXED32 = 5;
 
 const key = (field: number, wireType: number) => (field << 3) | wireType;
 
-/** An `Event` with its time; its other fields follow. */
+/** Starts an `Event` with its time. */
 function eventAt(wallTime: number): protobuf.Writer {
   return protobuf.Writer.create().uint32(key(1, FIXED64)).double(wallTime);
 }
 
-/** The first event of every file: it names the format. `wallTime` in seconds since the epoch. */
+/** The first event of every file, with the format's name. `wallTime` in seconds since the epoch. */
 export function versionEvent(wallTime: number): Uint8Array {
   return eventAt(wallTime).uint32(key(3, LENGTH)).string('brain.Event:2').finish();
 }
@@ -61,14 +61,17 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** CRC-32C (Castagnoli; RFC 3720, appendix B.4), plain and as TFRecord files carry it. */
+/** CRC-32C (Castagnoli; RFC 3720, appendix B.4). */
 export function crc32c(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = (crc >>> 8) ^ (TABLE[(crc ^ byte) & 0xff] ?? 0);
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** Turned right by 15 bits, plus a constant: so that the CRC of a record that holds CRCs says something (`crc32c::Mask` of TensorFlow). */
+/**
+ * The CRC in TFRecord files: rotated right by 15 bits, plus a constant (`crc32c::Mask` of TensorFlow). Without this,
+ * the CRC of data that contains CRCs would be weak.
+ */
 function maskedCrc32c(bytes: Uint8Array): number {
   const crc = crc32c(bytes);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;

@@ -1,4 +1,4 @@
-/** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
+/** The scalar events of a run's TensorBoard file. A later call has the same events, and more after them. */
 
 import type { EvaluationRecord, Staleness } from '../../protocol/step-record.ts';
 import { evaluationMetrics } from '../evaluation/evaluation-metrics.ts';
@@ -32,7 +32,7 @@ function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
     ['timing/train', step.seconds.train],
     ['tokens/sampled', step.sampledTokens],
   ];
-  // Some are measured under the same name: each is shown once.
+  // Some metrics have the same name: each name is shown once.
   return [...new Map([...recorded, ...Object.entries(step.metrics ?? {})])];
 }
 
@@ -42,7 +42,7 @@ function ofEvaluation(evaluation: EvaluationRecord): ScalarEvent['scalars'] {
   return [['eval/pass_rate', passRate], ...greedy, ...Object.entries(evaluationMetrics(evaluation))];
 }
 
-/** In the order in which a run makes them: a step, then the evaluation after it. Times in seconds (`timing/…`). */
+/** In the run's order: a step, then the evaluation after it. `timing/…` is in seconds. */
 export function runScalars(
   { startedAt, steps, evaluation }: Pick<RunSummary, 'startedAt' | 'steps' | 'evaluation'>,
   batchEnds: ReadonlyMap<string, number>,

@@ -1,6 +1,6 @@
 /**
- * `tensorboard/`: one event file per run, made from the store alone like the run's other files. A TensorBoard that has
- * the file open goes on reading it: what is there is only added to, unless it is something else.
+ * `tensorboard/`: one event file per run, made from the store only, like the run's other files. The file is only
+ * appended to, so that a TensorBoard that has it open continues to read it; it is replaced only if its content differs.
  */
 
 import { mkdir, open, readFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { writeAtomically } from '../../store/atomic-write.ts';
 import { scalarEvent, versionEvent, tfRecord } from './event-file.ts';
 import { runScalars, secondsOf } from './run-scalars.ts';
 
-/** The same bytes at the same places: writers that are killed, or two at once, leave the one file that was meant. */
+/** Appends the missing part of `content`. Killed or simultaneous writers write equal bytes, so the file stays valid. */
 async function extend(path: string, content: Buffer): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const there = await readFile(path).catch(() => null);
@@ -28,7 +28,7 @@ export function tensorboardFile(runDir: string, startedAt: string): string {
   return join(runDir, 'tensorboard', `events.out.tfevents.${Math.floor(secondsOf(startedAt))}.longhaul`);
 }
 
-/** `batchEnds`: when the last rollout of each batch ended, seconds since the epoch. */
+/** `batchEnds`: when the last rollout of each batch ended. In seconds since the epoch. */
 export async function writeTensorboard(
   runDir: string,
   summary: RunSummary,

@@ -1,4 +1,4 @@
-/** Hunts an accounting that finds nothing wrong because it never would. */
+/** Hunts an accounting that cannot find errors. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { accountFor } from '../../reports/accounting.ts';
@@ -33,7 +33,7 @@ it('counts each end once', () => {
   expect(accountFor([], true)).toEqual(nothing);
 });
 
-it('finds what was dispatched and never ended, once the run is over', () => {
+it('finds rollouts that were dispatched and never ended, when the run is over', () => {
   const events = [event('a', 'dispatched'), event('a', 'graded'), event('b', 'dispatched'), event('b', 'trained')];
   expect(accountFor(events, false).lost).toBe(0);
   expect(accountFor(events, true)).toEqual({ ...nothing, dispatched: 2, trained: 1, lost: 1 });
@@ -63,12 +63,12 @@ it('does not count a rollout that started or was dispatched again', () => {
   expect(accountFor(again, false)).toEqual({ ...nothing, dispatched: 1 });
 });
 
-it('shows an end of what was never dispatched: the sum does not come out', () => {
+it('shows the end of a rollout that was never dispatched: the sum is wrong', () => {
   const { dispatched, trained } = accountFor([event('ghost', 'trained')], true);
   expect([dispatched, trained]).toEqual([0, 1]);
 });
 
-it('comes out for every run in which each rollout ends at most once, in any order of events', () => {
+it('is consistent for every run in which each rollout ends at most once, in any order of events', () => {
   const fates = fc.array(fc.constantFrom<RolloutEventName | 'none'>(...ENDS, 'none'), { maxLength: 30 });
   fc.assert(
     fc.property(fates, fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), (ends, order) => {

@@ -1,4 +1,4 @@
-/** Hunts summaries that count an event twice or not at all, and reading that grows with the square of a run's length. */
+/** Hunts summaries that count an event twice or never, and reading that grows with the square of a run's length. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { RunTallies, RunTally } from '../../reports/run-tally.ts';
@@ -15,14 +15,14 @@ const event = (n: number, name: RolloutEvent['event'], run = RUN): RolloutEvent 
   at: at(n),
 });
 
-/** From all events at once. */
+/** The tally of all events at once. */
 async function tallyOf(run: string, store: Store): Promise<RunTally> {
   const tally = new RunTally();
   for (const one of await store.events(run)) tally.add(one);
   return tally;
 }
 
-/** The store, and how many events it gave. */
+/** The store, and the number of events that were read from it. */
 function counted(store: Store) {
   const read = { events: 0 };
   const counting = new Proxy(store, {
@@ -39,7 +39,7 @@ function counted(store: Store) {
   return { counting, read };
 }
 
-it('comes to what all events say, however often it is asked meanwhile, and reads each of them once', async () => {
+it('equals the tally of all events, however often it is requested meanwhile, and reads each event once', async () => {
   const names = fc.constantFrom<RolloutEvent['event']>(
     'dispatched',
     'started',
@@ -70,7 +70,7 @@ it('comes to what all events say, however often it is asked meanwhile, and reads
   );
 });
 
-it('says when the last rollout of each batch ended, also of a run that was forgotten meanwhile', async () => {
+it('returns when the last rollout of each batch ended, also for a run that was evicted meanwhile', async () => {
   await world.now.store.append([event(1, 'trained'), event(4, 'masked'), event(7, 'turn'), event(2, 'evaluated')]);
   const tallies = new RunTallies(world.now.store);
   const ends = async () =>
@@ -87,7 +87,7 @@ it('says when the last rollout of each batch ended, also of a run that was forgo
   ]);
 });
 
-it('that could not read goes on where it was', async () => {
+it('continues after a failed read', async () => {
   await world.now.store.append([event(1, 'dispatched'), event(2, 'dispatched')]);
   let broken = true;
   const failing = new Proxy(world.now.store, {

@@ -1,4 +1,4 @@
-/** Hunts conversations that leave out what the policy was told, or how it said it. */
+/** Hunts conversations without messages that the policy received, or with changed answers. */
 import { expect, it } from 'vitest';
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { type ActRecord, keys } from '../../protocol/records.ts';
@@ -20,7 +20,7 @@ async function rolledOut(...turns: readonly string[]): Promise<void> {
   await ended(world.now.store, 0, 0, 1);
 }
 
-it('is all that the policy saw and said, hints among it', async () => {
+it('contains all messages to and from the policy, including hints', async () => {
   const cut = 'Now: <function=bash>\n<parameter=command>ls';
   await rolledOut('I think so.', cut, call('ls'), finishCall);
   const trajectory = await trajectoryOf(rollout, world.now.store);
@@ -42,7 +42,7 @@ it('is all that the policy saw and said, hints among it', async () => {
   });
 });
 
-it('ends with what the policy said where nobody answered it any more', async () => {
+it('ends with the last answer of the policy if nothing followed it', async () => {
   await rolledOut('I give up.');
   expect((await trajectoryOf(rollout, world.now.store))?.messages.at(-1)).toEqual({
     role: 'assistant',
@@ -50,6 +50,6 @@ it('ends with what the policy said where nobody answered it any more', async () 
   });
 });
 
-it('is there only once the rollout has ended', async () => {
+it('exists only after the rollout has ended', async () => {
   expect(await trajectoryOf(rollout, world.now.store)).toBeUndefined();
 });

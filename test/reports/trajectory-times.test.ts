@@ -1,4 +1,4 @@
-/** Hunts times of rollouts that count what was given up, or a rollout twice. */
+/** Hunts times that count given-up rollouts, or a rollout twice. */
 
 import { expect, it } from 'vitest';
 import { TrajectoryTimes } from '../../reports/trajectory-times.ts';
@@ -46,7 +46,7 @@ it('a rollout takes from its sandbox to its reward, a group from its first sandb
   expect(times.metrics(['step-3'])).toEqual({});
 });
 
-it('counts the attempt that was graded, and nothing that came after the end', () => {
+it('counts the attempt that was graded, and nothing after the end', () => {
   const times = timesOf([
     ['step-1/a/0', 'started', 0],
     ['step-1/a/0', 'started', 50, 2],

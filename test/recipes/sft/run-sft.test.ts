@@ -1,6 +1,6 @@
 /**
- * Hunts stages that are trained on other sequences than they say, and hours of training whose end has no place to go.
- * Not asserted: what training gives; see test/trainer/sft.test.ts.
+ * Hunts stages that train on wrong sequences, and hours of training whose result cannot be written.
+ * Not asserted: the result of training; see test/trainer/sft.test.ts.
  */
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ const stage = (data: 'drills' | 'clean' | 'mixed', steps: number, first?: number
   ...(first === undefined ? {} : { first }),
 });
 
-it('go on from the last stage of their kind, or begin where the stage says', () => {
+it('continue after the last stage of their kind, or start at the given number', () => {
   expect(
     firstsOf([
       stage('clean', 10),
@@ -65,7 +65,7 @@ async function sft(settings: object, signal = new AbortController().signal) {
   return { exitCode, document: JSON.parse(out) as { sha256?: string; error?: Record<string, unknown> } };
 }
 
-it('a folder that is in use is refused before anything is trained, and what is there stays', async () => {
+it('a folder with files is refused before any training, and its files stay', async () => {
   const made = await sft({});
   expect(made).toMatchObject({ exitCode: 0, document: { sha256: expect.stringMatching(/^[0-9a-f]{64}$/) as string } });
   const files = readdirSync(join(dir, 'made'));
@@ -77,14 +77,14 @@ it('a folder that is in use is refused before anything is trained, and what is t
   expect(await sft({ out: 'empty', initial: 'made' })).toMatchObject({ exitCode: 0 });
 });
 
-it('a policy to go on from that is not there is refused by its field', async () => {
+it('a missing initial policy is refused by its field', async () => {
   expect(await sft({ initial: 'nowhere' })).toMatchObject({
     exitCode: 2,
     document: { error: { field: 'initial', value: join(dir, 'nowhere') } },
   });
 });
 
-it('Ctrl-C ends it after its step, with nothing written', async () => {
+it('Ctrl-C ends training after the running step, and nothing is written', async () => {
   expect(await sft({}, AbortSignal.abort())).toMatchObject({
     exitCode: 130,
     document: { error: { name: 'Interrupted', message: expect.stringContaining('nothing was written') as string } },

@@ -25,7 +25,7 @@ function read(settings: object) {
   return readSftConfig(file, undefined);
 }
 
-it('lora has to say what an adapter that is gone on with is', async () => {
+it('lora must match an initial policy that is an adapter', async () => {
   await read({ lora: {} });
   writeFileSync(join(dir, 'adapter_config.json'), JSON.stringify({ r: 4, lora_alpha: 8, target_modules: ['q_proj'] }));
   const own = { rank: 4, alpha: 8, targetModules: ['q_proj'] };
@@ -49,7 +49,7 @@ it.each([
   ],
   [{ lora: { rnk: 4 } }, 'lora.rnk', 'did you mean lora.rank?'],
   [{ batchSize: 4 }, 'batchSize', 'did you mean stages.0.batchSize?'],
-])('an unknown setting says which one was meant: %j', async (settings, field, meant) => {
+])('an unknown setting is refused with the one that was meant: %j', async (settings, field, meant) => {
   await expect(read(settings)).rejects.toMatchObject({
     name: 'UserInputError',
     field,

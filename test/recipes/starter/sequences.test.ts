@@ -1,8 +1,8 @@
 /**
- * Training sequences of the starter. Why: a mask that is one turn off teaches the policy to slip, and nothing else shows
- * it; and held-out tasks are worth nothing when training has seen their names. Asserted: exactly the assistant's turns
- * count, and of these the slips do not; no kind of sequence holds a held-out name, counted or not. Not asserted: what
- * else drills hold.
+ * Training sequences of the starter. Why: a mask that is one turn off trains the slips, and nothing else would show
+ * it; and held-out tasks are worthless if training has seen their names. Asserted: exactly the assistant's turns are
+ * trained, without the slips; no kind of sequence contains a held-out name, trained or not. Not asserted: the other
+ * content of drills.
  */
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
@@ -15,7 +15,7 @@ import { loadTokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
 const tokenizer = await loadTokenizer(fileURLToPath(new URL('../../../examples/starter', import.meta.url)));
 const FIRST_CLEAN_TASK = 1_000_000;
 
-/** The text of the tokens that count, cut where the assistant's turns end. */
+/** The text of the trained tokens, split at the ends of the assistant's turns. */
 function counted(n: number): string[] {
   const { tokens, mask } = sequenceSource(tokenizer)('clean', n);
   return tokenizer
@@ -24,7 +24,7 @@ function counted(n: number): string[] {
     .filter((text) => text !== '');
 }
 
-/** The same from the messages alone. */
+/** The same text, from the messages only. */
 function expected(n: number): string[] {
   const { messages, slips } = demonstrate(`swe-mini-train-${FIRST_CLEAN_TASK + n}`, 'clean');
   return messages.flatMap((message, i) => {
@@ -34,7 +34,7 @@ function expected(n: number): string[] {
   });
 }
 
-it("count the assistant's turns, but for those that slip", () => {
+it("train the assistant's turns, except those that slip", () => {
   const numbers = Array.from({ length: 60 }, (_, n) => n);
   expect(numbers.some((n) => demonstrate(`swe-mini-train-${FIRST_CLEAN_TASK + n}`, 'clean').slips.length > 0)).toBe(
     true,
@@ -42,24 +42,24 @@ it("count the assistant's turns, but for those that slip", () => {
   for (const n of numbers) expect(counted(n), `sequence ${n}`).toEqual(expected(n));
 });
 
-it('skip the turns that are named, and no others', () => {
+it('skip exactly the given turns', () => {
   const [opening, end] = [1, 2];
   const tokens = [9, 1, 5, 6, 2, 9, 1, 7, 2, 1, 8, 2];
   expect(assistantMask(tokens, opening, end, new Set())).toEqual([0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1]);
   expect(assistantMask(tokens, opening, end, new Set([1]))).toEqual([0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]);
 });
 
-/** Every two syllables that make a held-out name. */
+/** All pairs of syllables that form a held-out name. */
 const heldOut = SYLLABLES.flatMap((a) => SYLLABLES.map((b) => a + b)).filter((pair) => isHeldOutName(pair));
 const asWord = new RegExp(`\\b(?:${heldOut.join('|')})\\b`, 'u');
 
-it.each(['clean', 'mixed'] as const)('%s demonstrations hold no name of a held-out task', (kind) => {
+it.each(['clean', 'mixed'] as const)('%s demonstrations contain no name of a held-out task', (kind) => {
   const source = sequenceSource(tokenizer);
   for (let n = 0; n < 2000; n += 1)
     expect(asWord.exec(tokenizer.decode(source(kind, n).tokens)), `${kind} ${n}`).toBeNull();
 });
 
-it('drills hold no name of a held-out task, wherever it stands', () => {
+it('drills contain no name of a held-out task anywhere', () => {
   const source = sequenceSource(tokenizer);
   for (let n = 0; n < 2000; n += 1) {
     const texts = source('drills', n).tokens.map((token) => tokenizer.decode([token]));

@@ -1,4 +1,4 @@
-/** The starter's tokenizer and template: what a policy reads and writes survives, and a conversation only ever grows. */
+/** The starter's tokenizer and template: no text is lost, and a conversation only grows at its end. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -39,13 +39,13 @@ const render = (messages: Demonstration['messages']): string =>
 const ids = (text: string): number[] => tokenizer.encode(text);
 
 describe('the tokenizer', () => {
-  it('is made the same each time', () => {
+  it('has the same files each time', () => {
     expect(makeStarterTokenizer(OPTIONS)).toEqual(files);
     expect(files.size).toBe(512);
     expect(tokenizer.size).toBe(512);
   });
 
-  it('gives any text back', () => {
+  it('decodes any text to itself', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', maxLength: 40 }),
@@ -56,7 +56,7 @@ describe('the tokenizer', () => {
       expect(tokenizer.decode(ids(render(messages)))).toBe(render(messages));
   });
 
-  it('reads a name as the same two tokens wherever it stands', () => {
+  it('encodes a name as the same two tokens everywhere', () => {
     for (const [i, first] of SYLLABLES.entries()) {
       const second = SYLLABLES[(i * 7 + 3) % SYLLABLES.length] ?? '';
       const name = ids(first + second);
@@ -75,20 +75,20 @@ describe('the tokenizer', () => {
     }
   });
 
-  it('reads each digit, and each fixed part of a call, as one token', () => {
+  it('encodes each digit, and each fixed part of a call, as one token', () => {
     expect(ids('0123456789')).toHaveLength(10);
     for (const token of CALL_TOKENS) expect(ids(token), token).toHaveLength(1);
   });
 
-  it('spends few tokens on a rollout', () => {
+  it('uses few tokens for a rollout', () => {
     const lengths = demonstrations(200).map(({ messages }) => ids(render(messages)).length);
-    // Half of what quickstart lets a rollout have, slips and their repairs included.
+    // Half of quickstart's limit of a rollout, including slips and their repairs.
     expect(Math.max(...lengths)).toBeLessThanOrEqual(350);
   });
 });
 
 describe('the chat template', () => {
-  it('asks for calls in the form that the parser reads, and the parser reads them back', () => {
+  it('writes calls in the form that the parser reads, and the parser reads them back', () => {
     const format = toolCallFormatOf(tokenizer.chatTemplate);
     expect(format).toBe('function-xml');
     for (const { messages } of demonstrations(100)) {
@@ -101,7 +101,7 @@ describe('the chat template', () => {
     }
   });
 
-  it('lets a conversation grow at its end alone', () => {
+  it('lets a conversation grow only at its end', () => {
     for (const { messages } of demonstrations(40)) {
       const whole = render(messages);
       for (let n = 1; n <= messages.length; n += 1) {
@@ -115,7 +115,7 @@ describe('the chat template', () => {
     }
   });
 
-  it('continues a sampled turn to the ids that the whole conversation has', () => {
+  it('continues a sampled turn to the same ids as the whole conversation', () => {
     const { messages } = demonstrations(1)[0] ?? { messages: [] };
     const [prompt, view, answer, edit] = messages;
     if (!prompt || !view || !answer || !edit) throw new Error('a demonstration has a view and an edit');
@@ -125,7 +125,7 @@ describe('the chat template', () => {
     expect([...first, ...sampled, ...(added ?? [])]).toEqual(ids(`${render([prompt, view, answer])}<|assistant|>`));
   });
 
-  it('prints content before calls, a system message, and arguments that are no text', () => {
+  it('prints content before calls, a system message, and arguments that are not strings', () => {
     const text = tokenizer.renderChat(
       [
         { role: 'system', content: 'Be brief.' },
@@ -161,7 +161,7 @@ describe('the trainer of merges', () => {
     expect(vocabulary.get('abab')).toBe(258);
   });
 
-  it('stops where no pair is frequent enough', () => {
+  it('stops if no pair is frequent enough', () => {
     const { merges } = trainBpe({
       atoms: [],
       texts: ['ab', 'cd'],

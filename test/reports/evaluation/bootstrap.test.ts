@@ -1,4 +1,4 @@
-/** Hunts intervals that differ from run to run, that miss the mean, or that are too narrow to be told as 95%. */
+/** Hunts intervals that differ from run to run, do not contain the mean, or are too narrow for 95%. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { bootstrapMean } from '../../../reports/evaluation/bootstrap.ts';
@@ -6,7 +6,7 @@ import { createRandom } from '../../../tasks/random.ts';
 
 const settings = { resamples: 400, confidence: 0.95 };
 
-it('is the same for the same values and name, and holds the mean between the extremes', () => {
+it('is the same for the same values and name, and contains the mean, within the extremes', () => {
   fc.assert(
     fc.property(
       fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 40 }),
@@ -23,17 +23,17 @@ it('is the same for the same values and name, and holds the mean between the ext
   );
 });
 
-it('of no values is none, and of like values has no width', () => {
+it('of no values is null, and of equal values has the width 0', () => {
   expect(bootstrapMean([], 'x', settings)).toBeNull();
   expect(bootstrapMean([0.5, 0.5, 0.5], 'x', settings)).toEqual({ mean: 0.5, low: 0.5, high: 0.5 });
 });
 
-it('covers the true mean about as often as it says', () => {
+it('contains the true mean about as often as its confidence', () => {
   const draws = createRandom('true values');
   const trials = 300;
   let covered = 0;
   for (let trial = 0; trial < trials; trial += 1) {
-    // A task's difficulty, then four samples of it: what an eval's tasks look like.
+    // Like the tasks of an eval: a random difficulty for each task, then four samples of it.
     const values = Array.from({ length: 60 }, () => {
       const rate = draws.pick([0.1, 0.5, 0.9]);
       return [0, 1, 2, 3].filter(() => draws.chance(rate)).length / 4;

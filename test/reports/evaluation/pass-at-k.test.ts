@@ -1,9 +1,9 @@
-/** Hunts a pass@k that is biased, or that overflows: held against counting every subset, and every hypergeometric chance. */
+/** Hunts a pass@k that is biased or overflows: it is compared with counts of all subsets and with exact integers. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { passAtK } from '../../../reports/evaluation/score-cell.ts';
 
-/** Of all subsets of k samples, the share that holds a pass: no formula, counting. */
+/** The share of all subsets of k samples that contain a pass, by counting. */
 function byCounting(samples: number, passed: number, k: number): number {
   let [subsets, withPass] = [0, 0];
   for (let set = 0; set < 2 ** samples; set += 1) {
@@ -41,7 +41,7 @@ it('is the share of subsets with a pass', () => {
   );
 });
 
-it('is 1 − C(n−c, k) / C(n, k) in whole numbers, where doubles of the binomials would overflow', () => {
+it('equals 1 − C(n−c, k) / C(n, k) in exact integers, even if the binomials overflow doubles', () => {
   fc.assert(
     fc.property(counts(3000), ({ samples, passed, k }) => {
       const [n, c, size] = [BigInt(samples), BigInt(passed), BigInt(k)];
@@ -71,6 +71,6 @@ it.each([
   [4, 5, 1],
   [4, 1, 0],
   [0, 0, 1],
-])('of %i samples, %i passes and k = %i cannot be told', (samples, passed, k) => {
+])('of %i samples, %i passes and k = %i is refused', (samples, passed, k) => {
   expect(() => passAtK(samples, passed, k)).toThrow(RangeError);
 });

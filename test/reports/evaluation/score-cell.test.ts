@@ -1,4 +1,4 @@
-/** Hunts numbers that infrastructure's failures move without being told, and families or tasks that weigh too much. */
+/** Hunts scores that failures of the infrastructure change unnoticed, and families or tasks with too much weight. */
 import { expect, it } from 'vitest';
 import type { Member } from '../../../reports/evaluation/cell-members.ts';
 import { scoreCell } from '../../../reports/evaluation/score-cell.ts';
@@ -33,7 +33,7 @@ const settings = {
   familyOf: (task: string) => task.slice(0, 1),
 };
 
-it('counts what failed as not passed, tells it by reason, and leaves it out beside', () => {
+it('counts failed rollouts as not passed, lists their reasons, and also gives scores without them', () => {
   const members = [
     member('a1', 0, 1),
     member('a1', 1, 0.5),
@@ -52,9 +52,9 @@ it('counts what failed as not passed, tells it by reason, and leaves it out besi
   expect(scored.meanReward?.mean).toBeCloseTo((0.75 + 0.5 + 0) / 3, 12);
   expect(scored.passAt['1']?.mean).toBeCloseTo((0.5 + 0.5 + 0) / 3, 12);
   expect(scored.passAt['2']?.mean).toBeCloseTo(2 / 3, 12);
-  // Two samples cannot tell pass@4.
+  // Two samples are too few for pass@4.
   expect(Object.keys(scored.passAt)).toEqual(['1', '2']);
-  // Of the graded ones a1 has two samples, a2 one, b1 none.
+  // Graded samples: a1 has two, a2 one, b1 none.
   expect(scored.ofGraded).toMatchObject({ tasks: 2, rollouts: 3, passAt: { '2': { mean: 1 } } });
   expect(scored.ofGraded.passAt['1']?.mean).toBeCloseTo((0.5 + 1) / 2, 12);
   expect(scored.byFamily).toMatchObject({
@@ -63,7 +63,7 @@ it('counts what failed as not passed, tells it by reason, and leaves it out besi
   });
 });
 
-it('of a cell without one graded rollout says 0 of all, and nothing of the graded', () => {
+it('of a cell without a graded rollout is 0 over all, and has no scores over the graded ones', () => {
   const scored = scoreCell([member('a1', 0, 'deadline')], { ...settings, samples: 1 });
   expect(scored).toMatchObject({
     graded: 0,

@@ -1,4 +1,4 @@
-/** Hunts event files that TensorBoard would refuse. The records were made by TensorBoard's own protobufs and CRC (2.21). */
+/** Hunts event files that TensorBoard would refuse. The records are from TensorBoard's own protobufs and CRC (2.21). */
 import { expect, it } from 'vitest';
 import { crc32c, tfRecord, scalarEvent, versionEvent } from '../../../reports/tensorboard/event-file.ts';
 
@@ -23,13 +23,13 @@ it.each([
   expect(crc32c(Uint8Array.from(bytes))).toBe(expected);
 });
 
-it('writes the record that begins every file', () => {
+it('writes the first record of every file', () => {
   expect(tfRecord(versionEvent(1767225600)).toString('hex')).toBe(
     '1800000000000000a37f4b2209000000406e55da411a0d627261696e2e4576656e743a32c3486dfc',
   );
 });
 
-it('writes several scalars of one step in a record', () => {
+it('writes several scalars of one step into one record', () => {
   const event = scalarEvent({
     wallTime: 1767225660.5,
     step: 300,

@@ -1,4 +1,4 @@
-/** Hunts curves that miss a step, times that are made up, and files that a reader has to open again. */
+/** Hunts curves without a step, wrong times, and files that a reader must open again. */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
@@ -109,7 +109,7 @@ it('writes steps and evaluations in their order, at the time when their last rol
   expect(readdirSync(dirname(path()))).toEqual([`events.out.tfevents.${Math.floor(begun)}.longhaul`]);
 });
 
-it('adds to the file that a TensorBoard has open, and leaves it alone where nothing is new', async () => {
+it('appends to the file that a TensorBoard has open, and does not change it without new events', async () => {
   await write();
   const { ino } = statSync(path());
   for (const step of [1, 2, 3]) {
@@ -121,7 +121,7 @@ it('adds to the file that a TensorBoard has open, and leaves it alone where noth
   expect(statSync(path()).ino).toBe(ino);
 });
 
-it('mends a file that a killed writer cut off, and replaces one that is something else', async () => {
+it('completes a file that a killed writer left incomplete, and replaces a file with other content', async () => {
   await stepped(1);
   await write();
   const whole = readFileSync(path());
@@ -134,7 +134,7 @@ it('mends a file that a killed writer cut off, and replaces one that is somethin
   expect(readdirSync(dirname(path())).length).toBe(1);
 });
 
-it("shows by SkyRL's names what an evaluation scored and how long rollouts took, in metrics.jsonl too", async () => {
+it("shows the scores of evaluations and the times of rollouts under SkyRL's names, in metrics.jsonl too", async () => {
   const event = (name: 'started' | 'graded', seconds: number) => ({
     run: RUN,
     rollout: `train/${RUN}/step-1/toy-train-0/0`,
