@@ -1,4 +1,4 @@
-/** `node scripts/bootstrap.mjs VERB`: the set-up, then VERB under the pinned Node, whose exit code is the whole's. */
+/** `node scripts/bootstrap.mjs VERB`: runs the set-up, then VERB with the pinned Node. Its exit code is VERB's. */
 
 import { spawn } from 'node:child_process';
 import { setUpOrExit } from './setup.mjs';

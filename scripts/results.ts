@@ -1,6 +1,6 @@
 /**
- * `node scripts/results.ts`: writes docs/results.md from the records in docs/results/, one table per file. The page holds
- * nothing else: to change a number, change its record and run the script. A test compares the two.
+ * `node scripts/results.ts`: writes docs/results.md from the records in docs/results/, one table per file. To change a
+ * number, change its record and run the script. A test compares the page with the records.
  */
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -13,12 +13,15 @@ const cell = z.union([z.string(), z.number()]);
 
 const series = z
   .strictObject({ title: z.string().min(1), columns: z.array(z.string()).min(2), rows: z.array(z.array(cell)).min(1) })
-  .refine(({ columns, rows }) => rows.every(({ length }) => length === columns.length), 'a row for each column');
+  .refine(
+    ({ columns, rows }) => rows.every(({ length }) => length === columns.length),
+    'each row needs a value for each column',
+  );
 
-/** What one command measured, at one commit, on one machine. */
+/** The measurement of one command, at one commit, on one machine. */
 const measurement = z.strictObject({
   command: z.string().min(1),
-  /** That recorded the numbers: they are of this commit's code. */
+  /** The commit whose code was measured. */
   commit: z.string().regex(/^[0-9a-f]{7}$/),
   machine: z.string().min(1),
   date: z.iso.date(),
@@ -49,7 +52,7 @@ Each number has its command, the commit that recorded it, the machine and the da
 const escaped = (value: string | number): string => String(value).replaceAll('|', '\\|');
 const row = (cells: ReadonlyArray<string | number>): string => `| ${cells.map(escaped).join(' | ')} |`;
 const header = (names: readonly string[]): string => `${row(names)}\n${row(names.map(() => '---'))}`;
-/** A command is code; words around code (\`a\` and \`b\`) stay as they are. */
+/** Formats a command as code. A text that contains code already (\`a\` and \`b\`) stays as it is. */
 const asCode = (command: string): string => (command.includes('`') ? command : `\`${command}\``);
 
 function rowsOf({ command, commit, machine, date, results }: Measurement): string[] {
@@ -77,7 +80,7 @@ function sectionOf({ title, about, measurements }: Benchmark): string {
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
-/** The page. Errors: of zod for a record with an unknown or missing field, with the file's name. */
+/** The page. Errors: zod's, with the file's name, for a record with an unknown or missing field. */
 export function resultsPage(folder: string): string {
   const files = readdirSync(folder)
     .filter((name) => name.endsWith('.json'))

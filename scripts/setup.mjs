@@ -1,10 +1,10 @@
-/** `npm run setup`: everything that running Longhaul on this machine needs, made once and found again afterwards. */
+/** `npm run setup`: makes everything that Longhaul needs on this machine. Later calls find what was made. */
 
 import { realpathSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { setUp } from './setup/steps/set-up.mjs';
 
-/** Runs the set-up and reports on stderr; a failure ends the process (3 when something must be installed first). */
+/** Runs the set-up and reports on stderr. A failure ends the process: with exit code 3 if prerequisites are missing. */
 export async function setUpOrExit() {
   const start = performance.now();
   try {
@@ -20,7 +20,7 @@ export async function setUpOrExit() {
 function describe(error) {
   if (error.name !== 'MissingPrerequisites') return `set-up failed: ${error.message}`;
   const lines = error.missing.map((one) => `  ${one.what.padEnd(32)} ${one.remedy}`);
-  return ['set-up needs what this machine lacks (on Debian and Ubuntu, after apt-get update):', ...lines].join('\n');
+  return ['set-up: this machine lacks (on Debian and Ubuntu, run apt-get update first):', ...lines].join('\n');
 }
 
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))

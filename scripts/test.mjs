@@ -1,4 +1,7 @@
-/** `npm test`: type check, lint, format and every test; the last line sums them up, and the exit code is 0 only if all passed. */
+/**
+ * `npm test`: type check, lint, format and all tests. The last line has the totals, and the exit code is 0 only if
+ * everything passed.
+ */
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,10 +14,10 @@ import { exitCodeOf, lastLine, sum, tallyCheck, tallyVitest } from './test/tally
 
 const bin = (name) => join(packageRoot, 'node_modules', '.bin', name);
 
-/** Arguments go to vitest: a path there runs the tests below it, without the checks of the whole. */
+/** Arguments are passed to vitest: a path runs the tests below it, without type check, lint and format. */
 const filters = process.argv.slice(2);
 const report = mkdtempSync(join(tmpdir(), 'longhaul-test-'));
-/** Of this run alone: packages that tests install in folders of their own would fill one that stays. */
+/** The compile cache is of this run only: packages that tests install in new folders would fill a permanent one. */
 const compiled = { NODE_COMPILE_CACHE: join(report, 'compiled') };
 try {
   const checks =
@@ -27,8 +30,7 @@ try {
         ];
   const total = sum([...checks, await vitest()]);
   process.exitCode = exitCodeOf(total, process.env);
-  if (total.skipped > 0 && process.exitCode !== 0)
-    process.stdout.write('a skipped test is a failure where CI is set\n');
+  if (total.skipped > 0 && process.exitCode !== 0) process.stdout.write('a skipped test is a failure if CI is set\n');
   process.stdout.write(`${lastLine(total)}\n`);
 } finally {
   rmSync(report, { recursive: true, force: true });
@@ -44,7 +46,7 @@ async function vitest() {
   return await secondTries(given, tallyVitest(given, exitCode, errors));
 }
 
-/** Runs what failed once more, each test alone, and says which of them passed then. */
+/** Runs each failed test once more, alone, and reports which of them passed then. */
 async function secondTries(given, tally) {
   const passed = [];
   for (const [i, test] of secondTriesOf(given, packageRoot).entries()) {
@@ -71,7 +73,7 @@ async function runVitest(name, args) {
   return { report: readJson(file), exitCode, errors: errorsIn(errorsFile) };
 }
 
-/** Where none were counted, the run ended before its end. */
+/** Without a count, the run was interrupted: that is one error. */
 function errorsIn(file) {
   try {
     return Number(readFileSync(file, 'utf8'));

@@ -1,6 +1,6 @@
 /**
- * `npm run test:vectors`: every file of a vectors folder (`$LONGHAUL_VECTORS`, default test/vectors) through the tests of
- * its subject; a file, or a section of one, whose subject is not built yet is named and counted as skipped.
+ * `npm run test:vectors`: runs the tests of every file of a vectors folder (`$LONGHAUL_VECTORS`, default test/vectors).
+ * A file, or a section of one, that no test reads yet is reported and counted as skipped.
  */
 
 import { spawn } from 'node:child_process';
@@ -19,7 +19,7 @@ const SUBJECTS = {
   'transitions.json': ['test/trainer/data/merge-transitions.test.ts', 'test/trainer/data/merge-steps.test.ts'],
 };
 
-/** Sections of a file that its subject's tests read; `meta` says where a file comes from. Absent: they read all. */
+/** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
 const SECTIONS = { 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
 
 /** `FILE SECTION` for each section that no test reads yet. */
@@ -32,12 +32,12 @@ function unreadSections(folder, name) {
         .map((key) => `${name} ${key}`);
 }
 
-/** Of every model, whatever its name: these tests go through all models of the folder. */
+/** The tests of all models of the folder, whatever their names are. */
 const MODELS = ['test/trainer/vectors'];
 
 const testsOf = (name) => (name.startsWith('models/') ? MODELS : SUBJECTS[name]);
 
-/** Names of the files of a vectors folder; a model is a folder of its own. */
+/** Names of the entries of a vectors folder. Each model is a folder. */
 function entries(folder) {
   const top = readdirSync(folder).filter((name) => name.endsWith('.json'));
   const models = existsSync(join(folder, 'models')) ? readdirSync(join(folder, 'models')) : [];
@@ -65,10 +65,10 @@ try {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   const code = await new Promise((done) => child.on('exit', (exit) => done(exit ?? 1)));
-  for (const name of unknown) process.stdout.write(`skipped: ${name} (its subject is not built yet)\n`);
+  for (const name of unknown) process.stdout.write(`skipped: ${name} (no test reads it yet)\n`);
   const tally = tallyVitest(readJson(output), code);
   const total = { ...tally, skipped: tally.skipped + unknown.length };
-  // Here a skipped file is no failure, in CI neither: what is not built yet is said by name.
+  // Skipped files do not fail this command, not even in CI: they are reported by name.
   process.exitCode = exitCodeOf({ ...total, skipped: 0 }, process.env);
   process.stdout.write(`${lastLine(total)}\n`);
 } finally {

@@ -1,6 +1,6 @@
 /**
- * `node scripts/yardstick.ts [--json]`: how hard the house is to find one's way in. Source files (without tests), their
- * lines, who imports whom, and the words of the documents.
+ * `node scripts/yardstick.ts [--json]`: measures how easy the code is to navigate. Source files (without tests), their
+ * lines, their imports, and the words of the documents.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SMALL = 20;
 const LARGE = 400;
-/** Where the walk from a task's id to the optimizer's step is written down, and the heading above it. */
+/** The document that describes the walk from a task's id to the optimizer's step, and the heading of the walk. */
 const WALK = { file: 'docs/architecture.md', heading: /^## The walk from task to gradient$/m };
 
 const IMPORT = /^(?:import|export)\s[^;]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)/gmu;
@@ -51,7 +51,7 @@ const sources: readonly Source[] = tracked
     return { path, lines: linesOf(text), imports: [...new Set(imports)] };
   });
 
-/** Folders at the top that import each other. */
+/** Pairs of top folders that import each other. */
 function mutualPairs(): string[] {
   const edges = new Set(
     sources.flatMap(({ path, imports }) => imports.map((to) => `${folderOf(path)} ${folderOf(to)}`)),
@@ -62,7 +62,7 @@ function mutualPairs(): string[] {
   });
 }
 
-/** The distinct files that the walk names; `undefined` where it is not written down. */
+/** Number of distinct files in the walk. `undefined` if the walk is not documented. */
 function walk(): number | undefined {
   if (!existsSync(join(ROOT, WALK.file))) return undefined;
   const [, after] = read(WALK.file).split(WALK.heading);

@@ -1,10 +1,10 @@
-/** Runs other programs for the set-up: a failure is an error with the command and the end of what it printed. */
+/** Runs other programs for the set-up. A failure is an error with the command and the end of its output. */
 
 import { spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Something that the set-up needs and cannot make: `missing` holds `{ what, remedy }` for each. Exit code 3. */
+/** Things that the set-up needs and cannot make: `missing` has `{ what, remedy }` for each. Exit code 3. */
 export class MissingPrerequisites extends Error {
   constructor(missing) {
     super(`missing: ${missing.map(({ what, remedy }) => `${what} (${remedy})`).join('; ')}`);
@@ -23,7 +23,7 @@ export class CommandFailed extends Error {
   }
 }
 
-/** Some programs say first what went wrong, some last. */
+/** The start and the end of an output: some programs print the cause of an error first, some last. */
 function ends(output) {
   const lines = output.trim().split('\n');
   return lines.length <= 30 ? lines.join('\n') : [...lines.slice(0, 12), '…', ...lines.slice(-15)].join('\n');
@@ -43,13 +43,13 @@ export function which(name, env = process.env) {
   return undefined;
 }
 
-/** What a short command printed on stdout, or `undefined` when it failed, is missing, or took over `timeoutMs`. */
+/** The stdout of a short command. `undefined` if it failed, is missing, or took longer than `timeoutMs`. */
 export function ask(command, args, timeoutMs = 20_000) {
   const result = spawnSync(command, args, { encoding: 'utf8', timeout: timeoutMs, stdio: ['ignore', 'pipe', 'pipe'] });
   return result.status === 0 ? result.stdout.trim() : undefined;
 }
 
-/** Runs a command to its end and returns what it printed on stdout. Errors: `CommandFailed`. */
+/** Runs a command to its end and returns its stdout. Errors: `CommandFailed`. */
 export function run(command, args, options = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });

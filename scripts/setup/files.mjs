@@ -1,4 +1,4 @@
-/** Files that appear whole or not at all: everything is written beside its place, then renamed into it. */
+/** Atomic writes of files and folders: everything is written to a temporary name, then renamed. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import {
@@ -19,14 +19,14 @@ import { startTimeOf } from './process-identity.mjs';
 
 const STAMP = '.complete.json';
 
-/** The SHA-256 of a file, as hex; read in pieces, since some are hundreds of megabytes. */
+/** The SHA-256 of a file, in hexadecimal. It is read in pieces, since some files have hundreds of megabytes. */
 export async function hashFile(path) {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk);
   return hash.digest('hex');
 }
 
-/** One SHA-256 over the names and contents of files and of all the files of folders; a missing one counts as empty. */
+/** One SHA-256 over the names and contents of files, and of all files in folders. A missing path counts as empty. */
 export function hashInputs(paths, base) {
   const hash = createHash('sha256');
   for (const path of paths.flatMap((one) => filesUnder(one))) {
@@ -38,7 +38,7 @@ export function hashInputs(paths, base) {
   return hash.digest('hex');
 }
 
-/** Writes a file aside and renames it into its place; where that fails, nothing is left aside. */
+/** Writes a file to a temporary name and renames it. If that fails, the temporary file is removed. */
 export function writeWhole(path, content) {
   mkdirSync(dirname(path), { recursive: true });
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
@@ -51,7 +51,7 @@ export function writeWhole(path, content) {
   }
 }
 
-/** The value that `writeWhole` left as JSON, or `undefined` when nothing (or nothing readable) is there. */
+/** The JSON value of a file. `undefined` if the file is missing or invalid. */
 export function readJson(path) {
   try {
     return JSON.parse(readFileSync(path, 'utf8'));
@@ -61,8 +61,8 @@ export function readJson(path) {
 }
 
 /**
- * Makes the folder `path` once: `fill(aside)` fills a folder beside it and returns what the stamp shall say, then the
- * folder is renamed into its place. Returns the stamp of what is there afterwards. Without a stamp it is half made.
+ * Makes the folder `path` once: `fill(aside)` fills a temporary folder and returns the fields of its stamp; then the
+ * folder is renamed. Returns the stamp of the folder. A folder without a stamp is incomplete, and is made again.
  */
 export async function makeDirectoryOnce(path, fill) {
   const present = directoryStamp(path);
@@ -81,7 +81,7 @@ export async function makeDirectoryOnce(path, fill) {
   }
 }
 
-/** What processes that were killed on the way left beside `path`. */
+/** Removes the temporary folders of killed processes beside `path`. */
 function removeLeftovers(path) {
   const prefix = `${basename(path)}.partial-`;
   const beside = existsSync(dirname(path)) ? readdirSync(dirname(path)) : [];
@@ -91,7 +91,7 @@ function removeLeftovers(path) {
   }
 }
 
-/** What the stamp of a finished folder says, or `undefined` when it is missing, half made, or lost or cut a file. */
+/** The stamp of a complete folder. `undefined` if the folder or one of its files is missing or incomplete. */
 export function directoryStamp(path) {
   const stamp = readJson(join(path, STAMP));
   if (stamp === undefined) return undefined;
@@ -102,14 +102,14 @@ export function directoryStamp(path) {
   return isWhole ? stamp : undefined;
 }
 
-/** Points `link` at `target`, replacing what is there (a folder too) in the time of a rename. */
+/** Points `link` at `target` by a rename. Replaces an old link or folder. Returns false if nothing changed. */
 export function swapLink(target, link) {
   const present = lstatSync(link, { throwIfNoEntry: false });
   if (present?.isSymbolicLink() && readlinkSync(link) === target) return false;
   mkdirSync(dirname(link), { recursive: true });
   const suffix = `${process.pid}.${randomBytes(4).toString('hex')}`;
   symlinkSync(target, `${link}.new.${suffix}`);
-  // A rename replaces a link in one step, but never a folder: that one is moved away first.
+  // A rename can replace a link but not a folder: a folder is moved away first.
   if (present?.isDirectory()) renameSync(link, `${link}.old.${suffix}`);
   renameSync(`${link}.new.${suffix}`, link);
   rmSync(`${link}.old.${suffix}`, { recursive: true, force: true });

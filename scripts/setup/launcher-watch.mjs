@@ -1,18 +1,19 @@
 /**
- * Who started this process, and waits for it: a launcher of ours, and npm with its shell. That shell passes no signal on,
- * so that a signal to `npx longhaul serve` would leave the server running: the process itself notices who has gone.
+ * Finds the processes that started this one and wait for it: Longhaul's launchers, and npm with its shell. That shell
+ * does not pass signals on, so a signal to `npx longhaul serve` would leave the server running. Therefore the process
+ * itself checks whether its launchers still run.
  */
 
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 
 const POLL_MS = 250;
-/** npm, its shell, and launchers in between. */
+/** Most processes in the chain: npm, its shell, and launchers between them. */
 const LEVELS = 4;
-/** Set by a launcher for the process that it waits for: the launchers' pids, with commas. */
+/** Set by a launcher for the process that it waits for: the launchers' pids, separated by commas. */
 export const LAUNCHER_VARIABLE = 'LONGHAUL_LAUNCHER';
 
-/** `{ parent, command }` of a process; `undefined` where it has ended, or the system does not say. */
+/** `{ parent, command }` of a process. `undefined` if it has ended, or the system has no `/proc`. */
 function look(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -24,10 +25,10 @@ function look(pid) {
 }
 
 const isNpm = (command) => /^npm |\/np[mx](-cli\.js)?( |$)/.test(command);
-/** How npm runs what it was asked for. A script of somebody's own may end and leave this process running on purpose. */
+/** True for npm's way to run a command. A user's script may end and leave this process running on purpose. */
 const isShellOfNpm = (command) => /^(\S*\/)?(ba|da)?sh -c /.test(command);
 
-/** The processes that wait for this one, the nearest first: up to npm, or to the last launcher of ours. */
+/** The processes that wait for this one, the nearest first: up to npm, or to Longhaul's last launcher. */
 export function launchersOf(pid = process.ppid, env = process.env) {
   const chain = [];
   let found = 0;
@@ -43,7 +44,7 @@ export function launchersOf(pid = process.ppid, env = process.env) {
   return chain.slice(0, found);
 }
 
-/** Calls `end` once when one of them has gone, unless what it returns was called before. Keeps no process alive. */
+/** Calls `end` once when a launcher has ended. The returned function stops the check, which keeps no process alive. */
 export function whenLauncherEnds(end, env = process.env) {
   const chain = launchersOf(process.ppid, env);
   if (chain.length === 0) return () => undefined;
@@ -61,8 +62,8 @@ export function whenLauncherEnds(end, env = process.env) {
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 
 /**
- * Waits for `child`, to which signals are passed on, and ends as it did. Where who started this process has gone, the
- * child is ended.
+ * Waits for `child`, passes signals on to it, and ends with its exit code. If a launcher of this process has ended, the
+ * child is ended too.
  */
 export function endWith(child) {
   for (const signal of SIGNALS) process.on(signal, () => child.kill(signal));
@@ -70,7 +71,7 @@ export function endWith(child) {
   child.on('exit', (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 1)));
 }
 
-/** The environment of a child of this process, so that it notices when this process has gone. */
+/** The environment of a child, so that it notices when this process has ended. */
 export function launchedEnv(env = process.env) {
   return { ...env, [LAUNCHER_VARIABLE]: [env[LAUNCHER_VARIABLE], process.pid].filter(Boolean).join(',') };
 }

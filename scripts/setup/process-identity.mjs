@@ -1,11 +1,11 @@
-/** Names a process for good: a pid together with its start time is never reused, while a pid alone is. */
+/** Identifies a process uniquely, by pid and start time: a pid alone may be reused. */
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 let bootId;
 
-/** What tells this life of `pid` from another one; `undefined` when no such process runs (a zombie does not). */
+/** The start time of process `pid`, in the system's form. `undefined` if no such process runs (a zombie does not). */
 export function startTimeOf(pid) {
   if (!Number.isInteger(pid) || pid <= 0) return undefined;
   const seen = look(pid);
@@ -17,12 +17,12 @@ export function ownIdentity() {
   return { pid: process.pid, startTime: startTimeOf(process.pid) ?? '' };
 }
 
-/** Whether the very process that was noted as `identity` still runs. */
+/** True if the process `identity` still runs. */
 export function isAlive(identity) {
   return identity.startTime !== '' && startTimeOf(identity.pid) === identity.startTime;
 }
 
-/** How the very process that was noted as `identity` stands: a stopped one (SIGSTOP, a debugger) lives and does nothing. */
+/** The state of the process `identity`. A stopped one (SIGSTOP, a debugger) exists but does nothing. */
 export function standingOf(identity) {
   const seen =
     Number.isInteger(identity.pid) && identity.pid > 0 && identity.startTime !== '' ? look(identity.pid) : undefined;
@@ -41,7 +41,7 @@ function look(pid) {
 
 function linuxLook(pid) {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // The command in parentheses may hold spaces and parentheses: count fields from the last one.
+  // The command in parentheses may contain spaces and parentheses: count fields after the last one.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
   return { state: fields[0], startTime: `${bootId}/${fields[19]}` };

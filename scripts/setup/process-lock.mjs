@@ -1,18 +1,18 @@
-/** A lock file that names its holder's pid and start time: one living process holds it, and a dead one never does. */
+/** A lock file with its holder's pid and start time: at most one process holds it, and a dead process never does. */
 
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { isAlive, ownIdentity } from './process-identity.mjs';
 
-/** Takes the lock, or returns `undefined` when a living process has it. The returned function gives it back. */
+/** Takes the lock. Returns a function that releases it, or `undefined` if a running process has it. */
 export function tryLock(path) {
   mkdirSync(dirname(path), { recursive: true });
   const mine = JSON.stringify({ ...ownIdentity(), since: new Date().toISOString() });
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
   writeFileSync(aside, mine);
   try {
-    // A link appears with its content or not at all; an exclusive open would show an empty file first.
+    // A link appears with its content at once. With an exclusive open, the file would be empty at first.
     if (!linkOnce(aside, path) && !(removeStale(path) && linkOnce(aside, path))) return undefined;
   } finally {
     rmSync(aside, { force: true });
@@ -22,13 +22,13 @@ export function tryLock(path) {
   };
 }
 
-/** The living process that holds the lock, as `{ pid, startTime, since }`. */
+/** The running process that holds the lock, as `{ pid, startTime, since }`. */
 export function lockHolder(path) {
   const holder = parse(readText(path));
   return holder !== undefined && isAlive(holder) ? holder : undefined;
 }
 
-/** Waits for the lock; `onWait` is called once, with the holder, when it has to. */
+/** Runs `work` with the lock. If it must wait, `onWait` is called once, with the holder. */
 export async function withLock(path, onWait, work) {
   let waited = false;
   for (;;) {
@@ -60,7 +60,7 @@ function removeStale(path) {
     if (error.code === 'ENOENT') return true;
     throw error;
   }
-  // Somebody else may have taken over between the look and the rename: then it is theirs, and goes back.
+  // Another process may have taken the lock between the read and the rename: then its file is put back.
   const isTheirs = readText(aside) !== seen;
   if (isTheirs) linkOnce(aside, path);
   rmSync(aside, { force: true });

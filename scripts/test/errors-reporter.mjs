@@ -1,4 +1,4 @@
-/** Errors outside of any test, which vitest's JSON report leaves out: how many, in the file `$LONGHAUL_TEST_ERRORS`. */
+/** Writes the number of errors outside of tests to `$LONGHAUL_TEST_ERRORS`: vitest's JSON report does not have them. */
 
 import { writeFileSync } from 'node:fs';
 

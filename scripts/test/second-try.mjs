@@ -1,17 +1,20 @@
 /**
- * Which failed tests are run once more, alone: a machine under load fails some that are right. Where races are hunted a
- * failure is never run away, and neither is one of many. Pure.
+ * Which failed tests are run once more, alone: a loaded machine may fail correct tests. Tests that look for races get
+ * no second try, and neither do many failures at once. Pure.
  */
 
 import { relative, sep } from 'node:path';
 
-/** More of them are no accident of the load: the run fails. */
+/** Most failures that may be caused by load. With more, the run fails without second tries. */
 export const MOST_SECOND_TRIES = 5;
 
-/** Below these a test that fails sometimes is what is looked for. */
+/** Folders whose tests look for faults that happen only sometimes. */
 const NEVER = ['test/store/', 'test/workflows/', 'test/e2e/', 'test/chaos/'];
 
-/** Failed tests of vitest's JSON report that may have a second try: `{ file, name }`, the file relative to `root`; none where they are too many. */
+/**
+ * Failed tests of vitest's JSON report that get a second try, as `{ file, name }`, with the file relative to `root`.
+ * Empty if there are too many.
+ */
 export function secondTriesOf(report, root) {
   const failed = (report?.testResults ?? []).flatMap(({ name, assertionResults }) => {
     const file = relative(root, name).split(sep).join('/');
@@ -21,14 +24,14 @@ export function secondTriesOf(report, root) {
   return failed.length > MOST_SECOND_TRIES ? [] : failed;
 }
 
-/** vitest's pattern of this test's name and no other: its report puts a space between a suite and its test, its filter ` > `. */
+/** A pattern that matches only this test. Vitest's report separates suite and test by a space, its filter by ` > `. */
 export const patternOf = (name) => `^${name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&').replaceAll(' ', '(?: > | )')}$`;
 
-/** Whether a run of one test passed: that very test ran, and nothing failed. */
+/** True if the run of one test passed: exactly this test ran, and nothing failed. */
 export const passedAlone = (report, exitCode) =>
   exitCode === 0 && report?.numPassedTests === 1 && report.numFailedTests === 0;
 
-/** The tally with tests that passed at the second try among those that passed. */
+/** The tally with `count` failed tests counted as passed, since they passed at the second try. */
 export function withSecondTries(tally, count) {
   return { ...tally, passed: tally.passed + count, failed: tally.failed - count };
 }

@@ -1,14 +1,14 @@
-/** Counts of passed, failed and skipped: pure, and never fewer failures than there were. */
+/** Counts of passed, failed and skipped tests. No failure is left out. Pure. */
 
-/** A check that is not made of tests counts as one. */
+/** A check without tests (such as lint) counts as one test. */
 export function tallyCheck(exitCode) {
   return exitCode === 0 ? { passed: 1, failed: 0, skipped: 0 } : { passed: 0, failed: 1, skipped: 0 };
 }
 
 /**
- * From vitest's JSON report. A file that fails as a whole (it does not load, a hook throws) counts as one failure, and
- * so does each of the `errors` outside of any test, a run that ends with an error although nothing failed, and one that
- * left no report.
+ * Counts from vitest's JSON report. One failure each: a file that fails as a whole (it does not load, a hook throws),
+ * each of the `errors` outside of tests, a run that ends with an error although nothing failed, and a run without a
+ * report.
  */
 export function tallyVitest(report, exitCode, errors = 0) {
   if (report === undefined) return { passed: 0, failed: 1, skipped: 0 };
@@ -28,7 +28,7 @@ export function sum(tallies) {
   return { passed: total('passed'), failed: total('failed'), skipped: total('skipped') };
 }
 
-/** Where CI is set, a skipped test is a failure: everything real is there, or the run says that it is not. */
+/** If CI is set, a skipped test is a failure: CI must have everything that the tests need. */
 export function exitCodeOf(total, env) {
   const strict = env.CI !== undefined && env.CI !== '' && env.CI !== 'false';
   return total.failed > 0 || total.passed === 0 || (strict && total.skipped > 0) ? 1 : 0;

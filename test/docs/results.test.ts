@@ -42,6 +42,6 @@ it('refuses a record by its file and field', () => {
   );
   const series = [{ title: 'S', columns: ['a', 'b'], rows: [[1]] }];
   expect(() => pageOf({ title: 'T', about: 'A.', measurements: [{ ...measured, results, series }] })).toThrow(
-    /1\.json: .*a row for each column/s,
+    /1\.json: .*each row needs a value for each column/s,
   );
 });

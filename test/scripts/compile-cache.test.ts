@@ -1,6 +1,5 @@
 /**
- * Hunts a command line that compiles everything anew each time, or that keeps what it compiled elsewhere than where it
- * keeps the rest.
+ * Hunts a command line that compiles everything each time, or that keeps compiled modules outside of Longhaul's cache.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -22,12 +21,12 @@ function help(env: NodeJS.ProcessEnv): void {
   });
 }
 
-it('what Node compiles is kept in the cache', () => {
+it("Node's compiled modules are kept in the cache", () => {
   help({});
   expect(readdirSync(join(dir, 'cache', 'compiled'))).not.toEqual([]);
 });
 
-it("a place of the user's own is used instead", () => {
+it("the user's own compile cache has priority", () => {
   help({ NODE_COMPILE_CACHE: join(dir, 'own') });
   expect(readdirSync(join(dir, 'own'))).not.toEqual([]);
   expect(existsSync(join(dir, 'cache', 'compiled'))).toBe(false);

@@ -1,4 +1,4 @@
-/** Hunts a `node_modules` that is not what the lock file says and passes for it. */
+/** Hunts a `node_modules` that differs from the lock file and is accepted. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,17 +29,17 @@ function install(packages: Record<string, unknown>): void {
 
 const [a, b] = [lock.packages['node_modules/a'], lock.packages['node_modules/b']];
 
-test('what is installed as locked differs in nothing, without the packages of other systems', () => {
+test('a locked installation has no differences, without the packages of other systems', () => {
   install({ 'node_modules/a': a, 'node_modules/b': b });
   expect(differences(root, lock)).toEqual([]);
 });
 
-test('an installation that was cut short has no record, and differs in everything', () => {
+test('an interrupted installation has no record, and all packages differ', () => {
   mkdirSync(join(root, 'node_modules', 'a'), { recursive: true });
   expect(differences(root, lock)).toEqual(['node_modules/a', 'node_modules/b']);
 });
 
-test('another version, another content, a package too many and a folder that is gone are differences', () => {
+test('another version, another content, a surplus package and a missing folder are differences', () => {
   install({
     'node_modules/a': { ...a, version: '1.0.1' },
     'node_modules/b': { ...b, integrity: 'sha512-x' },

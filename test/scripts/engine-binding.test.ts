@@ -1,4 +1,4 @@
-/** Hunts a binding that is linked and does not work: this is the real one, loaded in a child. */
+/** Hunts a binding that is linked and does not work: the real one is loaded in a child process. */
 
 import { expect, test } from 'vitest';
 import { loadEngine } from '../../scripts/setup/engine/engine-binding.mjs';

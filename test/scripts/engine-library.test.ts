@@ -1,4 +1,4 @@
-/** Hunts a library that is damaged, not the published one, or unpacked in part. The real download is the set-up's. */
+/** Hunts a library that is damaged, not the published one, or incomplete. Only the set-up makes the real download. */
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -44,7 +44,7 @@ const WHEELS = {
 } as const;
 const VARIANTS = { cpu: ['tensorflow-cpu'], cuda: ['tensorflow', 'nvidia-nccl-cu12'] } as const;
 
-/** A `python3` whose pip hands out these wheels unseen and notes what it was asked for; everything else is the real one's. */
+/** A `python3` whose pip provides these wheels unchecked and records its arguments. The real one does all else. */
 function fakePip(): { readonly asked: string; readonly pins: string } {
   const real = which('python3');
   const wheels = join(directory, 'wheels');
@@ -84,7 +84,7 @@ cp "${wheels}/$name/"* "$8/"
 
 const hashOf = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-test('the library is downloaded once, with the platform named, and only what is in use is kept', async () => {
+test('the library is downloaded once, for the named platform, and only used files are kept', async () => {
   const { asked, pins } = fakePip();
   const cache = join(directory, 'cache');
   const first = await makeEngineLibrary(cache, 'cpu', pins);
@@ -101,7 +101,7 @@ test('the library is downloaded once, with the platform named, and only what is 
   expect(readdirSync(join(cache, 'downloads'))).toEqual([]);
 });
 
-test('with CUDA, the wheels that TensorFlow asks for lie beside it, with links where its run path looks', async () => {
+test("with CUDA, the wheels that TensorFlow requires are beside it, with links in the library's run path", async () => {
   const { pins } = fakePip();
   const { path, wheels } = await makeEngineLibrary(join(directory, 'cache'), 'cuda', pins);
   expect(Object.keys(wheels)).toEqual([WHEELS.tensorflow.name, 'nvidia_nccl_cu12-2.28-py3-none-some_linux.whl']);
@@ -109,7 +109,7 @@ test('with CUDA, the wheels that TensorFlow asks for lie beside it, with links w
   expect(existsSync(join(path, 'nvidia', 'nccl', 'include'))).toBe(false);
 });
 
-test('a wheel with another content than the pinned one is refused, and leaves nothing', async () => {
+test('a wheel with other content than the pinned one is refused and leaves nothing', async () => {
   const { pins } = fakePip();
   writeFileSync(join(directory, 'wheels', 'tensorflow-cpu', WHEELS['tensorflow-cpu'].name), 'something else');
   const cache = join(directory, 'cache');
@@ -120,7 +120,7 @@ test('a wheel with another content than the pinned one is refused, and leaves no
   expect(readdirSync(join(cache, 'downloads'))).toEqual([]);
 });
 
-test('what nothing is pinned for is not fetched', async () => {
+test('a variant without a pin is not downloaded', async () => {
   const { asked } = fakePip();
   const empty = join(directory, 'empty');
   mkdirSync(empty);
@@ -130,7 +130,7 @@ test('what nothing is pinned for is not fetched', async () => {
   expect(existsSync(asked)).toBe(false);
 });
 
-test('the variant follows nvidia-smi, and what is asked for goes first', () => {
+test('the variant follows nvidia-smi, unless LONGHAUL_ENGINE sets it', () => {
   const bin = join(directory, 'smi');
   mkdirSync(bin);
   expect(engineVariant({ PATH: bin })).toBe('cpu');

@@ -1,4 +1,4 @@
-/** Hunts artefacts that are half made and taken for made. */
+/** Hunts incomplete artefacts that are taken for complete ones. */
 
 import {
   existsSync,
@@ -31,7 +31,7 @@ const fill = async (aside: string) => {
   return { wheels: { 'a.whl': 'hash' } };
 };
 
-test('a folder is made once, and says afterwards how it was made', async () => {
+test('a folder is made once, and its stamp can be read afterwards', async () => {
   const path = join(directory, 'made');
   await makeDirectoryOnce(path, fill);
   const stamp = await makeDirectoryOnce(path, fill);
@@ -39,7 +39,7 @@ test('a folder is made once, and says afterwards how it was made', async () => {
   expect(stamp).toMatchObject({ wheels: { 'a.whl': 'hash' }, files: { 'lib/library.so': 9 } });
 });
 
-test('a folder whose making failed is not there, and nothing of the attempt is left', async () => {
+test('a folder that could not be made does not exist, and no temporary folder is left', async () => {
   const path = join(directory, 'made');
   const failing = async (aside: string) => {
     await fill(aside);
@@ -49,7 +49,7 @@ test('a folder whose making failed is not there, and nothing of the attempt is l
   expect(readdirSync(directory)).toEqual([]);
 });
 
-test('what a killed process left of its attempt is cleared away by the next one', async () => {
+test('the temporary folder of a killed process is removed by the next one', async () => {
   const path = join(directory, 'made');
   mkdirSync(`${path}.partial-${2 ** 22 + 1}-abcd`);
   mkdirSync(`${path}.partial-${process.pid}-abcd`);
@@ -70,7 +70,7 @@ test.each<[string, (path: string) => void]>([
   expect(readFileSync(join(path, 'lib', 'library.so'), 'utf8')).toBe('a library');
 });
 
-test('a link replaces a folder or another link, and is left alone when it is right', () => {
+test('a link replaces a folder or another link, and a right link is not changed', () => {
   const link = join(directory, 'deps');
   mkdirSync(join(link, 'made', 'by', 'hand'), { recursive: true });
   expect(swapLink('/first', link)).toBe(true);

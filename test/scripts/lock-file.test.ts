@@ -1,6 +1,6 @@
 /**
- * Hunts a lock file that `npm ci` refuses on another network: npm leaves an optional package out of it when the
- * registry at hand lacks that platform's build, and `npm ci` then calls the lock out of step.
+ * Hunts a lock file that `npm ci` refuses on another network: npm leaves an optional package out of it if the present
+ * registry lacks that platform's build, and `npm ci` then reports a lock file that is out of sync.
  */
 
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const { packages } = JSON.parse(readFileSync(join(packageRoot, 'package-lock.jso
   packages: Record<string, Entry>;
 };
 
-/** As Node looks: in the package's own folder, then in every folder around it. */
+/** As Node searches: in the package's own folder, then in each parent folder. */
 function isLocked(name: string, from: string, among: Readonly<Record<string, Entry>> = packages): boolean {
   const around = from
     .split('/node_modules/')
@@ -38,7 +38,7 @@ test('every dependency, those of other platforms too, has a version in the lock 
   expect(Object.values(packages).filter((entry) => entry.version === undefined)).toHaveLength(0);
 });
 
-test("the engine's own lock file, by which an installed package gets it, is part of this one and whole", () => {
+test("the engine's own lock file, for an installed package, is a complete part of this one", () => {
   const lock = join(packageRoot, 'scripts', 'setup', 'engine', 'lock.json');
   const engine = (
     JSON.parse(readFileSync(lock, 'utf8')) as { packages: Record<string, Entry & { integrity?: string }> }

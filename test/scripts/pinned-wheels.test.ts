@@ -1,4 +1,4 @@
-/** Hunts a wheel that is not the one that is pinned, served by an index that says it is: the real pip, and ours behind it. */
+/** Hunts a wheel that is not the pinned one, from an index that claims it is. With the real pip and a test's index. */
 
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -32,7 +32,7 @@ z.close()`;
   server = createServer((from, to) => {
     asked.push(from.url ?? '');
     if (from.url?.endsWith('.whl')) return void to.end(wheel);
-    // The index claims no hash, as one that was taken over would claim its own.
+    // The index gives no hash: a compromised index would give its own.
     to.setHeader('content-type', 'text/html').end(`<a href="/${NAME}">${NAME}</a>`);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -57,7 +57,7 @@ afterEach(() => {
 
 const pin = (hash: string) => ({ line: `parcel==1.0.0 --hash=sha256:${hash}`, name: 'parcel==1.0.0', hashes: [hash] });
 
-test('the wheel that is pinned is used', async () => {
+test('the pinned wheel is used', async () => {
   const hash = createHash('sha256').update(wheel).digest('hex');
   const used = await withPinnedWheel(pin(hash), directory, [], async (path, its) => [
     readFileSync(path).equals(wheel),
@@ -67,7 +67,7 @@ test('the wheel that is pinned is used', async () => {
   expect(readdirSync(directory)).toEqual([]);
 });
 
-test('another one is refused with both hashes, never used, and leaves nothing', async () => {
+test('another wheel is refused with both hashes, never used, and leaves nothing', async () => {
   const use = vi.fn();
   const given = withPinnedWheel(pin('0'.repeat(64)), directory, [], use);
   await expect(given).rejects.toMatchObject({
@@ -79,7 +79,7 @@ test('another one is refused with both hashes, never used, and leaves nothing', 
   expect(readdirSync(directory)).toEqual([]);
 });
 
-test('every wheel that the project fetches has an exact version and hashes', () => {
+test('every wheel that the project downloads has an exact version and hashes', () => {
   const wheels = join(packageRoot, 'scripts', 'setup', 'wheels', 'pins');
   const engine = join(packageRoot, 'benchmarks', 'engine');
   const files = [

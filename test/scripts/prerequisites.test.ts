@@ -1,4 +1,4 @@
-/** Hunts a set-up that fails late, or names one missing thing at a time, or says nothing to do about it. */
+/** Hunts a set-up that fails late, reports only one missing program at a time, or gives no remedy. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { prerequisites } from '../../scripts/setup/steps/prerequisites.mjs';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 
-test('this machine has all of them', () => {
+test('this machine has all prerequisites', () => {
   expect(prerequisites().filter((one) => one.found === undefined)).toEqual([]);
 });
 

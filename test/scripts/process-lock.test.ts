@@ -1,4 +1,4 @@
-/** Hunts two set-ups (or two supervisors) at work at once, and a lock that outlives its holder. */
+/** Hunts two set-ups (or two supervisors) that run at once, and a lock that outlives its holder. */
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-test('a lock that is held is not given twice, and is free after it was given back', () => {
+test('a held lock cannot be taken again, and is free after its release', () => {
   const path = join(directory, 'a.lock');
   const release = tryLock(path);
   expect(release).toBeDefined();
@@ -38,7 +38,7 @@ test.each([
   expect(lockHolder(path)).toMatchObject({ pid: process.pid });
 });
 
-test('giving back a lock that somebody else took over leaves it theirs', () => {
+test('the release of a lock that another process has taken over changes nothing', () => {
   const path = join(directory, 'a.lock');
   const release = tryLock(path);
   writeFileSync(path, JSON.stringify({ ...ownIdentity(), since: 'later' }));
@@ -46,7 +46,7 @@ test('giving back a lock that somebody else took over leaves it theirs', () => {
   expect(lockHolder(path)).toMatchObject({ since: 'later' });
 });
 
-test('processes that all want it enter one at a time', async () => {
+test('processes that want the lock get it one at a time', async () => {
   const counter = join(directory, 'counter');
   writeFileSync(counter, '0');
   const module = pathToFileURL(join(import.meta.dirname, '../../scripts/setup/process-lock.mjs')).href;
@@ -70,7 +70,7 @@ test('processes that all want it enter one at a time', async () => {
   expect(readFileSync(counter, 'utf8')).toBe('12');
 });
 
-test('a process is alive while it runs, and no longer as a zombie that nobody has waited for', async () => {
+test('a process is alive while it runs, and not as a zombie', async () => {
   expect(isAlive(ownIdentity())).toBe(true);
   const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
   const identity = { pid: child.pid ?? 0, startTime: startTimeOf(child.pid ?? 0) ?? '' };

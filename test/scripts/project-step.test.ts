@@ -1,4 +1,4 @@
-/** Hunts a step that is left out although what it made is old or gone. */
+/** Hunts a step that is skipped although its result is outdated or missing. */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ const step = () =>
     args: [join(root, 'made')],
   });
 
-test('it is called again when a source changed or what it made is gone, and only then', async () => {
+test('it is called again only if a source has changed or its result is missing', async () => {
   expect(await step()).toEqual({ path: join(root, 'made'), cached: false });
   expect(await step()).toMatchObject({ cached: true });
   expect(readFileSync(join(root, 'made'), 'utf8')).toBe('made ');
@@ -42,10 +42,10 @@ test('it is called again when a source changed or what it made is gone, and only
   expect(readFileSync(join(root, 'made'), 'utf8')).toBe('made ');
 });
 
-test('a step that breaks, or says that it made what is not there, is an error and is tried again', async () => {
+test('a step that fails, or returns a path that does not exist, is an error and is retried', async () => {
   writeFileSync(join(root, 'build.mjs'), `export const build = async () => { throw new Error('no compiler'); };`);
   await expect(step()).rejects.toThrow('no compiler');
   writeFileSync(join(root, 'build.mjs'), `export const build = async () => '/nowhere/at/all';`);
-  await expect(step()).rejects.toThrow('/nowhere/at/all, which is not there');
-  await expect(step()).rejects.toThrow('/nowhere/at/all, which is not there');
+  await expect(step()).rejects.toThrow('/nowhere/at/all, which does not exist');
+  await expect(step()).rejects.toThrow('/nowhere/at/all, which does not exist');
 });

@@ -1,4 +1,4 @@
-/** Hunts a failure that is run until it passes: of a race, of many tests at once, or of another test than the one that passed. */
+/** Hunts failures that a second try hides: of races, of many tests at once, or of a test other than the passed one. */
 
 import { expect, test } from 'vitest';
 import {
@@ -23,7 +23,7 @@ const reportOf = (files: Readonly<Record<string, readonly string[]>>) => ({
   })),
 });
 
-test('each failed test is tried again by its file and whole name', () => {
+test('each failed test is retried by its file and full name', () => {
   const report = reportOf({ 'test/trainer/a.test.ts': ['one two', 'three'], 'test/workers/b.test.ts': ['four'] });
   expect(secondTriesOf(report, '/project')).toEqual([
     { file: 'test/trainer/a.test.ts', name: 'one two' },
@@ -38,13 +38,13 @@ test.each([
   'test/workflows/batch/x.test.ts',
   'test/e2e/eval.test.ts',
   'test/chaos/own-docker.test.ts',
-])('never where races are hunted: %s', (file) => {
+])('never in folders that hunt races: %s', (file) => {
   expect(secondTriesOf(reportOf({ [file]: ['fails'], 'test/cli/verbs/up.test.ts': ['late'] }), '/project')).toEqual([
     { file: 'test/cli/verbs/up.test.ts', name: 'late' },
   ]);
 });
 
-test('a file that fails as a whole has none, and neither has any test where too many failed', () => {
+test('no second try for a file that fails as a whole, nor for any test if too many failed', () => {
   expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': [] }), '/project')).toEqual([]);
   const names = Array.from({ length: MOST_SECOND_TRIES + 1 }, (_, i) => `test ${i}`);
   expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': names.slice(1) }), '/project')).toHaveLength(
@@ -53,7 +53,7 @@ test('a file that fails as a whole has none, and neither has any test where too 
   expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': names }), '/project')).toEqual([]);
 });
 
-test('a name is a pattern of itself alone', () => {
+test('the pattern of a name matches only this name', () => {
   for (const name of ['a (b) [c] {d} | e.f * g+h? ^i$ \\j', 'plain']) {
     expect(new RegExp(patternOf(name)).test(name)).toBe(true);
     expect(new RegExp(patternOf(name)).test(`${name} too`)).toBe(false);
@@ -61,7 +61,7 @@ test('a name is a pattern of itself alone', () => {
   }
 });
 
-test('what passed alone is that one test: none, two, or a failure beside it are no pass', () => {
+test('a second try passes only with exactly one passed test and no failure', () => {
   const report = { ...counts, testResults: [] };
   expect(passedAlone({ ...report, numPassedTests: 1 }, 0)).toBe(true);
   for (const numPassedTests of [0, 2]) expect(passedAlone({ ...report, numPassedTests }, 0)).toBe(false);
@@ -70,7 +70,7 @@ test('what passed alone is that one test: none, two, or a failure beside it are 
   expect(passedAlone(undefined, 0)).toBe(false);
 });
 
-test('the last line counts them as passed, and what failed twice as failed', () => {
+test('the last line counts passed second tries as passed, and tests that failed twice as failed', () => {
   const total = withSecondTries({ passed: 10, failed: 3, skipped: 0 }, 2);
   expect(lastLine(total)).toBe('12 passed, 1 failed');
   expect(exitCodeOf(total, {})).toBe(1);

@@ -1,11 +1,11 @@
-/** Hunts a test run that fails and says that it passed. */
+/** Hunts a test run that fails and is reported as passed. */
 
 import { expect, test } from 'vitest';
 import { exitCodeOf, lastLine, sum, tallyCheck, tallyVitest } from '../../scripts/test/tally.mjs';
 
 const report = { numPassedTests: 5, numFailedTests: 0, numPendingTests: 0, numTodoTests: 0, testResults: [] };
 
-test('a check counts as one, and everything is summed', () => {
+test('a check counts as one test, and all counts are summed', () => {
   const total = sum([tallyCheck(0), tallyCheck(2), tallyVitest(report, 0)]);
   expect(lastLine(total)).toBe('6 passed, 1 failed');
   expect(exitCodeOf(total, {})).toBe(1);
@@ -25,7 +25,7 @@ test.each([
   expect(tallyVitest(given, exitCode).failed).toBe(failed);
 });
 
-test('errors outside of the tests count beside failed tests, so that a second try of these cannot hide them', () => {
+test('errors outside of tests are counted in addition to failed tests, so that second tries cannot hide them', () => {
   const failed = {
     ...report,
     numFailedTests: 1,
@@ -35,7 +35,7 @@ test('errors outside of the tests count beside failed tests, so that a second tr
   expect(tallyVitest(report, 1, 1).failed).toBe(1);
 });
 
-test('skipped tests are shown, and fail where CI is set', () => {
+test('skipped tests are shown, and fail if CI is set', () => {
   const total = tallyVitest({ ...report, numPendingTests: 1, numTodoTests: 1 }, 0);
   expect(lastLine(total)).toBe('5 passed, 0 failed, 2 skipped');
   expect(exitCodeOf(total, {})).toBe(0);
@@ -43,6 +43,6 @@ test('skipped tests are shown, and fail where CI is set', () => {
   expect(exitCodeOf({ passed: 1, failed: 0, skipped: 0 }, { CI: 'true' })).toBe(0);
 });
 
-test('nothing that ran is not a success', () => {
+test('a run without tests is not a success', () => {
   expect(exitCodeOf({ passed: 0, failed: 0, skipped: 0 }, {})).toBe(1);
 });

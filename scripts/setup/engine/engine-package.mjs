@@ -1,6 +1,7 @@
 /**
- * The engine's npm package, whose own installer would download on every `npm install longhaul`: a clone has it among its
- * dependencies, an installed Longhaul gets it from `longhaul setup`, in the cache, by a lock file and without any script.
+ * The engine's npm package. Its own installer would download files on every `npm install longhaul`. Therefore only a
+ * clone has it as a dependency; an installed Longhaul gets it from `longhaul setup`, in the cache, by a lock file and
+ * without scripts.
  */
 
 import { existsSync, writeFileSync } from 'node:fs';
@@ -12,7 +13,7 @@ import { cacheDirectory, packageRoot } from '../paths.mjs';
 
 export const ENGINE_PACKAGE = '@tensorflow/tfjs-node-gpu';
 
-/** What the set-up makes is missing. Exit code 3. */
+/** Something that the set-up makes is missing. Exit code 3. */
 export class NotSetUp extends Error {
   constructor(what) {
     super(`${what} is missing. Run: npx longhaul setup`);
@@ -20,32 +21,32 @@ export class NotSetUp extends Error {
   }
 }
 
-/** Part of the lock file of a clone: the same versions, the same hashes. */
+/** A part of a clone's lock file, with the same versions and hashes. */
 const LOCK = fileURLToPath(new URL('lock.json', import.meta.url));
 
-/** Variables of the npm that may have started us, which say where it installs: not where we do. */
+/** Variables of an npm that started this process: they would change where the package is installed. */
 const FOREIGN =
   /^npm_(package_|lifecycle_|config_(global|location|prefix|local_prefix|workspace|workspaces|include_workspace_root|dry_run|package_lock|omit|only|production|save.*)$)/i;
 
-/** The engine's package; `undefined` where the set-up was not done. */
+/** The folder of the engine's package. `undefined` if the set-up was not done. */
 export function findEngine(root = packageRoot, cache = cacheDirectory()) {
   return [ownPlace(root), join(cachedPlace(root, cache), 'node_modules', ENGINE_PACKAGE)].find((directory) =>
     existsSync(join(directory, 'package.json')),
   );
 }
 
-/** In a clone: what `npm ci` put there. A user's own copy, farther up, is never taken. */
+/** In a clone: the package that `npm ci` installed. A copy in a parent folder is never used. */
 function ownPlace(root) {
   return join(root, 'node_modules', ENGINE_PACKAGE);
 }
 
-/** A link to the one that `longhaul setup` made last for what this Longhaul is made of: its variant is this machine's. */
+/** A link to the package that `longhaul setup` made last for this version's sources, in this machine's variant. */
 function cachedPlace(root, cache) {
   const inputs = [LOCK, join(root, 'trainer', 'native'), fileURLToPath(new URL('engine-binding.mjs', import.meta.url))];
   return join(cache, 'engine', `package-${hashInputs(inputs, root).slice(0, 16)}`);
 }
 
-/** Installs it where a clone's npm has not, beside the library that it will be linked to. Returns its folder. */
+/** Installs the package beside its library, unless a clone's npm has installed it. Returns its folder. */
 export async function makeEnginePackage(root, cache, library) {
   if (existsSync(ownPlace(root))) return ownPlace(root);
   const link = cachedPlace(root, cache);

@@ -1,10 +1,10 @@
-/** What the machine must bring along, each with the one command that installs it on Debian and Ubuntu. */
+/** The programs that the machine must have, each with the command that installs it on Debian and Ubuntu. */
 
 import { ask, MissingPrerequisites, which } from '../command.mjs';
 
 const APT = 'sudo apt-get install -y';
 
-/** Every prerequisite as `{ what, remedy, found }`, where `found` is a version, or `undefined`. */
+/** Every prerequisite as `{ what, remedy, found }`. `found`: its version or path, or `undefined` if it is missing. */
 export function prerequisites(env = process.env) {
   const node = Number(process.versions.node.split('.')[0]) >= 18 ? process.versions.node : undefined;
   return [
@@ -18,7 +18,7 @@ export function prerequisites(env = process.env) {
   ];
 }
 
-/** Errors: `MissingPrerequisites`, with all of them at once. */
+/** Errors: `MissingPrerequisites`, with all missing ones. */
 export function checkPrerequisites(env = process.env) {
   const missing = prerequisites(env).filter((one) => one.found === undefined);
   if (missing.length > 0) throw new MissingPrerequisites(missing.map(({ what, remedy }) => ({ what, remedy })));

@@ -1,4 +1,4 @@
-/** A step that one of the project's own modules does: run under the pinned Node, and again only when its inputs change. */
+/** A set-up step in one of the project's modules: it runs with the pinned Node, and again only if its inputs change. */
 
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -8,8 +8,8 @@ import { run } from '../command.mjs';
 import { hashInputs, readJson, writeWhole } from '../files.mjs';
 
 /**
- * Calls the export `name` of `module` with strings; it returns the path that it made. The call is left out while
- * `inputs` (files and folders) hash to the same and that path is there. Returns `{ path, cached }`.
+ * Calls the export `name` of `module` with strings; it returns the path that it made. The call is skipped if the hash
+ * of `inputs` (files and folders) is unchanged and that path exists. Returns `{ path, cached }`.
  */
 export async function projectStep({ root, cache, node, module, name, inputs, args = [] }) {
   const source = join(root, module);
@@ -23,7 +23,7 @@ export async function projectStep({ root, cache, node, module, name, inputs, arg
     env: { ...process.env, LONGHAUL_CACHE: cache },
   });
   const path = JSON.parse(printed.trim().split('\n').at(-1));
-  if (!existsSync(path)) throw new Error(`${name} of ${module} said that it made ${path}, which is not there`);
+  if (!existsSync(path)) throw new Error(`${name} of ${module} returned ${path}, which does not exist`);
   writeWhole(stampPath, JSON.stringify({ hash, path }));
   return { path, cached: false };
 }

@@ -3,7 +3,7 @@ import type { FoundNode } from '../pinned-node.mjs';
 export interface SetUpStep {
   readonly name: string;
   readonly seconds: number;
-  /** What was found or done, in words. */
+  /** The result of the step, in words. */
   readonly result: string;
 }
 export function setUp(options: {

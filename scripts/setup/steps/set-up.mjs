@@ -1,4 +1,4 @@
-/** The set-up as a list of steps, each idempotent and each printed with its time; one set-up at a time per cache. */
+/** The set-up as a list of idempotent steps, each reported with its time. Only one set-up runs per cache at a time. */
 
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { withLock } from '../process-lock.mjs';
 import { projectStep } from './project-step.mjs';
 import { makeTemporal } from '../temporal/temporal.mjs';
 
-/** Does all of it. `say` gets a line per step, `onStep` the same as data. Returns the Node that runs the project. */
+/** Runs all steps. `say` gets a line per step, `onStep` the same as data. Returns the Node that runs the project. */
 export async function setUp({
   root = packageRoot,
   cache = cacheDirectory(),
@@ -24,9 +24,9 @@ export async function setUp({
   const step = timed(say, onStep);
   await step('prerequisites', async () => (checkPrerequisites(env), 'all found'));
   const waiting = (holder) =>
-    say(`set-up  another set-up (pid ${holder.pid}, since ${holder.since}) is at work: waiting`);
+    say(`set-up  waiting: another set-up is running (pid ${holder.pid}, since ${holder.since})`);
   return withLock(join(cache, 'setup.lock'), waiting, async () => {
-    // With the lock held, a download that is there was cut short.
+    // This process has the lock: downloads that exist now were interrupted.
     rmSync(join(cache, 'downloads'), { recursive: true, force: true });
     await step('dependencies', () => installDependencies(root));
     const node = await step(
@@ -59,7 +59,7 @@ export async function setUp({
   });
 }
 
-/** A clone runs its TypeScript as it is, an installed package what was built of it. */
+/** A clone runs TypeScript directly, an installed package its built JavaScript. */
 async function projectSteps({ root, cache, node, step }) {
   const words = (done) => (done.cached ? 'as its sources' : 'made');
   const isClone = existsSync(join(root, 'workers', 'workflow-bundle.ts'));
@@ -80,7 +80,7 @@ async function projectSteps({ root, cache, node, step }) {
 function requiredNode(root) {
   const node = findNode(root);
   if (node === undefined)
-    throw new Error(`no Node >= 22.18 for ${process.platform} on ${process.arch} among the dependencies`);
+    throw new Error(`the dependencies contain no Node >= 22.18 for ${process.platform} on ${process.arch}`);
   return node;
 }
 

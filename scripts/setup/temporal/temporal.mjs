@@ -1,4 +1,4 @@
-/** Temporal's server program: the cluster or binary that is there already, else one that is downloaded or built once. */
+/** Temporal's server program: an existing cluster or binary, else one that is downloaded or built once. */
 
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -9,10 +9,10 @@ import { makeDirectoryOnce, readJson, writeWhole } from '../files.mjs';
 import { withGo } from './go-toolchain.mjs';
 import { HashMismatch } from '../wheels/pinned-wheels.mjs';
 
-/** The last version that `go install` builds: later ones carry a replace directive. */
+/** The last version that `go install` builds: later ones have a replace directive. */
 export const TEMPORAL_CLI = '1.5.1';
 
-/** SHA-256 of the release's archives. Other platforms build it, where Go compares with its public checksum database. */
+/** SHA-256 of the release's archives. Other platforms build it; there Go checks its public checksum database. */
 const ARCHIVES = {
   'linux-x64': 'ddc95e08b0b076efd4ea9733a3f488eb7d2be875f8834e616cd2a37358b4852d',
   'linux-arm64': 'bd1b0db9f18b051026de8bf6cc1505f2510f14bbb7a8b9a4a91fff46c77454f5',
@@ -21,7 +21,7 @@ const ARCHIVES = {
 };
 const GO_PACKAGE = `github.com/temporalio/cli/cmd/temporal@v${TEMPORAL_CLI}`;
 
-/** The server program that is here now: on PATH, else in the cache; `undefined` when neither. */
+/** The existing server program: on PATH, else in the cache. `undefined` if there is none. */
 export function findTemporal(cache, env = process.env) {
   const onPath = which('temporal', env);
   if (onPath !== undefined) return { path: onPath, from: 'PATH' };
@@ -31,7 +31,7 @@ export function findTemporal(cache, env = process.env) {
     : undefined;
 }
 
-/** Go compares every module with its public checksum database, also where this machine's settings leave that out. */
+/** Go checks every module against its public checksum database, even if this machine's settings switch that off. */
 function verifying(env) {
   return {
     GOFLAGS: '',
@@ -40,7 +40,7 @@ function verifying(env) {
   };
 }
 
-/** Sees to it that there is a server to start, or one to reach. Returns what was found or done, in words. */
+/** Makes sure that there is a server program, or an external cluster. Returns what was found or done, in words. */
 export async function makeTemporal(cache, env = process.env) {
   if (env.TEMPORAL_ADDRESS) return `${env.TEMPORAL_ADDRESS} ${await probe(env.TEMPORAL_ADDRESS)}`;
   const present = findTemporal(cache, env);
@@ -61,19 +61,19 @@ function cacheOf(cache) {
   return join(cache, 'temporal', `${TEMPORAL_CLI}-${process.platform}-${process.arch}`);
 }
 
-/** Starting it to ask costs 0.1 s: the answer is kept for the file as it is. */
+/** Starting the program for its version takes 0.1 s: the answer is kept until the file changes. */
 function versionOf(cache, path) {
   const { size, mtimeMs } = statSync(path);
   const stampPath = join(cache, 'stamps', 'temporal-version.json');
   const stamp = readJson(stampPath);
   if (stamp?.path === path && stamp.size === size && stamp.mtimeMs === mtimeMs) return stamp.version;
   const version = ask(path, ['--version']);
-  if (version === undefined) throw new Error(`${path} --version failed: it is no working Temporal CLI`);
+  if (version === undefined) throw new Error(`${path} --version failed: it is not a working Temporal CLI`);
   writeWhole(stampPath, JSON.stringify({ path, size, mtimeMs, version }));
   return version;
 }
 
-/** Whether something listens there, in words; set-up does not fail when a cluster is only down for now. */
+/** Returns, in words, whether something listens there. The set-up does not fail if a cluster is down. */
 function probe(address) {
   const [host, port] = [
     address.slice(0, address.lastIndexOf(':')),
@@ -91,7 +91,7 @@ function probe(address) {
   });
 }
 
-/** The release's archive. Returns why it cannot be used, quickly where the network is closed; else `undefined`. */
+/** Downloads the release's archive. Returns the reason if it fails (quickly without a network), else `undefined`. */
 async function download(directory) {
   const pinned = ARCHIVES[`${process.platform}-${process.arch}`];
   if (pinned === undefined) return `no archive is pinned for ${process.platform} on ${process.arch}`;
@@ -99,7 +99,7 @@ async function download(directory) {
   if (typeof bytes === 'string') return bytes;
   const hash = createHash('sha256').update(bytes).digest('hex');
   if (hash !== pinned)
-    return `what came has the SHA-256 ${hash}, not ${pinned}: it is damaged or not genuine, and was not used`;
+    return `the download has the SHA-256 ${hash}, not ${pinned}: it is damaged or not genuine, and was not used`;
   const archive = join(directory, 'temporal.tar.gz');
   writeWhole(archive, bytes);
   await run('tar', ['-xzf', archive, '-C', directory, 'temporal']);
@@ -112,7 +112,7 @@ function archiveUrl() {
   return `https://github.com/temporalio/cli/releases/download/v${TEMPORAL_CLI}/${name}`;
 }
 
-/** The bytes, or in words why they did not come. */
+/** The bytes of the archive, or the reason for a failed download, in words. */
 async function fetchArchive(url) {
   try {
     const opening = new AbortController();
@@ -121,7 +121,9 @@ async function fetchArchive(url) {
     const announced = Number(response.headers.get('content-length'));
     if (!response.ok) return `HTTP ${response.status}`;
     const bytes = Buffer.from(await response.arrayBuffer());
-    return announced > 0 && bytes.length !== announced ? `${bytes.length} of ${announced} bytes came` : bytes;
+    return announced > 0 && bytes.length !== announced
+      ? `only ${bytes.length} of ${announced} bytes were received`
+      : bytes;
   } catch (error) {
     return error.cause?.code ?? error.message;
   }

@@ -1,11 +1,11 @@
-/** Wheels by their pinned SHA-256: what pip brings is used only if its hash stands in a requirements file of the project. */
+/** Wheels by their pinned SHA-256: pip's download is used only if a requirements file of the project has its hash. */
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { CommandFailed, run } from '../command.mjs';
 import { hashFile } from '../files.mjs';
 
-/** Something was fetched that is not what the project pins: nothing of it was used. */
+/** A download differs from the project's pin. Nothing of it was used. */
 export class HashMismatch extends Error {
   constructor(what, remedy) {
     super(`${what}: it is damaged or not genuine, and nothing of it is used; ${remedy}`);
@@ -13,7 +13,7 @@ export class HashMismatch extends Error {
   }
 }
 
-/** The pins of a requirements file, each as `{ line, name, hashes }`, in its order. */
+/** The pins of a requirements file, in order, each as `{ line, name, hashes }`. */
 export function readPins(file) {
   const text = readFileSync(file, 'utf8').replaceAll(/\\\n/g, ' ');
   const lines = text
@@ -28,8 +28,8 @@ export function readPins(file) {
 }
 
 /**
- * Downloads the wheel of one pin into a folder of its own below `downloads`, calls `use(path, hash)` with it, and removes
- * it. `flags`: for another platform than this one's. Errors: `HashMismatch`; `CommandFailed` where pip has none.
+ * Downloads the wheel of one pin into its own folder below `downloads`, calls `use(path, hash)`, and removes the wheel.
+ * `flags`: pip's flags for another platform. Errors: `HashMismatch`; `CommandFailed` if pip finds no wheel.
  */
 export async function withPinnedWheel(pin, downloads, flags, use) {
   mkdirSync(downloads, { recursive: true });
@@ -45,7 +45,7 @@ export async function withPinnedWheel(pin, downloads, flags, use) {
   }
 }
 
-/** pip compares by itself as well, and stops before it unpacks anything. */
+/** pip checks the hash too, and stops before it unpacks anything. */
 async function download(pin, directory, flags) {
   const file = join(directory, 'requirement.txt');
   writeFileSync(file, `${pin.line}\n`);
@@ -76,21 +76,18 @@ async function download(pin, directory, flags) {
   return join(directory, wheel);
 }
 
-/** pip's word on a wheel with another hash, as `HashMismatch`; every other failure as it is. */
+/** Returns pip's error about another hash as `HashMismatch`, and every other error unchanged. */
 export function asMismatch(error, what) {
   const differs = error instanceof CommandFailed && /DO NOT MATCH THE HASHES/i.test(error.message);
   const [, got] = differs ? (/Got\s+([0-9a-f]{64})/.exec(error.message) ?? []) : [];
   return differs
-    ? mismatch(
-        { name: what },
-        `what pip fetched for ${what} has the SHA-256 ${got ?? '(see above)'}, which is not pinned`,
-      )
+    ? mismatch({ name: what }, `pip's download of ${what} has the SHA-256 ${got ?? '(see above)'}, which is not pinned`)
     : error;
 }
 
 function mismatch(pin, what) {
   return new HashMismatch(
     what,
-    `try again, or look at what answers for the Python index (pip config list): ${pin.name} of PyPI is the one that is pinned`,
+    `run the set-up again, or check the Python index that pip uses (pip config list): the pin is of PyPI's ${pin.name}`,
   );
 }

@@ -14,7 +14,7 @@ NAMES = {'libtensorflow_cc.so.2': 'libtensorflow', 'libtensorflow_framework.so.2
 
 
 def place_of(name):
-    """Where an entry goes, or None when it is not in use."""
+    """The place of an entry in DIRECTORY, or None if it is not used."""
     if name.endswith('/'):
         return None
     if name.startswith('tensorflow/libtensorflow') and os.path.basename(name) in NAMES:
