@@ -1,5 +1,6 @@
 /** The schema of `algorithm`: names, bounds, and when a setting has an effect. A setting without effect is refused. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { ADVANTAGES, advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
 import { LOSSES, policyLosses } from '../../trainer/algorithms/losses/registry.ts';
@@ -114,7 +115,9 @@ export function checkDefinitions({
       `leave it out: ${advantage} compares a group's rewards, and gives no return for each token`,
     );
   }
-  if (offPolicyCorrection !== undefined && !policyLosses.get(loss).correctable) {
+  // The default, which modes with overlap set before the module is loaded, is not applied to such a loss.
+  const isDefault = isDeepStrictEqual(offPolicyCorrection, offPolicyCorrectionSchema.parse({}));
+  if (offPolicyCorrection !== undefined && !isDefault && !policyLosses.get(loss).correctable) {
     throw new UserInputError(
       'algorithm.offPolicyCorrection',
       offPolicyCorrection,

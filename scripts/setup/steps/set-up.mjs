@@ -71,9 +71,7 @@ async function projectSteps({ root, cache, node, step }) {
     call('buildSupervisor', 'sandboxes/supervisor/build', ['sandboxes/supervisor'], [join(cache, 'supervisor')]),
     words,
   );
-  const inputs = isClone
-    ? ['workflows', 'agents', 'tasks', 'trainer', 'store', 'package-lock.json']
-    : ['dist', 'package.json'];
+  const inputs = isClone ? ['protocol', 'workflows', 'package-lock.json'] : ['dist', 'package.json'];
   await step('workflow bundle', call('buildWorkflowBundle', 'workers/workflow-bundle', inputs), words);
 }
 

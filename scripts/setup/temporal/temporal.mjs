@@ -19,6 +19,8 @@ const ARCHIVES = {
   'darwin-x64': 'bbb73e2a31135abe50a1f1cdb35030c42961df618e8ce9c60ae89f201540c5d9',
   'darwin-arm64': 'cca01b7ea35ad56e2a328d9ae596bf716bd22313ef63c7a761c88354457c2415',
 };
+/** Some 30 MB; a server that stops sending is not waited for any longer. */
+const DOWNLOAD_WITHIN_MS = 15 * 60_000;
 const GO_PACKAGE = `github.com/temporalio/cli/cmd/temporal@v${TEMPORAL_CLI}`;
 
 /** The existing server program: on PATH, else in the cache. `undefined` if there is none. */
@@ -117,7 +119,8 @@ async function fetchArchive(url) {
   try {
     const opening = new AbortController();
     const timer = setTimeout(() => opening.abort(new Error('no answer in 10 s')), 10_000);
-    const response = await fetch(url, { signal: opening.signal }).finally(() => clearTimeout(timer));
+    const signal = AbortSignal.any([opening.signal, AbortSignal.timeout(DOWNLOAD_WITHIN_MS)]);
+    const response = await fetch(url, { signal }).finally(() => clearTimeout(timer));
     const announced = Number(response.headers.get('content-length'));
     if (!response.ok) return `HTTP ${response.status}`;
     const bytes = Buffer.from(await response.arrayBuffer());

@@ -226,7 +226,7 @@ it('a module of one own is loaded before anything is made, and must define what 
     cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; give one of regular/) },
   });
   await expect(
-    open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } }),
+    open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'sequence' } } }),
   ).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
 });
 

@@ -5,7 +5,7 @@ import { resolveRunConfig } from '../../../config/run-config.ts';
 import { checkDefinitions } from '../../../config/algorithm/config.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
 import { LORA_TARGETS } from '../../../protocol/algorithm.ts';
-import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
+import { defineLoss, policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
 
 const settings = { task: { name: 'swe-mini' } };
 
@@ -279,4 +279,17 @@ it("a user's name requires the module that defines it, whose path becomes absolu
     module: '/losses.mjs',
     clipLow: 0.2,
   });
+});
+
+it('a loss without off-policy correction trains in every mode; a correction that is set for it is refused', () => {
+  defineLoss('uncorrected', { correctable: false, terms: () => ({ loss: [], gradient: [] }) as never });
+  const own = { loss: 'uncorrected', module: 'm.mjs' };
+  const inMode = (mode: string, algorithm: object) =>
+    resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode }, algorithm }, '/').algorithm;
+  for (const mode of ['sync', 'one-step-off', 'async'])
+    expect(() => checkDefinitions(inMode(mode, own)), mode).not.toThrow();
+  const corrected = { ...own, offPolicyCorrection: { tisRatioType: 'sequence' } };
+  expect(() => checkDefinitions(inMode('async', corrected))).toThrow(
+    refused('offPolicyCorrection', /leave it out: uncorrected/),
+  );
 });
