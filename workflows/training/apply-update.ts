@@ -1,6 +1,6 @@
 /**
- * A step's update: by one worker whole, or in shards by all that are free. Either way `update` puts it on record, once;
- * what comes before can be made anywhere, and again.
+ * A step's update: made by one worker, or in shards by all free workers. Either way `update` records it, once; the
+ * parts before it can be made on any worker, and repeated.
  */
 
 import { ActivityFailure, ApplicationFailure, log } from '@temporalio/workflow';
@@ -8,7 +8,7 @@ import { training } from '../activity-stubs.ts';
 import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
 
-/** So often an update is laid down; then something takes it away each time. */
+/** How often an update is planned if its files are gone each time. */
 const PLANS = 3;
 
 type Workers = ReturnType<typeof training>;
@@ -26,14 +26,14 @@ async function makeRounds(input: UpdateInput & { readonly shards: number }, work
   }
 }
 
-/** An update whose files were taken away half-way is laid down again, from the same records. */
+/** If the files of an update are removed meanwhile, it is planned again from the same records. */
 async function makeShards(input: UpdateInput & { readonly shards: number }, workers: Workers): Promise<void> {
   for (let plans = 1; ; plans += 1) {
     try {
       return await makeRounds(input, workers);
     } catch (error) {
       if (!isPlanLost(error) || plans >= PLANS) throw error;
-      log.warn('the files of an update are gone: it begins again', { run: input.run, step: input.step });
+      log.warn('the files of an update are gone: the update starts again', { run: input.run, step: input.step });
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A run's configuration as it is now. What is changed on the live run is in force at once and on record: a run that
- * starts again from its records makes the same changes at the same steps.
+ * A run's current configuration. A change on the live run takes effect at once and is recorded: a run that starts again
+ * from its records makes the same changes at the same steps.
  */
 
 import { orchestrator } from '../activity-stubs.ts';
@@ -10,10 +10,10 @@ import { changed, changesOf, type Reconfiguration } from './reconfigure.ts';
 export class LiveConfig {
   #now: RunConfig;
   #ahead: readonly ConfigChange[];
-  /** Times that it was changed in this history. */
+  /** Number of changes in this history. */
   #times = 0;
 
-  /** `ahead`: changes on record, of steps up to now and of steps that are still ahead. */
+  /** `ahead`: recorded changes, of steps up to now and of later steps. */
   constructor(config: RunConfig, ahead: readonly ConfigChange[], step: number) {
     this.#now = config;
     this.#ahead = ahead;
@@ -28,7 +28,7 @@ export class LiveConfig {
     return this.#ahead;
   }
 
-  /** `step` steps are done. */
+  /** Applies recorded changes up to `step`, the last finished step. */
   catchUp(step: number): void {
     this.#now = changed(
       this.#now,
@@ -37,7 +37,7 @@ export class LiveConfig {
     this.#ahead = this.#ahead.filter((change) => change.step > step);
   }
 
-  /** In force from now on; returns what puts it on record, or nothing where it changes nothing. */
+  /** Takes effect now. Returns a function that records the change, or `undefined` if nothing changes. */
   change(
     change: Reconfiguration,
     id: string,

@@ -1,4 +1,7 @@
-/** What the modes of training mean to admission: units of rollouts, how many a step takes, and their bounds. Pure. */
+/**
+ * What the modes of training mean for the staleness gate: units of rollouts, how many a step takes, and their bounds.
+ * Pure.
+ */
 
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
@@ -12,12 +15,12 @@ export function modeOf({ training }: RunConfig): TrainingSettings['mode'] {
   return training?.mode ?? 'sync';
 }
 
-/** Units that a step trains on: groups in `async`; else the step's batch is one. */
+/** Units that a step trains on: groups in mode `async`; otherwise the step's batch is the one unit. */
 export function unitsPerStep(config: RunConfig): number {
   return modeOf(config) === 'async' ? config.batch.tasks : 1;
 }
 
-/** Groups that fit into the dispatcher's width; all where it has none. */
+/** Groups that fit into the dispatcher's width; no limit if it has none. */
 function parallelOf({ batch, dispatcher }: RunConfig): number {
   const { maxParallelAgents: width } = dispatcher;
   return dispatcher.type === 'batch' || width === undefined

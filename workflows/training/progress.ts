@@ -1,4 +1,4 @@
-/** What a run carries over continue-as-new: small, and enough to go on from. */
+/** What a run carries over continue-as-new: small, and enough to continue from. */
 
 import type { Trip } from '../../protocol/breaker.ts';
 import type { RunFailuresState } from '../failures/run-failures.ts';
@@ -12,22 +12,22 @@ import type { StartedAgain } from './overlap/async-pipeline.ts';
 export interface TrainProgress {
   readonly config: RunConfig;
   readonly runDir: string;
-  /** Steps done. */
+  /** Number of finished steps. */
   readonly step: number;
   readonly policy: PolicyRef;
   readonly recent: readonly StepRecord[];
   readonly pauseAt: PausePoint | null;
   readonly tripped?: Trip | null;
-  /** Absent: nothing has ended. */
+  /** Absent: no rollout has ended. */
   readonly failures?: RunFailuresState;
-  /** Changes on record from before a restart, of steps that are still ahead. */
+  /** Changes recorded before a restart, of later steps. */
   readonly ahead?: readonly ConfigChange[];
-  /** The last step that was on record when the run began: whoever started it again knows how those went. */
+  /** The last step that was recorded when the run started: whoever restarted it knows how the steps up to it went. */
   readonly recorded?: number;
-  /** Where rollouts and updates overlap: what has begun and is not trained on. */
+  /** If rollouts and updates overlap: the units that have started and are not trained on. */
   readonly overlap?: AdmissionState;
-  /** Some unit may have ended without a word, and was not looked for yet; absent: none. */
+  /** True if a unit may have ended without a report and was not checked yet. */
   readonly missed?: boolean;
-  /** The run starts from its records: what ran in `overlap` begins again. */
+  /** Present if the run starts from its records: what ran in `overlap` is started again. */
   readonly again?: StartedAgain;
 }

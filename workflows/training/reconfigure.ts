@@ -1,17 +1,19 @@
-/** What can be changed on a live run, and by which names; what cannot is refused by field, value and remedy. Pure. */
+/**
+ * What can be changed on a live run, and by which names; anything else is refused with field, value and remedy. Pure.
+ */
 
 import { refusedSetting } from '../batch/dispatch-schedule.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
 import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
 import { mostGroupsOfStep } from './settings.ts';
 
-/** Widths of the dispatcher: they hold from the next batch on. */
+/** Widths of the dispatcher: they take effect with the next batch. */
 const WIDTHS = ['maxParallelAgents', 'maxEvalParallelAgents'] as const satisfies ReadonlyArray<
   keyof DispatcherSettings
 >;
 
 interface Bounds {
-  /** A name without dots that means the same. */
+  /** A short name without dots. */
   readonly short?: string;
   readonly least: number;
   readonly above?: number;
@@ -39,7 +41,7 @@ const FIELD_OF = new Map(
 /** New values by name, each name as in the configuration (`algorithm.learningRate`) or short (`learningRate`). */
 export type Reconfiguration = Readonly<Record<string, number>>;
 
-/** All names that `configure` knows, short ones where there are such. */
+/** All names that `configure` knows; the short name if there is one. */
 export const RECONFIGURABLE: readonly string[] = Object.entries(SETTINGS).map(([field, { short }]) => short ?? field);
 
 function problemOf(value: unknown, { least, above, most, whole }: Bounds): string | undefined {
@@ -57,9 +59,9 @@ export function checkReconfiguration(change: Reconfiguration, step: number): voi
     const field = FIELD_OF.get(name);
     const bounds = field === undefined ? undefined : SETTINGS[field];
     if (field === undefined || bounds === undefined) {
-      throw new TypeError(`${name}: cannot be changed on a live run; one of ${RECONFIGURABLE.join(', ')}`);
+      throw new TypeError(`${name}: cannot be changed on a live run; give one of ${RECONFIGURABLE.join(', ')}`);
     }
-    const late = field === 'steps' && value <= step ? `give more than ${step}, the step that the run is at` : undefined;
+    const late = field === 'steps' && value <= step ? `give more than ${step}, the run's current step` : undefined;
     const problem = seen.has(field) ? 'it is given twice' : (problemOf(value, bounds) ?? late);
     if (problem !== undefined) throw new TypeError(`${name}: ${JSON.stringify(value)} cannot be used; ${problem}`);
     seen.add(field);
@@ -88,11 +90,11 @@ function checkStaleness({ training, batch }: RunConfig, change: Reconfiguration)
   const most = mostGroupsOfStep(bound);
   if (batch.tasks > most)
     throw new TypeError(
-      `training.maxStalenessSteps: ${bound} cannot be used; a step may have ${most} groups with it, and batch.tasks is ${batch.tasks}`,
+      `training.maxStalenessSteps: ${bound} cannot be used; a step can then have at most ${most} groups, and batch.tasks is ${batch.tasks}`,
     );
 }
 
-/** Errors: a `TypeError` for a value that has no effect in a run so configured, or is too much for it. */
+/** Errors: a `TypeError` for a value that has no effect with this configuration, or is too large for it. */
 export function checkEffect(config: RunConfig, change: Reconfiguration): void {
   const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
   if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
@@ -113,7 +115,7 @@ export function checkEffect(config: RunConfig, change: Reconfiguration): void {
     );
 }
 
-/** What `change` would make different in `config`. */
+/** The fields of `config` that `change` changes. */
 export function changesOf(config: RunConfig, change: Reconfiguration, step: number, at: string): ConfigChange[] {
   return Object.entries(change).flatMap(([name, to]) => {
     const field = FIELD_OF.get(name) ?? name;

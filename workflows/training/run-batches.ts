@@ -1,4 +1,7 @@
-/** The batches of a run that it waits for itself, as child workflows: each hears of pauses while it runs, and the oldest is shown. */
+/**
+ * The batches that the run itself waits for, as child workflows: each receives pauses while it runs, and the oldest is
+ * shown.
+ */
 
 import { ParentClosePolicy, startChild } from '@temporalio/workflow';
 import { batch as batchWorkflow } from '../batch.ts';
@@ -12,7 +15,7 @@ import { aimOf } from './step-tasks.ts';
 
 export class RunBatches {
   readonly #relay: PauseRelay;
-  /** Under way, oldest first. */
+  /** Running batches, oldest first. */
   readonly #running = new Map<string, NonNullable<TrainStatus['batch']>>();
   #last: TrainStatus['batch'] = null;
 
@@ -24,7 +27,7 @@ export class RunBatches {
     return this.#running.size > 0;
   }
 
-  /** The oldest that runs, or else the last one. */
+  /** The oldest running batch, or else the last one. */
   get shown(): TrainStatus['batch'] {
     return this.#last;
   }

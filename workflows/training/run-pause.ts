@@ -1,6 +1,7 @@
 /**
- * Whether a run stands still, and where: its rollouts before their next turn, or the run before its next step. Whoever
- * pauses it, a person, the circuit breaker or work of its own that failed, it goes on only when it is resumed.
+ * Whether a run is paused, and where: its rollouts before their next turn, or the run before its next step. An
+ * operator,
+ * the circuit breaker or failed work of the run pauses it; only a resume ends the pause.
  */
 
 import { CancellationScope, condition, log } from '@temporalio/workflow';
@@ -20,24 +21,24 @@ export interface PausedBefore {
 export class RunPause {
   readonly #run: string;
   readonly #details: Details;
-  /** Whether it pauses for what failed. */
+  /** True if the run pauses on failures of machines. */
   readonly #breaks: boolean;
-  /** The last step that was on record when the run began. */
+  /** The last step that was recorded when the run started. */
   readonly #recorded: number;
   #at: PausePoint | null = null;
   /** Why the circuit breaker paused it. */
   #tripped: Trip | null;
-  /** The step in which it last did. */
+  /** The step in which it last paused the run. */
   #trippedIn = 0;
-  /** Waits for the end of a pause between two steps. */
+  /** True while the run waits between two steps for the end of a pause. */
   #stands = false;
-  /** Stands still with the run's rollouts, but not while something is done that no pause holds up. */
+  /** Stops while the run's rollouts are paused, except during work that a pause does not stop. */
   readonly #clock = new WorkClock();
   #works = 0;
-  /** Batches that run hear of a pause at a turn. */
+  /** Sends pauses at a turn to running batches. */
   readonly relay = new PauseRelay();
 
-  /** `breaks`: whether the run is paused for what failed, or ends. */
+  /** `breaks`: true if the run pauses on failures of machines; otherwise it ends. */
   constructor(
     run: string,
     { details, breaks }: { readonly details: Details; readonly breaks: boolean },
@@ -74,12 +75,12 @@ export class RunPause {
     };
   }
 
-  /** Milliseconds, by a clock that stands still with the run. */
+  /** In milliseconds, by a clock that stops while the run is paused. */
   get clockMs(): number {
     return this.#clock.reading(Date.now());
   }
 
-  /** `null`: goes on. Rollouts that run hear of it. True where a pause has ended. */
+  /** `null`: resumes. Running rollouts are notified. Returns true if this ended a pause. */
   set(point: PausePoint | null): boolean {
     const ended = point === null && this.#at !== null;
     this.#at = point;
@@ -92,7 +93,7 @@ export class RunPause {
     return ended;
   }
 
-  /** Something of `step` failed: nothing begins until somebody has looked and resumes it. */
+  /** Shows why the run is paused: something in `step` failed. */
   trip(trip: Trip, step: number): void {
     this.#tripped = trip;
     this.#trippedIn = step;
@@ -100,7 +101,10 @@ export class RunPause {
     this.#details.standsStill(tripLine(trip));
   }
 
-  /** Somebody has to look before further steps go the same way; who did during this step need not be told again. */
+  /**
+   * Pauses after a step without graded rollouts, before further steps fail alike; not if the run paused in this step
+   * already.
+   */
   checkGraded(record: StepRecord): void {
     if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#at !== null)
       return;
@@ -108,19 +112,19 @@ export class RunPause {
     this.trip(ungradedTrip(record), record.step);
   }
 
-  /** Before a step or an evaluation. */
+  /** Waits for the end of a pause, before a step or an evaluation. */
   async untilResumed(): Promise<void> {
     this.#stands = true;
     await condition(() => this.#at === null);
     this.#stands = false;
   }
 
-  /** Within a step, only a pause at a turn holds anything up. */
+  /** Waits within a step, where only a pause at a turn has an effect. */
   mayBegin(): Promise<void> {
     return condition(() => this.#at !== 'turn');
   }
 
-  /** `work` goes on during a pause, as an update does: its time counts. */
+  /** For `work` that continues during a pause, as an update does: its time counts. */
   atWork<T>(work: Promise<T>): Promise<T> {
     const change = (by: number) => {
       this.#works += by;
@@ -138,8 +142,8 @@ export class RunPause {
   }
 
   /**
-   * Does `doIt`; where machines failed it on all its tries the run stands still, says so, and does the same again when it
-   * is resumed. Errors: those of `doIt` that no machine is to blame for.
+   * Does `doIt`. If machines fail all its attempts, the run pauses, shows why, and repeats it when it is resumed.
+   * Errors: those of `doIt` that machines did not cause.
    */
   async untilMended<T>(work: string, step: number, doIt: () => Promise<T>): Promise<T> {
     for (;;) {

@@ -1,9 +1,9 @@
 /**
- * Which tasks a step draws: a function of seed and step alone, each epoch a new order of the pool. No step straddles two
- * epochs, so none draws a task twice; what an epoch leaves over is less than a step, and other tasks in each epoch.
+ * Which tasks a step draws: a function of seed and step alone. Each epoch is a new order of the pool. No step spans two
+ * epochs, so none draws a task twice. The tasks that an epoch leaves out are fewer than a step's, and differ by epoch.
  */
 
-/** SplitMix64's finaliser on 32-bit halves would be overkill here: 32 bits of well-mixed state order a pool. */
+/** A finaliser on 32 bits: a larger one, such as SplitMix64's, is not needed to order a pool. */
 function mix(value: number): number {
   let x = value | 0;
   x = Math.imul(x ^ (x >>> 16), 0x21f0aaad);

@@ -1,4 +1,4 @@
-/** The settings of training's modes: defaults, and what is refused since the chosen mode would not read it. Pure. */
+/** The settings of training's modes: defaults, and refusal of settings that the chosen mode does not read. Pure. */
 
 import type { RefusedSetting } from '../batch/dispatch-schedule.ts';
 import type { TrainingSettings } from '../../protocol/run-config.ts';
@@ -12,7 +12,7 @@ type Given = { readonly [K in keyof TrainingSettings]?: TrainingSettings[K] | un
   'mode'
 >;
 
-/** How an update is made is no matter of when. */
+/** Settings that apply in every mode: they say how an update is made, not when. */
 const ALWAYS = ['mode', 'shards', 'placement'] as const;
 
 const TAKES: Readonly<Record<TrainingSettings['mode'], ReadonlyArray<keyof TrainingSettings>>> = {
@@ -21,21 +21,21 @@ const TAKES: Readonly<Record<TrainingSettings['mode'], ReadonlyArray<keyof Train
   async: [...ALWAYS, 'maxStalenessSteps', 'rolloutVersion', 'maskStalenessSteps'],
 };
 
-/** Updates between a unit's begin and the one that trains on it, at most. */
+/** Updates between a unit's start and the update that trains on it, at most. */
 export function maxStalenessOf({ mode, maxStalenessSteps = MAX_STALENESS_STEPS }: Given): number {
   if (mode === 'async') return maxStalenessSteps;
   return mode === 'sync' ? 0 : 1;
 }
 
 /**
- * Groups that a step of an asynchronous run may have. A history begins what a bound of `maxStaleness` lets begin until the
- * step's update ends, and then as many as the next step takes, before the run goes on in a new one.
+ * Groups that a step of an asynchronous run may have, at most. One history starts what a bound of `maxStaleness` allows
+ * until the step's update ends, and then as many groups as the next step takes, before the run continues in a new one.
  */
 export function mostGroupsOfStep(maxStaleness: number): number {
   return Math.floor(MOST_GROUPS_OF_A_HISTORY / (maxStaleness + 2));
 }
 
-/** The first setting without an effect, if there is one. */
+/** The first setting without an effect; `undefined` if there is none. */
 export function refusedTraining(settings: Given): RefusedSetting | undefined {
   const { mode, maskStalenessSteps: mask } = settings;
   for (const [field, value] of Object.entries(settings)) {
@@ -51,7 +51,7 @@ export function refusedTraining(settings: Given): RefusedSetting | undefined {
   return { field: 'maskStalenessSteps', value: mask, remedy };
 }
 
-/** One shard is a whole update, and where workers do both there is nothing to say. */
+/** Fills in defaults. One shard and the placement `colocated` are the defaults, and are left out. */
 export function resolveTraining({
   mode,
   maxStalenessSteps,

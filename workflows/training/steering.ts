@@ -1,6 +1,7 @@
 /**
- * How a run is steered and asked: its query, signals and update. They are answered from the run's first moment on, also
- * while its configuration is still being checked; what is said then holds once it has begun.
+ * The query, the signals and the update of a run. They are handled from the run's first workflow task on, also while
+ * its
+ * configuration is still checked; what is received then takes effect once the run has started.
  */
 
 import {
@@ -27,10 +28,10 @@ export const trainStatusQuery = defineQuery<TrainStatus>('status');
 export const pauseTrainSignal = defineSignal<[PausePoint?]>('pause');
 export const resumeTrainSignal = defineSignal('resume');
 
-/** From the next step or evaluation on. */
+/** Takes effect with the next step or evaluation. */
 export const configureUpdate = defineUpdate<RunConfig, [Reconfiguration]>('configure');
 
-/** What is known of a run before its configuration is checked. */
+/** The status of a run before its configuration is checked. */
 function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
   const phase = pauseAt === null ? 'starting' : 'paused';
   const common = { step: 0, steps: 0, policyVersion: 0, batch: null, recent: [] };
@@ -46,19 +47,19 @@ async function configure(begun: Training, change: Reconfiguration): Promise<RunC
   return begun.configure(change, currentUpdateInfo()?.id ?? '');
 }
 
-/** Who steers a run that may not have begun yet. */
+/** Handles signals for a run that may not have started yet. */
 export class Steering {
   #training: Training | null = null;
-  /** The pause that was last asked for. */
+  /** The pause that was requested last. */
   #pauseAt: PausePoint | null;
-  /** Why a batch that runs since before this history paused it. */
+  /** Why a batch from an earlier history paused the run, received before the run started in this one. */
   #earlyTrip: Trip | null = null;
-  /** Batches that run since before this history, and stand still by themselves. */
+  /** Batches from an earlier history with a held rollout, received before the run started in this one. */
   readonly #earlyHeld = new Set<string>();
-  /** Of units that run since before the run started from its records. */
+  /** Reports of units from before the run was restarted from its records. */
   readonly #early: UnitReport[] = [];
 
-  /** `pauseAt`: what a new history goes on with. */
+  /** `pauseAt`: carried over to a new history. */
   constructor(run: string, pauseAt: PausePoint | null, details: Details) {
     this.#pauseAt = pauseAt;
     setHandler(trainStatusQuery, () => this.#training?.status ?? startingStatus(run, this.#pauseAt));
@@ -71,22 +72,21 @@ export class Steering {
         if (this.#training) this.#training.unitEnded(report);
         else this.#early.push(report);
       }),
-      // One that has not begun yet begins all that ran again.
     );
     setHandler(
       configureUpdate,
       async (change) => {
         await condition(() => this.#training !== null);
-        if (!this.#training) throw new TypeError('The run has not begun');
+        if (!this.#training) throw new TypeError('The run has not started');
         return configure(this.#training, change);
       },
       { validator: (change) => checkReconfiguration(change, this.#training?.step ?? 0) },
     );
   }
 
-  /** Hands over what was said before. */
+  /** The run has started: passes on what was received before. */
   begun(training: Training): void {
-    // What resumed the run before it began is to reach them.
+    // A resume that was received before the run started must reach them.
     for (const batch of this.#earlyHeld) training.stands(batch);
     training.pauseAt = this.#pauseAt;
     if (this.#earlyTrip) training.trip(this.#earlyTrip);

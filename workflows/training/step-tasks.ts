@@ -1,6 +1,6 @@
 /**
- * What a step rolls out, and which part of it a unit is: functions of configuration and number alone, so that the same
- * tasks are drawn in every mode, and again after a restart.
+ * What a step rolls out, and which part of it belongs to a unit: functions of configuration and number alone, so that
+ * the same tasks are drawn in every mode, and again after a restart.
  */
 
 import { DEFAULT_BREAKER, type End } from '../../protocol/breaker.ts';
@@ -9,10 +9,10 @@ import { type BatchInput, MIN_REPLACE_RATIO } from '../../protocol/batch.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { BatchSettings, RunConfig } from '../../protocol/run-config.ts';
 
-/** What is absent where groups are not drawn by need. */
+/** Empty if groups are not drawn by need. */
 type ByNeed = Pick<BatchInput, 'wanted' | 'replace'>;
 
-/** Groups that a step may draw, and what makes it draw more than its own. */
+/** Groups that a step may draw, and the rule by which it draws more than `tasks`. */
 function groupsOf({
   tasks,
   dynamicSampling: { type, maxSampleBatches, minReplaceRatio = MIN_REPLACE_RATIO },
@@ -22,13 +22,13 @@ function groupsOf({
   return { candidates: tasks * maxSampleBatches, byNeed };
 }
 
-/** Of a batch's input, what its update must know too. */
+/** The fields of a batch's input that its update needs too. */
 export const byNeedOf = ({ wanted, replace }: ByNeed): ByNeed => ({
   ...(wanted === undefined ? {} : { wanted }),
   ...(replace && { replace }),
 });
 
-/** Groups that a batch trains on if all goes well. */
+/** Groups of a batch that a step is meant to train on. */
 export const aimOf = ({ tasks, wanted, replace }: Pick<BatchInput, 'tasks' | 'wanted' | 'replace'>): number =>
   wanted ?? replace?.groups ?? tasks.length;
 
@@ -43,8 +43,9 @@ export function tasksOfStep(config: RunConfig, step: number): Drawn {
 }
 
 /**
- * A group by its number: the groups of step 1, then those of step 2. One that must vary has the tasks that its step may
- * draw for it: its own, then every so many after that.
+ * A group by its number: first the groups of step 1, then those of step 2. A group that must vary has several tasks:
+ * its
+ * own, and then every `batch.tasks`-th of the tasks that its step may draw.
  */
 export function tasksOfGroup(config: RunConfig, number: number): Drawn {
   const perStep = config.batch.tasks;
@@ -54,11 +55,14 @@ export function tasksOfGroup(config: RunConfig, number: number): Drawn {
   return { name: `group-${number}`, step, tasks: own, ...(wanted === undefined ? {} : { wanted: 1 }) };
 }
 
-/** The input of a batch that samples with `policy`; its step names the noise. `lately`: how the rollouts before it ended. */
+/**
+ * The input of a batch that samples with `policy`; its step is part of the noise key.
+ * `lately`: how the rollouts before it ended.
+ */
 export function batchInput(config: RunConfig, drawn: Drawn, policy: PolicyRef, lately: readonly End[]): BatchInput {
   const { run, agent, sampling, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
   const { samples, stragglers } = batch;
   const input = { run, ...drawn, samples, policy, agent, sampling, seed, dispatcher, breaker, lately };
-  // A run's evaluations, of step 0, wait for every rollout: what is left out there would count as failed.
+  // A run's evaluations, of step 0, wait for every rollout: one that is given up would count as failed.
   return drawn.step > 0 && stragglers ? { ...input, stragglers } : input;
 }

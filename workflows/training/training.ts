@@ -1,5 +1,5 @@
 /**
- * A run under way, in one of its histories: each step rolls out, updates once and is put on record, and only then is it
+ * A run in progress, in one of its histories: each step rolls out, updates once and is recorded; only then it counts as
  * the run's step. All that it must remember is `progress`.
  */
 
@@ -27,7 +27,7 @@ import { RunPause } from './run-pause.ts';
 import { batchInput, byNeedOf, type Drawn, tasksOfStep } from './step-tasks.ts';
 import type { UnitReport } from '../batch/report-batch-end.ts';
 
-/** Steps that the `status` query tells of. */
+/** Steps that the `status` query returns. */
 const RECENT = 20;
 
 export class Training {
@@ -114,7 +114,7 @@ export class Training {
 
   set pauseAt(point: PausePoint | null) {
     if (!this.#pause.set(point)) {
-      // From a pause at a turn to one at a step: that step is to end.
+      // A pause at a turn has become one at a step: the current step must end.
       if (point === 'step') this.#overlap?.pump();
       return;
     }
@@ -122,12 +122,12 @@ export class Training {
     this.#overlap?.resume();
   }
 
-  /** Nothing is being told or begun: a new history would lose it. */
+  /** True if nothing is being signalled or started: a new history would lose it. */
   get isSettled(): boolean {
     return this.#overlap === null || (this.#overlap.isSettled && this.#pause.relay.isSettled);
   }
 
-  /** Errors: that of a unit, which a new history would not know of. */
+  /** Errors: that of a unit; a new history would not know of it. */
   throwIfFailed(): void {
     this.#overlap?.throwIfFailed();
   }
@@ -141,17 +141,17 @@ export class Training {
     return config;
   }
 
-  /** Milliseconds, without the time that the run stands still: what a step's `seconds` are taken from. */
+  /** In milliseconds, by a clock that stops while the run is paused: a step's `seconds` are measured with it. */
   get clockMs(): number {
     return this.#pause.clockMs;
   }
 
-  /** Whether the run pauses for what failed, or ends. */
+  /** True if the run pauses on failures of machines; otherwise it ends. */
   get breaks(): boolean {
     return (this.config.breaker ?? DEFAULT_BREAKER).maxConsecutiveFailures > 0;
   }
 
-  /** Where groups end beside each other none of them is next to the last one. */
+  /** Empty in mode `async`: groups run side by side there, so none follows directly on the last one. */
   get lately(): readonly End[] {
     return modeOf(this.config) === 'async' ? [] : this.#failures.lately;
   }
@@ -160,17 +160,17 @@ export class Training {
     this.#tripBy(this.#overlap?.hear(report));
   }
 
-  /** It is being resumed: a resumption that it had not received is on its way to it. */
+  /** True if a resume signal that the batch had not received is on its way to it. */
   isResumed({ name, resumed }: HeldBatch): boolean {
     return this.#pause.relay.isResumed(name, resumed);
   }
 
-  /** The batch of this name stands still by itself, since one of its rollouts is held. */
+  /** The batch of this name paused by itself, since one of its rollouts is held. */
   stands(batch: string): void {
     this.#pause.relay.stands(batch);
   }
 
-  /** During the step that is next. */
+  /** Shows why the run is paused, in the step that is made next. */
   trip(trip: Trip): void {
     this.#pause.trip(trip, this.step + 1);
   }
@@ -179,7 +179,7 @@ export class Training {
     return this.#pause.untilResumed();
   }
 
-  /** As that of `RunPause`, for what the run does next. */
+  /** Like `RunPause.untilMended`, for the step that is made next. */
   untilMended<T>(work: string, doIt: () => Promise<T>): Promise<T> {
     return this.#pause.untilMended(work, this.step + 1, doIt);
   }
@@ -223,7 +223,7 @@ export class Training {
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
     const every = config.checkpoint.every;
-    // As it is now: the run may have been shortened meanwhile.
+    // The current value: the number of steps may have been lowered meanwhile.
     const keep = step >= this.config.steps || (every > 0 && step % every === 0);
     const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
     const { policy, sha256 } = outcome;
@@ -249,7 +249,7 @@ export class Training {
     return { rollouts: { batches: [`train/${run}/${drawn.name}`], ...byNeedOf(drawn) }, seconds };
   }
 
-  /** `config`: as it was when the step began. */
+  /** `config`: as it was when the step started. */
   #update(config: RunConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
     const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
@@ -271,7 +271,7 @@ export class Training {
     );
   }
 
-  /** It is on record. */
+  /** Called when the step is recorded. */
   #stepDone(record: StepRecord, policy: PolicyRef): void {
     const { step } = record;
     this.step = step;

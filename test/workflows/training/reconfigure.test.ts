@@ -30,13 +30,13 @@ it('what is so already is no change', () => {
 
 describe('is refused:', () => {
   it.each([
-    [{ seed: 2 }, /seed: cannot be changed on a live run; one of learningRate, temperature, steps/],
+    [{ seed: 2 }, /seed: cannot be changed on a live run; give one of learningRate, temperature, steps/],
     [{ 'policy.base': 2 }, /policy.base: cannot be changed/],
     [{ learningRate: 0 }, /learningRate: 0 cannot be used; give a number above 0/],
     [{ learningRate: 1, 'algorithm.learningRate': 2 }, /algorithm.learningRate: 2 cannot be used; it is given twice/],
     [{ temperature: 11 }, /at most 10/],
     [{ temperature: Number.NaN }, /a number of at least 0/],
-    [{ steps: 4 }, /more than 4, the step that the run is at/],
+    [{ steps: 4 }, /more than 4, the run's current step/],
     [{ checkpointEvery: 1.5 }, /a whole number/],
     [{ maxParallelAgents: 0 }, /a whole number of at least 1/],
   ])('%j', (change, why) => {
@@ -72,6 +72,6 @@ it('moves the bound on staleness of an asynchronous run, and of no other', () =>
   const large = { ...overlapping, batch: { ...config.batch, tasks: 500 } };
   expect(() => checkEffect(large, { maxStalenessSteps: 4, steps: 10 })).not.toThrow();
   expect(() => checkEffect(large, { 'training.maxStalenessSteps': 5 })).toThrow(
-    /maxStalenessSteps: 5 cannot be used; a step may have 457 groups with it, and batch.tasks is 500/,
+    /maxStalenessSteps: 5 cannot be used; a step can then have at most 457 groups, and batch.tasks is 500/,
   );
 });

@@ -1,6 +1,7 @@
 /**
- * Rollouts that go on while updates run: admission decides, this begins units, hears of their ends, and looks after
- * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
+ * Rollouts that continue while updates run. The staleness gate decides; this starts units, receives their ends, and
+ * checks units that report nothing. All that it must remember is `state`: a run continues from it in a new history, or
+ * after a restart from its records.
  */
 
 import { ApplicationFailure, CancellationScope, condition, sleep } from '@temporalio/workflow';
@@ -17,13 +18,13 @@ import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from '../../batch/report-batch-end.ts';
 import { Units, type UnitsHost } from './units.ts';
 
-/** The run, as it is at the moment. */
+/** The current state of the run. */
 export interface AsyncPipelineHost extends UnitsHost {
   readonly policy: PolicyRef;
   readonly pauseAt: PausePoint | null;
-  /** Milliseconds, by a clock that stands still with the run. */
+  /** In milliseconds, by a clock that stops while the run is paused. */
   readonly clockMs: number;
-  /** Whether it pauses for what failed, or ends. */
+  /** True if the run pauses on failures of machines; otherwise it ends. */
   readonly breaks: boolean;
 }
 
@@ -33,31 +34,34 @@ export interface RunParts {
   readonly failures: RunFailures;
 }
 
-/** From its records. */
+/** What the records say of a run that starts again. */
 export interface StartedAgain {
-  /** Units, by number, of an update that was made and whose step is not on record: that step trains on those. */
+  /** Numbers of the units of an update that was made but whose step is not recorded: that step trains on them. */
   readonly owed: readonly number[];
 }
 
 /** What a step trains on. */
 export interface StepRollouts {
   readonly rollouts: Pick<UpdateInput, 'batches' | 'wanted' | 'replace' | 'units'>;
-  /** The batches' names, where the step's number does not say them. */
+  /** The batches' names, if they do not follow from the step's number. */
   readonly batches?: readonly string[];
-  /** That the step waited for them, without pauses. */
+  /** Seconds for which the step waited for them, without pauses. */
   readonly seconds: number;
 }
 
-/** Children begun, or told something, from one workflow task: far below Temporal's limits. */
+/** Children started or signalled in one workflow task: far below Temporal's limits. */
 const CHUNK = 100;
-/** A unit that was terminated reports nothing. The history that began it receives its end from Temporal; a later one finds it missing then, or when the run is resumed. */
+/**
+ * A unit that was terminated reports nothing. The history that started it receives its end from Temporal; a later
+ * history finds it missing at the next check, made this often, or when the run is resumed.
+ */
 const LOOK_AFTER_EVERY = '10m';
-/** Looks, a second apart, at a unit that has said its last word. */
+/** Checks, one second apart, of a unit that has reported its end. */
 const ENDING_TRIES = 30;
-/** Cancelled rollouts release their sandboxes; past this their leases do. */
+/** The time that cancelled rollouts have to release their sandboxes; after it, the sandboxes end with their leases. */
 const CANCEL_DEADLINE = '15m';
 
-/** In parts, so that no workflow task has more commands than it may. */
+/** In chunks, so that no workflow task has too many commands. */
 async function inChunks(units: readonly Unit[], work: (unit: Unit) => Promise<void>): Promise<void> {
   for (let from = 0; from < units.length; from += CHUNK) await Promise.all(units.slice(from, from + CHUNK).map(work));
 }
@@ -71,17 +75,22 @@ export class AsyncPipeline {
   /** Admitted, not started yet. */
   #queue: Unit[] = [];
   #starting = false;
-  /** Between two steps, while one is put on record, nothing begins: the record then says what has begun. */
+  /**
+   * True while units may start. Nothing starts while a step is recorded, so that the record lists all that has started.
+   */
   #open = false;
-  /** A step is waited for, which is to end also where the run pauses after it. */
+  /** True while a step waits for its rollouts: that step ends even if the run is to pause after it. */
   #endsStep = false;
   #closing = false;
   #failure: unknown;
   #mustLook = false;
-  /** Units, by number, that said that they end without having rolled out. */
+  /** Numbers of units that reported that they end without having rolled out. */
   readonly #unrolled = new Set<number>();
 
-  /** `again`: what ran in `state` is to be begun again, since the run starts from its records, where the next step may have trained on something. */
+  /**
+   * `again`: the run starts from its records, so units that run in `state` are started again. The next step may have
+   * made its update already.
+   */
   constructor(
     host: AsyncPipelineHost,
     { relay, failures }: RunParts,
@@ -97,12 +106,15 @@ export class AsyncPipeline {
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 
-  /** Nothing is under way that a new history would not know of; what failed ends the run before there is one. */
+  /**
+   * True if no unit is being started: a new history would not know of it. After a failure the run ends before there is
+   * one.
+   */
   get isSettled(): boolean {
     return !this.#starting && (this.#queue.length === 0 || this.#failure !== undefined);
   }
 
-  /** That of a unit which no step has waited for yet. */
+  /** Errors: that of a unit which no step has waited for yet. */
   throwIfFailed(): void {
     if (this.#failure !== undefined) throw this.#failure;
   }
@@ -115,7 +127,7 @@ export class AsyncPipeline {
     return this.#admission.state;
   }
 
-  /** Units under way, by number. */
+  /** Numbers of the running units. */
   get running(): readonly number[] {
     return this.#admission.state.running.map(({ number }) => number);
   }
@@ -129,7 +141,7 @@ export class AsyncPipeline {
     return { batch, overlap: { running: running.length, waiting: ended.length } };
   }
 
-  /** Begins what may begin now. */
+  /** Starts what may start now. */
   pump(): void {
     if (!this.#open || this.#closing || this.#failure !== undefined || this.#standsStill) return;
     const { policy, config, pauseAt } = this.#host;
@@ -139,25 +151,25 @@ export class AsyncPipeline {
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
   }
 
-  /** After a pause: what began meanwhile, and what was ended by hand. */
+  /** After a pause: starts what may start, and looks for units that were ended by hand. */
   resume(): void {
     this.lookSoon();
     this.pump();
   }
 
-  /** Some unit may have ended without a word. */
+  /** Asks for a check soon: a unit may have ended without a report. */
   lookSoon(): void {
     this.#mustLook = true;
   }
 
-  /** Answers with a trip where the unit's failures, and those before, say something of the machines, or where it did not roll out. */
+  /** Returns a trip if this unit's failures, with those before, open the breaker, or if the unit did not roll out. */
   hear(report: UnitReport): Trip | undefined {
     const unit = this.#admission.state.running.find(({ number }) => number === report.number);
     if (!unit) return undefined;
     const name = this.#units.nameOf(unit);
     this.#relay.remove(name);
     if (report.end !== 'rolled-out') return this.#fell(unit, report);
-    // It ran since before the run started from its records, and has ended before it was begun again.
+    // It has run since before the run was restarted from its records, and has ended before it was started again.
     this.#queue = this.#queue.filter((one) => one !== unit);
     this.#admission.end(unit.number);
     const trip = this.#host.pauseAt === null ? this.#failures.heard(report.ends) : undefined;
@@ -165,7 +177,10 @@ export class AsyncPipeline {
     return trip;
   }
 
-  /** It was ended by hand, or machines failed it: it runs for admission until it is found gone, after the pause, and begins again. */
+  /**
+   * It was ended by hand, or machines failed. The gate counts it as running until it is found missing after the pause,
+   * and is started again.
+   */
   #fell(unit: Unit, { end, message, mendable }: Exclude<UnitReport, { end: 'rolled-out' }>): Trip | undefined {
     const name = this.#units.nameOf(unit);
     if (mendable && this.#host.breaks && !this.#closing) {
@@ -190,13 +205,13 @@ export class AsyncPipeline {
     return { ...this.#rollouts(this.#admission.take(step)), seconds: (this.#host.clockMs - begun) / 1000 };
   }
 
-  /** What the run is to go on from after the step that was taken for; nothing begins until `trained`. */
+  /** The state from which the run continues after the current step. Nothing starts until `trained` is called. */
   seal(): AdmissionState {
     this.#open = false;
     return this.#admission.state;
   }
 
-  /** The step is on record, and the policy is the next one. */
+  /** The step is recorded, and the run has its new policy. */
   trained(): void {
     this.#admission.trained();
     this.#open = true;
@@ -216,13 +231,13 @@ export class AsyncPipeline {
     return [...running, ...ended].map((unit) => this.#units.batchOf(unit));
   }
 
-  /** A pause at a step lets the one that is waited for end. */
+  /** A pause at a step does not stop the step that is waited for. */
   get #standsStill(): boolean {
     const { pauseAt } = this.#host;
     return pauseAt === 'turn' || (pauseAt === 'step' && !this.#endsStep);
   }
 
-  /** Or until a unit has failed. */
+  /** Waits until `step` has its units, or until a unit has failed. */
   async #untilReady(step: number): Promise<void> {
     const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
     while (!goOn()) {
@@ -242,7 +257,7 @@ export class AsyncPipeline {
     }
   }
 
-  /** One that said that it ends is given a moment to do so. */
+  /** A unit that reported its end has some time to end. */
   async #isThere(unit: Unit): Promise<boolean> {
     const isThere = () => this.#units.isThere(unit);
     for (let tries = 1; this.#unrolled.has(unit.number) && tries < ENDING_TRIES; tries += 1) {
@@ -254,20 +269,20 @@ export class AsyncPipeline {
 
   async #start(unit: Unit): Promise<void> {
     this.#unrolled.delete(unit.number);
-    // A child that is not waited for, and whose start is cancelled before it is known, never tells of it.
+    // If the start of a child that nobody waits for is cancelled before it is confirmed, nothing reports the child.
     const isNew = await CancellationScope.nonCancellable(() => this.#units.start(unit));
     const [name, handle] = [this.#units.nameOf(unit), this.#units.handleOf(unit)];
-    // The run may have been terminated while it stood still.
+    // The run may have been terminated while it was paused.
     if (isNew) this.#relay.add(name, handle);
     else this.#relay.rejoin(name, handle);
   }
 
-  /** Under its name: what it recorded stands. */
+  /** Starts the unit again under its name, so that its records count. */
   #beginAgain(unit: Unit): void {
     if (this.#admission.state.running.includes(unit) && !this.#queue.includes(unit)) this.#queue.push(unit);
   }
 
-  /** A unit that is gone without a word begins again. */
+  /** Starts units again that ended without a report. */
   async #lookAfter(): Promise<void> {
     this.#mustLook = false;
     await inChunks(

@@ -1,8 +1,10 @@
 /**
- * Which units of rollouts begin, and which of them a step trains on: no unit is ever trained on by a policy that is more
- * than its bound of updates newer than the one it began with, every unit is trained on once, and none is thrown away.
- * A pure scheduler. It holds the bound by admission, as AReaL does (Fu et al. 2025, eq. 3): a unit begins only if all
- * that have begun can still be trained on in time, and a step takes first what a later one could not take any more.
+ * Decides which units of rollouts start, and which of them a step trains on. The policy that trains on a unit is newer
+ * than the policy with which the unit started by a bounded number of updates. Every unit is trained on once, and none
+ * is
+ * discarded. A pure scheduler. It keeps the bound by admission, as AReaL does (Fu et al. 2025, eq. 3): a unit starts
+ * only
+ * if all started units can still be trained on in time, and a step first takes the units that no later step could take.
  */
 
 import type { AdmissionState, Unit } from '../../../protocol/admission.ts';
@@ -10,7 +12,7 @@ import type { AdmissionState, Unit } from '../../../protocol/admission.ts';
 export interface StalenessLimits {
   /** Steps of the run. */
   readonly steps: number;
-  /** Updates between the policy that a unit begins with and the one that is trained on it, at most. */
+  /** Updates between the policy that a unit starts with and the one that is trained on it, at most. */
   readonly maxStaleness: number;
   /** Units that run at once. */
   readonly parallel: number;
@@ -20,7 +22,7 @@ export const NOTHING_BEGUN: AdmissionState = { begun: 0, running: [], ended: [] 
 
 type Dated = Pick<Unit, 'lastStep'>;
 
-/** How many must have been trained on after step `by`. */
+/** How many of the units must be trained on by step `by`. */
 function due(units: readonly Dated[], by: number): number {
   return units.filter(({ lastStep }) => lastStep <= by).length;
 }
@@ -30,8 +32,8 @@ function datesOf(units: readonly Dated[]): number[] {
 }
 
 /**
- * What `step` trains on: those that had ended first, but for what must not wait for a later step; `null` while it must
- * wait for more to end.
+ * The units that `step` trains on: first those that cannot wait for a later step, then those that ended first. `null`
+ * while more units must end.
  */
 function choose({ running, ended }: AdmissionState, step: number, perStep: number): ReadonlySet<Unit> | null {
   const open = [...running, ...ended];
@@ -48,7 +50,9 @@ function choose({ running, ended }: AdmissionState, step: number, perStep: numbe
   return chosen.size === perStep ? chosen : null;
 }
 
-/** What was taken for a step before: those, in whatever order they end. */
+/**
+ * The units that were taken for the step before the restart, in whatever order they end; `null` until all have ended.
+ */
 function chosenAgain({ ended }: AdmissionState, owed: ReadonlySet<number>): ReadonlySet<Unit> | null {
   const chosen = ended.filter(({ number }) => owed.has(number));
   return chosen.length === owed.size ? new Set(chosen) : null;
@@ -59,12 +63,15 @@ export class StalenessGate {
   #begun: number;
   #running: readonly Unit[];
   #ended: readonly Unit[];
-  /** What the step under way trains on. */
+  /** The units that the current step trains on. */
   #taken: readonly Unit[] = [];
-  /** What the next step has trained on already; empty: nothing. */
+  /** Numbers of the units that the next step has trained on already; empty: none. */
   #owed: ReadonlySet<number>;
 
-  /** `perStep`: units that a step trains on. `owed`: by number, those of an update that was made and whose step is not on record. */
+  /**
+   * `perStep`: units that a step trains on. `owed`: numbers of the units of an update that was made but whose step is
+   * not recorded.
+   */
   constructor(
     perStep: number,
     { begun, running, ended }: AdmissionState = NOTHING_BEGUN,
@@ -77,17 +84,17 @@ export class StalenessGate {
     this.#ended = ended;
   }
 
-  /** To be kept between two steps: what a step has taken is not in it. */
+  /** The state between two steps: it does not contain what a step has taken. */
   get state(): AdmissionState {
     return { begun: this.#begun, running: this.#running, ended: this.#ended };
   }
 
-  /** Units that the next step cannot do without, beside those that have begun. */
+  /** Units that the next step still needs beside those that have started. */
   get lacking(): number {
     return Math.max(0, this.#perStep - this.#running.length - this.#ended.length);
   }
 
-  /** Begins as many units with `policy` as may begin now, `most` at most, and returns them. */
+  /** Starts as many units with `policy` as may start now, `most` at most, and returns them. */
   admit(
     policy: Unit['policy'],
     { steps, maxStaleness, parallel }: StalenessLimits,
@@ -104,7 +111,7 @@ export class StalenessGate {
     return admitted;
   }
 
-  /** Whether one more that must be trained on by `lastStep` leaves every other one its place in time. */
+  /** True if one more unit, to be trained on by `lastStep`, still lets every other unit be trained on in time. */
   #hasRoom(version: number, lastStep: number, steps: number): boolean {
     const taken = this.#taken.map(() => ({ lastStep: version + 1 }));
     const open: Dated[] = [...taken, ...this.#running, ...this.#ended, { lastStep }];
@@ -112,7 +119,7 @@ export class StalenessGate {
     return datesOf(open).every((date) => date < lastStep || due(open, date) <= (date - version) * this.#perStep);
   }
 
-  /** The unit's rollouts have ended. Told again, or of a unit that does not run, it changes nothing. */
+  /** The unit's rollouts have ended. Changes nothing if the unit does not run. */
   end(number: number): void {
     const unit = this.#running.find((one) => one.number === number);
     if (!unit) return;
@@ -120,12 +127,15 @@ export class StalenessGate {
     this.#ended = [...this.#ended, unit];
   }
 
-  /** Whether `step` has what it trains on. */
+  /** True if `step` has the units that it trains on. */
   isReady(step: number): boolean {
     return this.#choose(step) !== null;
   }
 
-  /** What `step` trains on, by number. Errors: a `TypeError` where it is not ready. */
+  /**
+   * Takes the units that `step` trains on, in the order of their numbers. Errors: a `TypeError` if the step is not
+   * ready.
+   */
   take(step: number): readonly Unit[] {
     const chosen = this.#choose(step);
     if (!chosen || this.#taken.length > 0) throw new TypeError(`Step ${step} has nothing to train on yet`);
@@ -139,7 +149,7 @@ export class StalenessGate {
     return this.#owed.size > 0 ? chosenAgain(this.state, this.#owed) : choose(this.state, step, this.#perStep);
   }
 
-  /** The step that was taken for is on record. */
+  /** The current step is recorded. */
   trained(): void {
     this.#taken = [];
   }

@@ -1,4 +1,7 @@
-/** A run's units, each a batch that outlives the run's history: what it is called, how it is started, found and cancelled. Nothing here decides. */
+/**
+ * A run's units, each a batch that outlives the run's history: its name, and how it is started, found and cancelled.
+ * Nothing here decides.
+ */
 
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
@@ -19,10 +22,10 @@ import { batch as batchWorkflow } from '../../batch.ts';
 import type { UnitReport } from '../../batch/report-batch-end.ts';
 import { aimOf, batchInput } from '../step-tasks.ts';
 
-/** What a unit does not know it ignores: it only shows whether the unit is there. */
+/** A unit ignores this unknown signal: sending it only shows whether the unit runs. */
 const LOOK_SIGNAL = 'lookedAfter';
 
-/** The run, as it is at the moment. */
+/** The current state of the run. */
 export interface UnitsHost {
   readonly config: RunConfig;
   /** How its last rollouts ended. */
@@ -49,14 +52,18 @@ export class Units {
     return getExternalWorkflowHandle(this.batchOf(unit));
   }
 
-  /** Returns when it runs; false: it runs since before the run started from its records. Where it is terminated, this history of the run reports it. */
+  /**
+   * Returns when the unit runs; false if it was running already, since before the run was restarted from its records.
+   * If
+   * a started unit is terminated, this history of the run reports it.
+   */
   async start(unit: Unit): Promise<boolean> {
     const { config, lately } = this.#host;
     const drawn = drawnBy(config, unit.number);
     try {
       const child = await startChild(batchWorkflow, {
         workflowId: this.batchOf(unit),
-        // A run that goes on in a new history keeps what runs; a run that ends cancels it by name.
+        // A run that continues in a new history keeps its units; a run that ends cancels them by name.
         parentClosePolicy: ParentClosePolicy.ABANDON,
         cancellationType: ChildWorkflowCancellationType.ABANDON,
         staticSummary: `${aimOf(drawn)} tasks × ${config.batch.samples} · policy v${unit.policy.version}`,
@@ -80,7 +87,7 @@ export class Units {
     }
   }
 
-  /** Whether it runs: one that does not has reported its end, or never will. */
+  /** True if the unit runs. One that does not run has reported its end, or never will. */
   async isThere(unit: Unit): Promise<boolean> {
     try {
       await this.handleOf(unit).signal(LOOK_SIGNAL);
@@ -90,7 +97,7 @@ export class Units {
     }
   }
 
-  /** Whether it will report that it was cancelled. To cancel what has ended succeeds; to signal it does not. */
+  /** Cancels the unit; true if it will report that. Cancelling an ended workflow succeeds, but signalling it fails. */
   async cancel(unit: Unit): Promise<boolean> {
     if (!(await this.isThere(unit))) return false;
     return this.handleOf(unit)
