@@ -1,6 +1,7 @@
 /**
- * A batch under way, in one of its histories: it does what the roster, the sampling and the ledger say, and tells them
- * what has happened. A rollout that fails is a result like another: it never aborts the batch and never blocks it.
+ * A batch in progress, in one of its histories: it does what the roster, the sampling and the ledger decide, and
+ * reports
+ * to them what has happened. A failed rollout is a result like any other: it never aborts or blocks the batch.
  */
 
 import { condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
@@ -23,9 +24,9 @@ import { Roster } from './roster.ts';
 import { type Countdown, countdownOf, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
 import { PendingTasks } from './pending-tasks.ts';
 
-/** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
+/** How long the batch waits for cancelled rollouts, which release their sandboxes. */
 const END_WITHIN = '60s';
-/** How often rollouts of earlier histories are asked whether they live. */
+/** How often the batch checks whether rollouts of earlier histories still run. */
 const PROBE_EVERY = '10m';
 
 export class BatchExecution {
@@ -39,7 +40,7 @@ export class BatchExecution {
   readonly #pending = new PendingTasks();
   readonly #budget: HistoryBudget;
   readonly #begunAt: number;
-  /** Begun in an earlier history. */
+  /** Rollouts that were started in an earlier history. */
   readonly #adopted: ReadonlySet<number>;
   readonly #pause: BatchPause;
   readonly #probe: Probe;
@@ -47,11 +48,11 @@ export class BatchExecution {
   readonly #countdown: Countdown | null;
   #expired = false;
   #started: number;
-  /** Nothing more begins in this history. */
+  /** True if nothing more starts in this history. */
   #resting = false;
-  /** What takes long is left to the next one. */
+  /** True if work that takes long is left to the next history. */
   #handsOn = false;
-  /** Settles when the groups begun so far are dispatched. */
+  /** Settles when the groups started so far are dispatched. */
   #dispatched: Promise<void> = Promise.resolve();
 
   /** `long`: the batch may continue in new histories, with `progress`. */
@@ -85,12 +86,12 @@ export class BatchExecution {
     );
   }
 
-  /** Groups that have begun. */
+  /** Groups that have started. */
   get groups(): number {
     return this.#sampling.begun;
   }
 
-  /** Rollouts of the groups that have begun. */
+  /** Rollouts of the groups that have started. */
   get total(): number {
     return this.groups * this.#input.samples;
   }
@@ -142,7 +143,7 @@ export class BatchExecution {
     };
   }
 
-  /** Nothing begins while it is paused, and its rollouts receive the pause. */
+  /** Nothing starts while the batch is paused, and its rollouts receive the pause. */
   pause(): void {
     this.#pause.pause();
   }
@@ -154,7 +155,10 @@ export class BatchExecution {
     this.#admit();
   }
 
-  /** It stands still until it is resumed; so does the batch, and its run with it. `resumed`: how often it had been. */
+  /**
+   * A rollout is held: the batch, and its run, pause until they are resumed. `resumed`: how often the rollout was
+   * resumed before.
+   */
   rolloutHeld(id: string, trip: Trip, resumed: number): void {
     const index = this.#children.indexOf(id);
     if (index === undefined || !this.#roster.isOpen(index) || this.#pause.relay.isResumed(id, resumed)) return;
@@ -169,7 +173,7 @@ export class BatchExecution {
     if (this.#roster.stageEnded(index, stage)) this.#admit();
   }
 
-  /** Told by Temporal, by the rollout itself, or by both: it counts once. */
+  /** Reported by Temporal, by the rollout itself, or by both: it counts once. */
   rolloutEnded(given: RolloutResult): void {
     const index = this.#children.indexOf(given.rollout);
     if (index === undefined || !this.#roster.isOpen(index)) return;
@@ -186,7 +190,7 @@ export class BatchExecution {
     this.#show();
   }
 
-  /** True when every rollout has ended, false when the batch is to go on in a new history; rollouts begin in chunks. */
+  /** Starts rollouts in chunks. Returns true if all have ended, false if the batch is to continue in a new history. */
   async run(): Promise<boolean> {
     this.#goOn();
     this.#pending.watch(this.#expire());
@@ -206,14 +210,14 @@ export class BatchExecution {
       for (const index of this.#roster.begin(this.#budget.places)) this.#pending.track(this.#beginChild(index));
     }
     await condition(() => this.#pending.isSettled);
-    // The last record may fail when nothing is waited for any more.
+    // The last record may fail after the loop has ended.
     this.#pending.throwIfFailed();
     return true;
   }
 
   /**
-   * So that a verdict that comes later finds a failure on record, and changes nothing; those that are heard while others
-   * are put down go together. The last ones are left to whoever ends this history.
+   * Records failures as they arrive, so that a later verdict finds the failure recorded and changes nothing. Failures
+   * that arrive during a write are recorded together. The last ones are recorded at the end of this history.
    */
   async #recordAsHeard(): Promise<void> {
     for (;;) {
@@ -225,7 +229,7 @@ export class BatchExecution {
     }
   }
 
-  /** All have ended: the last failures and the manifest are on record. */
+  /** All rollouts have ended: records the last failures and the manifest. */
   async close(): Promise<void> {
     await this.recordFailures();
     const { run, samples, firstSample = 0, tasks } = this.#input;
@@ -233,15 +237,15 @@ export class BatchExecution {
     await orchestrator.recordBatch({ run, batch, tasks: tasks.slice(0, this.groups), samples, firstSample });
   }
 
-  /** Those that were not graded, on record. */
+  /** Records the rollouts that were not graded. */
   async recordFailures(): Promise<void> {
     for (const failures of chunksOf(this.#ledger.takeFailures()))
       await orchestrator.recordFailures({ run: this.#input.run, failures });
   }
 
   /**
-   * Ends what runs, by name: Temporal cancels what this history began in the first history of each alone, which a rollout
-   * of many turns has left. What does not end has its own deadlines.
+   * Cancels the running rollouts by id: Temporal itself cancels only the first history of each, which a rollout of many
+   * turns has left. Rollouts that do not end have their own deadlines.
    */
   async cancel(): Promise<void> {
     this.#resting = true;
@@ -261,14 +265,17 @@ export class BatchExecution {
     return this.#ledger.counts.ended === this.total;
   }
 
-  /** What an earlier history left: words that were not told, and what was given up and may run. */
+  /**
+   * Continues what an earlier history left: signals that were not sent, and rollouts that were given up but may still
+   * run.
+   */
   #goOn(): void {
     this.#pause.relay.set(this.#pause.isPaused);
     const { givenUp } = this.#roster;
     if (givenUp.length > 0) this.#pending.track(this.#endSoon(givenUp));
   }
 
-  /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
+  /** Waits for work in flight, so that no signal, start or record is lost with this history. */
   async #rest(): Promise<void> {
     this.#resting = true;
     const settled = () => this.#pending.isSettled && this.#pause.relay.isSettled;
@@ -280,14 +287,14 @@ export class BatchExecution {
     this.#pending.throwIfFailed();
   }
 
-  /** Each costs events for each rollout that is open, however many these are. */
+  /** Leaves work to the next history that adds events for each open rollout, however many there are. */
   #handOn(): void {
     this.#handsOn = true;
     this.#pause.relay.rest();
     this.#probe.rest();
   }
 
-  /** Begins the groups that are needed now, after those that were begun before. */
+  /** Starts the groups that are needed now, after those that were started before. */
   #begin(): void {
     if (this.#resting || this.#expired) return;
     const from = this.groups;
@@ -297,7 +304,7 @@ export class BatchExecution {
     this.#pending.track(this.#dispatched);
   }
 
-  /** Noted as dispatched before anything of them runs. */
+  /** Records rollouts as dispatched before any of them runs. */
   async #dispatch(from: number, to: number): Promise<void> {
     const { run, name, samples, firstSample = 0, tasks } = this.#input;
     const batch = workflowInfo().workflowId;
@@ -307,7 +314,7 @@ export class BatchExecution {
     this.#admit();
   }
 
-  /** Once for each rollout; the last of a group may begin other groups. */
+  /** Called once for each rollout. The last end of a group may start other groups. */
   #count(group: number, result: RolloutResult): GroupTally {
     const tally = this.#ledger.end(group, result);
     const drawsByNeed = this.#input.wanted !== undefined || this.#input.replace !== undefined;
@@ -318,7 +325,7 @@ export class BatchExecution {
     return tally;
   }
 
-  /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
+  /** Admits what may continue now: at once, so that a stage without a gate is entered before its end is reported. */
   #admit(): void {
     if (this.#pause.isPaused || this.#resting) return;
     for (const { rollout, stage } of this.#roster.admit()) {
@@ -345,7 +352,7 @@ export class BatchExecution {
     this.rolloutEnded(await end.catch((error: unknown) => this.#children.unfinished(index, error)));
   }
 
-  /** Gives up what has not ended when the batch's time is over; a pause stops the clock. */
+  /** Gives up rollouts that have not ended when the batch's time is over; a pause stops the clock. */
   async #expire(): Promise<void> {
     const clock = this.#countdown;
     if (!clock) return;
@@ -361,7 +368,7 @@ export class BatchExecution {
     this.#giveUp(this.#children.members(0, this.groups), 'deadline');
   }
 
-  /** Those that are gone have ended without a word. */
+  /** Rollouts that no longer run have ended without a report. */
   async #ask(members: readonly number[]): Promise<void> {
     const asked = Promise.all(
       members.map(async (index) => {
@@ -378,7 +385,9 @@ export class BatchExecution {
     await asked;
   }
 
-  /** What of `members` has not ended: what has not begun does not begin, what runs is cancelled and ends soon. */
+  /**
+   * Gives up the `members` that have not ended: those that have not started never start, running ones are cancelled.
+   */
   #giveUp(members: readonly number[], reason: GivenUpReason): void {
     const { withdrawn, unbegun, running } = this.#roster.giveUp(members, reason);
     for (const index of withdrawn)

@@ -1,20 +1,20 @@
 /**
- * Whether a batch is paused, and why: a clock stands still with it, and its rollouts receive each pause and each
- * resumption. Pure, but for the signals that its relay sends.
+ * Whether a batch is paused, and why: its clock stops during a pause, and its rollouts receive each pause and each
+ * resume. Pure, except for the signals that its relay sends.
  */
 
 import type { Trip } from '../../protocol/breaker.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { WorkClock } from '../work-clock.ts';
 
-/** What a long batch carries over of it. */
+/** Carried over to a long batch's next history. */
 export interface PauseProgress {
   readonly paused: boolean;
   /** Why it paused by itself; absent: it did not. */
   readonly held?: Trip;
   /** How often it was resumed. */
   readonly resumed: number;
-  /** Milliseconds of pauses since it began. */
+  /** Milliseconds of pauses since it started. */
   readonly stoodMs: number;
 }
 
@@ -74,7 +74,9 @@ export class BatchPause {
     this.#clock.goOn(Date.now());
   }
 
-  /** One of its rollouts is held: the batch pauses with it. False where another one was before, since the last resumption. */
+  /**
+   * One of its rollouts is held: the batch pauses with it. False if another one was held already since the last resume.
+   */
   hold(rollout: string, trip: Trip): boolean {
     this.relay.stands(rollout);
     this.pause();

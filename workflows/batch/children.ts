@@ -1,4 +1,7 @@
-/** A batch's rollouts as child workflows: what each is called, how it is started, let in, asked and cancelled. Nothing here decides. */
+/**
+ * A batch's rollouts as child workflows: the id of each, and how it is started, admitted, probed and cancelled. Nothing
+ * here decides.
+ */
 
 import {
   getExternalWorkflowHandle,
@@ -17,8 +20,8 @@ import { whenFree } from '../start-child-when-free.ts';
 import type { BatchInput } from '../../protocol/batch.ts';
 
 /**
- * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
- * that of their run, which is 3 where nothing is said.
+ * One of Temporal's priority keys, 1 (first) to 5. A rollout passes its key on to its activities. Training's rollouts
+ * have the key of their run, which is 3 by default.
  */
 const EVAL_PRIORITY = { priorityKey: 4 };
 
@@ -47,23 +50,23 @@ export class Children {
     return this.#input.tasks[this.group(index)] ?? '';
   }
 
-  /** Place of its group among the batch's tasks. */
+  /** Index of its group among the batch's tasks. */
   group(index: number): number {
     return Math.floor(index / this.#input.samples);
   }
 
-  /** That it ended without a result of its own. */
+  /** The result of a rollout that ended without one. */
   unfinished(index: number, error: unknown): RolloutResult {
     return unfinished(this.id(index), this.task(index), error);
   }
 
-  /** Of groups `from` to `to`, the latter left out. */
+  /** The rollouts of groups `from` to `to`, without those of `to`. */
   members(from: number, to: number): number[] {
     const { samples } = this.#input;
     return Array.from({ length: (to - from) * samples }, (_, i) => from * samples + i);
   }
 
-  /** `undefined` for what is no rollout of this batch. */
+  /** Returns `undefined` if the id is not a rollout of this batch. */
   indexOf(id: string): number | undefined {
     return this.#indexOf.get(id);
   }
@@ -72,7 +75,7 @@ export class Children {
     return getExternalWorkflowHandle(this.id(index));
   }
 
-  /** `outlives`: the history that begins it, to whose successors it tells its end itself. */
+  /** `outlives`: true if the rollout may outlive this history; then it reports its end itself. */
   start(index: number, outlives: boolean) {
     const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority, name, breaker } = this.#input;
     const { gates } = this.#settings;
@@ -96,7 +99,7 @@ export class Children {
             ...(breaker?.maxConsecutiveFailures === 0 ? { holds: false } : {}),
           },
         ],
-        // It is cancelled by the batch itself.
+        // A rollout that outlives the history is cancelled by the batch itself.
         parentClosePolicy: outlives ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
         ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
         staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
@@ -112,7 +115,7 @@ export class Children {
     );
   }
 
-  /** Lets it into `stage`. One that has ended meanwhile says so itself. */
+  /** Admits it to `stage`. A rollout that has ended meanwhile reports this itself. */
   async proceed(index: number, stage: GatedStage): Promise<void> {
     try {
       await this.handle(index).signal(proceedSignal, stage);
@@ -121,7 +124,7 @@ export class Children {
     }
   }
 
-  /** Whether it has ended: only what runs takes a signal. */
+  /** True if it has ended: only a running workflow takes a signal. */
   async isGone(index: number): Promise<boolean> {
     try {
       await this.handle(index).signal('probe');
@@ -132,7 +135,7 @@ export class Children {
     }
   }
 
-  /** What cannot be cancelled has ended. */
+  /** A rollout that cannot be cancelled has ended. */
   async cancel(members: readonly number[]): Promise<void> {
     for (const chunk of chunksOf(members)) await Promise.allSettled(chunk.map((index) => this.handle(index).cancel()));
   }

@@ -1,5 +1,6 @@
 /**
- * What a dispatcher's settings mean: caps, and the order in which rollouts begin. The names are SkyRL-Agent's; a setting
+ * What a dispatcher's settings mean: caps, and the order in which rollouts start. The names are SkyRL-Agent's; a
+ * setting
  * that has no effect with the chosen type is refused.
  */
 
@@ -16,7 +17,7 @@ const TAKES: Readonly<Record<DispatcherSettings['type'], ReadonlyArray<keyof Dis
 
 const DEFAULT_WIDTH = 32;
 
-/** Sandboxes that a pipeline holds for each rollout in agent-run: one in use, one in the making, one at the grader's. */
+/** Sandboxes that a pipeline holds for each rollout in agent-run: one in use, one being prepared, one being graded. */
 export const SANDBOXES_PER_RUN = 3;
 
 export interface Schedule {
@@ -49,7 +50,7 @@ export function refusedSetting(settings: DispatcherSettings): RefusedSetting | u
   return undefined;
 }
 
-/** The settings with the default width filled in; the width of reward follows it where it is absent. */
+/** The settings with the default width filled in. The width of reward equals it if it is absent. */
 export function resolveDispatcher(settings: DispatcherSettings): DispatcherSettings {
   return settings.type === 'batch'
     ? settings
@@ -64,8 +65,8 @@ const FREE: Caps = {
 };
 
 /**
- * `batch`: everything at once. `bounded`: so many whole rollouts. `pipeline`: so many in agent-run and in reward, while
- * init works ahead of them, as far as three sandboxes for each place in agent-run allow.
+ * `batch`: all rollouts at once. `bounded`: at most `maxParallelAgents` whole rollouts. `pipeline`: at most so many in
+ * agent-run, and `maxEvalParallelAgents` in reward; init works ahead, with three sandboxes for each place in agent-run.
  */
 export function scheduleOf(given: DispatcherSettings): Schedule {
   const {
@@ -75,13 +76,14 @@ export function scheduleOf(given: DispatcherSettings): Schedule {
   } = resolveDispatcher(given);
   if (type === 'batch') return { caps: FREE, order: 'task' };
   if (type === 'bounded') return { caps: { ...FREE, open: width }, order: 'task' };
-  // Samples of one task take alike long: spread out, those of the slowest task do not all come last.
+  // Samples of one task take about equally long: spread out, those of the slowest task do not all come last.
   return { caps: { ...FREE, open: SANDBOXES_PER_RUN * width, 'agent-run': width, reward }, order: 'sample' };
 }
 
 /**
- * The numbers of the rollouts of tasks `from` to `to`, which are numbered task by task, in the order of their begin.
- * Where a batch draws groups by need, a task's samples stay together: whether a group varies is known when all have ended.
+ * The numbers of the rollouts of tasks `from` to `to`, which are numbered task by task, in the order of their starts.
+ * If a batch draws groups by need, a task's samples stay together: only when all have ended, it is known whether the
+ * group varies.
  */
 export function beginOrder(
   { samples, wanted }: Pick<BatchInput, 'samples' | 'wanted'>,

@@ -1,14 +1,15 @@
 /**
- * The dispatcher as a pure scheduler: it decides which rollout enters which stage, and nothing else. It hears of a stage
- * only when that stage has ended, no cap is ever exceeded, and whoever asked first for a stage enters it first; into
- * agent-run, whoever would have asked first with fewer inits at once.
+ * The dispatcher as a pure scheduler: it decides which rollout enters which stage, and nothing else. It is notified of
+ * a
+ * stage only when the stage has ended. No cap is ever exceeded. Rollouts enter a stage in the order in which they asked
+ * for it; for agent-run, in the order in which they would have asked with fewer inits at once.
  */
 
 import type { Stage } from '../../protocol/rollout.ts';
 import { type Packed, packed, unpacked } from './packed.ts';
 import { ReadyOrder } from './ready-order.ts';
 
-/** The most rollouts at once in each stage, and `open`: those that have begun and have not ended. */
+/** The most rollouts at once in each stage, and `open`: those that have started and have not ended. */
 export type Caps = Readonly<Record<Stage | 'open', number>>;
 
 export type Place = 'waiting' | 'init' | 'ready' | 'agent-run' | 'collected' | 'reward' | 'done';
@@ -18,10 +19,13 @@ export interface Admission {
   readonly stage: Stage;
 }
 
-/** Who is where, but for those that are done; carried over to another history. Waiting ones in the order in which they asked. */
+/**
+ * The place of each rollout that is not done; carried over to another history. Waiting ones are in the order in which
+ * they asked.
+ */
 export type DispatcherProgress = Readonly<Record<Exclude<Place, 'done'>, Packed>>;
 
-/** Where a rollout waits for a stage. Later stages are let in first: what they end makes room. */
+/** The place in which a rollout waits for a stage. Later stages are admitted first: rollouts that end make room. */
 const WAITS_IN: ReadonlyArray<readonly [Place, Stage]> = [
   ['collected', 'reward'],
   ['ready', 'agent-run'],
@@ -31,14 +35,14 @@ const WAITS_IN: ReadonlyArray<readonly [Place, Stage]> = [
 export class Dispatcher {
   readonly #caps: Caps;
   readonly #places = new Map<number, Place>();
-  /** Who waits for a stage, the first to ask first. */
+  /** Rollouts that wait for a stage, in the order in which they asked. */
   readonly #queues: Record<Stage, number[]> = { init: [], 'agent-run': [], reward: [] };
   readonly #inside: Record<Stage, number> = { init: 0, 'agent-run': 0, reward: 0 };
-  /** Where agent-run has no cap, nobody waits for it. */
+  /** `undefined` if agent-run has no cap: then no rollout waits for it. */
   readonly #readyOrder: ReadyOrder | undefined;
   #open = 0;
 
-  /** `clock`: in any unit; one that stands still lets in whoever asked first. */
+  /** `clock`: in any unit. With a constant one, rollouts enter in the order in which they asked. */
   constructor(caps: Caps, progress?: DispatcherProgress, clock: () => number = () => 0) {
     this.#caps = caps;
     this.#readyOrder = Number.isFinite(caps['agent-run']) ? new ReadyOrder(caps['agent-run'], clock) : undefined;
@@ -60,12 +64,12 @@ export class Dispatcher {
     };
   }
 
-  /** Those that have begun and have not ended. */
+  /** Rollouts that have started and have not ended. */
   get openRollouts(): number[] {
     return [...this.#places].flatMap(([rollout, place]) => (place === 'waiting' || place === 'done' ? [] : [rollout]));
   }
 
-  /** More rollouts, by their numbers, in the order in which they are to begin. */
+  /** Adds rollouts, by number, in the order in which they are to start. */
   add(rollouts: Iterable<number>): void {
     for (const rollout of rollouts) {
       if (this.#places.has(rollout)) throw new TypeError(`Rollout ${rollout} was added before`);
@@ -73,12 +77,12 @@ export class Dispatcher {
     }
   }
 
-  /** What may begin now; each admission is given once. */
+  /** What may start now. Each admission is returned once. */
   admissions(): Admission[] {
     return WAITS_IN.flatMap(([from, stage]) => this.#admit(from, stage));
   }
 
-  /** A rollout's stage has ended and the rollout goes on. */
+  /** A rollout's stage has ended and the rollout continues. */
   stageEnded(rollout: number, stage: 'init' | 'agent-run'): void {
     const place = this.placeOf(rollout);
     if (place !== stage) throw new TypeError(`Rollout ${rollout} is in ${place ?? 'no place'}, not in ${stage}`);
@@ -88,7 +92,7 @@ export class Dispatcher {
     else this.#wait(rollout, 'collected', 'reward');
   }
 
-  /** A rollout is over, wherever it was since it began: its place is free. */
+  /** A rollout has ended, in any place since its start: its place is free. */
   ended(rollout: number): void {
     const place = this.placeOf(rollout);
     if (place === undefined || place === 'waiting' || place === 'done') {
@@ -101,7 +105,7 @@ export class Dispatcher {
     this.#open -= 1;
   }
 
-  /** A rollout that waits for its begin does not begin. */
+  /** A rollout that waits for its start never starts. */
   withdrawn(rollout: number): void {
     if (this.placeOf(rollout) !== 'waiting')
       throw new TypeError(`Rollout ${rollout} is in ${this.placeOf(rollout) ?? 'no place'} and cannot be withdrawn`);
@@ -112,7 +116,7 @@ export class Dispatcher {
     return this.#places.get(rollout);
   }
 
-  /** Rollouts that have begun and have not ended: each holds one sandbox at most. */
+  /** Number of rollouts that have started and have not ended: each holds one sandbox at most. */
   get open(): number {
     return this.#open;
   }
@@ -133,7 +137,7 @@ export class Dispatcher {
     this.#queues[stage].push(rollout);
   }
 
-  /** Where some can enter agent-run and some cannot. */
+  /** Sorts only if some can enter agent-run and some cannot. */
   #sortReady(): void {
     const free = this.#caps['agent-run'] - this.#inside['agent-run'];
     const queue = this.#queues['agent-run'];
@@ -145,13 +149,13 @@ export class Dispatcher {
     const admitted: Admission[] = [];
     if (stage === 'agent-run') this.#sortReady();
     const queue = this.#queues[stage];
-    // Out of a long list each by itself would move all that are left.
+    // Entries are removed together: removing each alone would move the rest of a long list every time.
     let seen = 0;
     while (this.#inside[stage] < this.#caps[stage] && (stage !== 'init' || this.#open < this.#caps.open)) {
       const rollout = queue[seen];
       if (rollout === undefined) break;
       seen += 1;
-      // Whoever ended while it waited has left its number behind.
+      // A rollout that ended while it waited is still in the queue.
       if (this.placeOf(rollout) !== from) continue;
       this.#places.set(rollout, stage);
       this.#inside[stage] += 1;
@@ -168,13 +172,13 @@ export class Dispatcher {
 }
 
 /**
- * The stages whose begin must be asked for: where a cap can bind. Without any, a rollout costs its parent nothing
- * between start and end.
+ * The stages that need admission, because their cap can be reached. Without any, a rollout adds nothing to its parent's
+ * history between start and end.
  */
 export function gatesOf(rollouts: number, caps: Caps): Array<'agent-run' | 'reward'> {
   const open = Math.min(rollouts, caps.open);
   const gates: Array<'agent-run' | 'reward'> = [];
-  // The end of init is told at the gate of agent-run.
+  // The end of init is reported at the gate of agent-run.
   if (Math.min(caps.init, caps['agent-run']) < open) gates.push('agent-run');
   if (caps.reward < open) gates.push('reward');
   return gates;

@@ -1,18 +1,18 @@
 /**
- * How many of a batch's candidate groups have begun: always the first so many of them, and never one fewer than before.
- * A rule says from the counts alone how many that are; who counts does nothing else.
+ * How many of a batch's candidate groups have started: always the first ones, and never fewer than before. A rule
+ * computes the number from the counts alone; the class only counts.
  */
 
 import type { BatchInput, ReplaceSettings } from '../../protocol/batch.ts';
 
-/** Groups so far; carried over to another history. */
+/** Numbers of groups so far; carried over to another history. */
 export interface SamplingProgress {
   readonly begun: number;
   readonly ended: number;
   readonly varied: number;
 }
 
-/** The counts once all groups that may begin now have begun. */
+/** Returns the counts after all groups that may start now have started. */
 export type SamplingRule = (counts: SamplingProgress) => SamplingProgress;
 
 const NONE: SamplingProgress = { begun: 0, ended: 0, varied: 0 };
@@ -34,7 +34,7 @@ export class DynamicSampling {
     return this.#counts.begun;
   }
 
-  /** Lets in what may begin now; returns how many groups that are. */
+  /** Admits the groups that may start now; returns how many these are. */
   admit(): number {
     const before = this.begun;
     this.#counts = this.#rule(this.#counts);
@@ -48,21 +48,22 @@ export class DynamicSampling {
 }
 
 /**
- * Dynamic sampling by leaving out (DAPO: Yu et al. 2025, §3.2): groups whose rewards are all the same teach nothing, so
- * a batch goes on drawing groups until enough of them vary. Pure.
+ * Dynamic sampling by filtering (DAPO: Yu et al. 2025, §3.2): groups whose rewards are all the same teach nothing, so a
+ * batch draws groups until enough of them vary. Pure.
  *
- * Groups that are believed to vary before any has ended: one useless group alone says little.
+ * The number of groups that are assumed to have varied before any has ended: one useless group alone is little
+ * evidence.
  */
 const PRIOR = 4;
 
-/** Without a number of groups that must vary, all candidates begin at once. */
+/** Without a number of groups that must vary, all candidates start at once. */
 export const allAtOnce =
   (candidates: number): SamplingRule =>
   (counts) => ({ ...counts, begun: candidates });
 
 /**
- * As many groups run as are needed if they vary as often as those that have ended. At first these are the `wanted` ones,
- * and never fewer run than are still wanted while there are candidates.
+ * Starts as many groups as are needed if they vary as often as those that have ended: at first `wanted` groups. While
+ * there are candidates, never fewer groups run than are still wanted.
  */
 export const untilVaried =
   (candidates: number, wanted: number): SamplingRule =>
@@ -74,8 +75,9 @@ export const untilVaried =
   };
 
 /**
- * Dynamic sampling by replacement (POLARIS: An et al. 2025): a batch is drawn whole, and drawn again while too few of its
- * groups vary in reward. The next batch begins where the last one has ended without enough; `varied` is of the one that was drawn last.
+ * Dynamic sampling by replacement (POLARIS: An et al. 2025): `groups` groups are drawn together, and another `groups`
+ * if
+ * too few of them vary in reward once they have ended. `varied` counts only those that were drawn last.
  */
 export const untilReplaceable =
   (candidates: number, { groups, minReplaceRatio }: ReplaceSettings): SamplingRule =>
@@ -86,7 +88,7 @@ export const untilReplaceable =
     return ended < begun || enough || more === 0 ? counts : { begun: begun + more, ended, varied: 0 };
   };
 
-/** What a batch's input asks for. */
+/** The rule that a batch's input asks for. */
 export function samplingRuleOf({
   tasks,
   wanted,

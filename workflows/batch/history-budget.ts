@@ -1,4 +1,4 @@
-/** What of a batch may still begin in the history that it is in, and what must end in it. */
+/** What may still start in a batch's current history, and what must end in it. */
 
 import { workflowInfo } from '@temporalio/workflow';
 import type { GatedStage } from '../../protocol/rollout.ts';
@@ -6,11 +6,11 @@ import { hasRoom, isFull } from './long-batch.ts';
 
 export class HistoryBudget {
   readonly #gates: readonly GatedStage[];
-  /** The batch may go on in a new history. */
+  /** True if the batch may continue in a new history. */
   #long: boolean;
-  /** Begun while it was short: they end in this history. */
+  /** Rollouts that were started while the batch was short: they end in this history. */
   readonly #bound = new Set<number>();
-  /** Begins that are not answered yet. */
+  /** Number of starts that are not confirmed yet. */
   #beginning = 0;
 
   constructor(long: boolean, gates: readonly GatedStage[]) {
@@ -18,17 +18,17 @@ export class HistoryBudget {
     this.#gates = gates;
   }
 
-  /** Nothing more begins here. */
+  /** True if nothing more starts in this history. */
   get isFull(): boolean {
     return this.#long && isFull(workflowInfo(), this.#beginning);
   }
 
-  /** Full, and nothing must end here: the batch may go on in a new history. */
+  /** True if the history is full and no rollout must end in it. */
   get canContinueAsNew(): boolean {
     return this.isFull && this.#bound.size === 0;
   }
 
-  /** So many may begin now. */
+  /** How many rollouts may start now. */
   get places(): number {
     return CHUNK - this.#beginning;
   }
@@ -41,7 +41,7 @@ export class HistoryBudget {
     return this.#long;
   }
 
-  /** The begin of a rollout was answered. */
+  /** The start of a rollout was confirmed, or failed. */
   answered(): void {
     this.#beginning -= 1;
   }
@@ -51,7 +51,11 @@ export class HistoryBudget {
   }
 }
 
-/** Children being started, signalled or cancelled at once: far below Temporal's limits on what is pending, on commands and on bytes. */
+/**
+ * Children that are started, signalled or cancelled at once: far below Temporal's limits on pending operations,
+ * commands
+ * and bytes.
+ */
 export const CHUNK = 100;
 
 export function chunksOf<T>(all: readonly T[]): T[][] {

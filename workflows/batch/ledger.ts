@@ -1,35 +1,40 @@
 /**
  * What a batch knows of its rollouts' ends: each is counted once, by itself and in its group. It holds numbers, not
- * results, so that it stays small however large the batch is; failures alone are kept until they are on record.
+ * results, so that it stays small however large the batch is; only failures are kept until they are recorded.
  */
 
 import type { FailureClass } from '../../protocol/finish-reason.ts';
 import type { BatchResult } from '../../protocol/batch.ts';
 import type { RolloutResult } from '../../protocol/rollout.ts';
 
-/** Of one group that is not complete yet. */
+/** The counts of one group that is not complete yet. */
 export interface GroupTally {
   readonly ended: number;
   readonly graded: number;
-  /** Of the graded rewards; absent: none. */
+  /** The lowest graded reward, and the highest; absent: none. */
   readonly least?: number;
   readonly most?: number;
 }
 
-/** A group and its tally, in few bytes: one that was graded once, or always alike, needs no `most`. */
+/** A group and its tally, in few bytes: `most` is left out if it equals `least`. */
 type CarriedGroup = readonly [group: number, ended: number, graded: number, least?: number, most?: number];
 
 export interface LedgerProgress extends Pick<BatchResult, 'graded' | 'passed' | 'rewardSum' | 'failures' | 'said'> {
   readonly ended: number;
   readonly groups: readonly CarriedGroup[];
-  /** Heard while others were put on record; absent: none. */
+  /** Failures that arrived while others were recorded; absent: none. */
   readonly unrecorded?: readonly RolloutResult[];
 }
 
-/** Rewards that differ by no more are alike: a judge's may differ in their last digits (SkyRL's `zero_variance_filter_tol`). */
+/**
+ * Rewards that differ by at most this are equal: a judge's may differ in their last digits (SkyRL's
+ * `zero_variance_filter_tol`).
+ */
 export const SAME_REWARD = 1e-6;
 
-/** Whether the graded members of a group did not all get the same reward; a group of one `samples` has nothing to differ from. */
+/**
+ * True if the graded members of a group did not all get the same reward. A group of one member varies if it is graded.
+ */
 export function varies({ least, most }: Pick<GroupTally, 'least' | 'most'>, samples: number): boolean {
   if (least === undefined || most === undefined) return false;
   return samples === 1 || most - least > SAME_REWARD;
@@ -51,7 +56,7 @@ export class BatchLedger {
   #passed: number;
   #rewardSum: number;
   readonly #failures: Partial<Record<FailureClass, number>>;
-  /** What the last one of each class said. */
+  /** The message of the last failure of each class. */
   readonly #said: Partial<Record<FailureClass, string>>;
   readonly #groups: Map<number, GroupTally>;
   #unrecorded: RolloutResult[];
@@ -81,7 +86,7 @@ export class BatchLedger {
     this.#unrecorded = [...unrecorded];
   }
 
-  /** For another history. */
+  /** Carried over to another history. */
   get progress(): LedgerProgress {
     const { ended, graded, passed, rewardSum, failures } = this.counts;
     return {
@@ -105,7 +110,7 @@ export class BatchLedger {
     return this.#said;
   }
 
-  /** Counts an end; returns how its group stands. */
+  /** Counts an end; returns the counts of its group. */
   end(group: number, result: RolloutResult): GroupTally {
     this.#ended += 1;
     const graded = result.status === 'graded';
@@ -121,7 +126,7 @@ export class BatchLedger {
     return this.#inGroup(group, graded ? (result.reward ?? 0) : undefined);
   }
 
-  /** Some were not taken yet. */
+  /** True if some failures were not taken yet. */
   get hasFailures(): boolean {
     return this.#unrecorded.length > 0;
   }

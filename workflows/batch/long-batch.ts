@@ -1,20 +1,23 @@
 /**
- * When a batch goes on in a new history: always before Temporal suggests one (4,096 events). A batch that may come to
- * that is a long one, whose rollouts tell their end to whichever history there is by then. A short one hears of its
- * rollouts' ends from Temporal alone, in the history that began them: it begins no more of these than that has room for,
- * and then turns long.
+ * When a batch continues in a new history: always before Temporal suggests one (4,096 events). A batch that may need
+ * more than one is long: its rollouts report their ends to whatever history is current by then. A short batch receives
+ * its rollouts' ends from Temporal alone, in the history that started them: it starts no more of these than the history
+ * has room for, and then becomes long.
  */
 
-/** Events that a rollout costs its batch: begin and end, and with gates six signals; a share of workflow tasks included. */
+/**
+ * Events that one rollout adds to its batch's history: start and end, and six signals with gates; with its share of
+ * workflow tasks.
+ */
 const EVENTS_PER_ROLLOUT = { free: 10, gated: 25 } as const;
-/** The same at worst: each event has a workflow task of its own, and the rollout fails, which is put on record by itself. */
+/** The same at most: each event has its own workflow task, and the rollout fails and is recorded alone. */
 const MOST_EVENTS_PER_ROLLOUT = { free: 15, gated: 33 } as const;
-/** What is under way when a history is full still ends in it: room for that is left below the 4,096. */
+/** A history is full at this many events. Work in flight then still ends in it, which the room up to 4,096 is for. */
 const FULL_EVENTS = 3_000;
-/** What a begin that is not answered yet adds to the history: the answer, with a workflow task of its own at worst. */
+/** Events that a start which is not confirmed yet still adds: the confirmation, at most with its own workflow task. */
 const EVENTS_PER_ANSWER = 4;
 
-/** Of the present history. */
+/** The length of the current history. */
 export interface HistoryLength {
   readonly historyLength: number;
   readonly continueAsNewSuggested: boolean;
@@ -22,12 +25,12 @@ export interface HistoryLength {
 
 const kindOf = (gates: readonly unknown[]) => (gates.length > 0 ? 'gated' : 'free');
 
-/** Whether a batch of so many rollouts may need more than one history. */
+/** True if a batch of so many rollouts may need more than one history. */
 export function isLong(rollouts: number, gates: readonly unknown[]): boolean {
   return rollouts * EVENTS_PER_ROLLOUT[kindOf(gates)] > FULL_EVENTS;
 }
 
-/** Whether this history has room for one more rollout that must end in it, beside `bound` that must. */
+/** True if this history has room for one more rollout that must end in it, beside the `bound` ones. */
 export function hasRoom(
   bound: number,
   { historyLength, continueAsNewSuggested }: HistoryLength,
@@ -36,7 +39,7 @@ export function hasRoom(
   return !continueAsNewSuggested && historyLength + (bound + 1) * MOST_EVENTS_PER_ROLLOUT[kindOf(gates)] <= FULL_EVENTS;
 }
 
-/** Whether a long batch lets nothing more begin in this history; of `beginning` the answer is still to come. */
+/** True if a long batch starts nothing more in this history. `beginning`: starts that are not confirmed yet. */
 export function isFull({ historyLength, continueAsNewSuggested }: HistoryLength, beginning = 0): boolean {
   return historyLength + beginning * EVENTS_PER_ANSWER >= FULL_EVENTS || continueAsNewSuggested;
 }

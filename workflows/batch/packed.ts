@@ -1,15 +1,15 @@
 /**
- * Numbers of rollouts as they are carried over: of what waits, as many as there are, a run of numbers in even steps takes
- * no more room than one of them. Pure.
+ * A compact form of rollout numbers, to carry them over to another history: a sequence in even steps takes little room,
+ * however long it is. Pure.
  */
 
-/** `[first, count, step]` stands for so many numbers. */
+/** `[first, count, step]` stands for `count` numbers. */
 export type Packed = ReadonlyArray<number | readonly [first: number, count: number, step: number]>;
 
-/** Fewer are shorter as they are. */
+/** Shorter sequences are stored number by number, which takes less room. */
 const LEAST = 4;
 
-/** How many numbers from place `from` on are in even steps. */
+/** How many numbers from index `from` on are in even steps. */
 function evenFrom(numbers: readonly number[], from: number): number {
   const step = (at: number) => (numbers[at + 1] ?? Number.NaN) - (numbers[at] ?? Number.NaN);
   let to = from;
@@ -17,7 +17,7 @@ function evenFrom(numbers: readonly number[], from: number): number {
   return to - from + 1;
 }
 
-/** In their order. */
+/** Keeps the order. */
 export function packed(numbers: readonly number[]): Packed {
   const all: Array<Packed[number]> = [];
   for (let at = 0; at < numbers.length;) {

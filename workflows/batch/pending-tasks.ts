@@ -1,6 +1,6 @@
 /**
- * Work of a batch that is under way: a history may end only when all that is tracked has settled, and the first error
- * that is no cancellation is the batch's.
+ * A batch's work in flight: a history may end only when all tracked work has settled, and the first error that is not a
+ * cancellation is the batch's.
  */
 
 import { isCancellation } from '@temporalio/workflow';
@@ -31,7 +31,7 @@ export class PendingTasks {
     work.then(() => settled(), settled);
   }
 
-  /** Goes on for as long as this history does. */
+  /** Runs for as long as this history does. */
   watch(work: Promise<void>): void {
     work.catch((error: unknown) => this.#failed(error));
   }

@@ -1,20 +1,20 @@
 /**
- * Asks rollouts of earlier histories whether they live: one that was terminated says nothing, and Temporal tells its end
- * only to the history that began it. A round costs two events and more for each of them, so that a history that ends in
- * the middle of one hands the rest of it on. Pure.
+ * Checks whether rollouts of earlier histories still run: one that was terminated reports nothing, and Temporal reports
+ * its end only to the history that started it. A round adds two or more events for each rollout, so a history that ends
+ * in the middle of a round leaves the rest to the next history. Pure.
  */
 
 import { CHUNK } from './history-budget.ts';
 
-/** The batch, as it is at the moment. */
+/** The current state of the batch. */
 export interface ProbeHost {
-  /** Begun in earlier histories and not ended. */
+  /** Rollouts that were started in earlier histories and have not ended. */
   readonly living: () => readonly number[];
-  /** Nobody needs to be asked in this history any more. */
+  /** True if no rollout needs a check in this history any more. */
   readonly isDone: () => boolean;
-  /** Waits until it is time to ask them all again; true where that has become needless. */
+  /** Waits until it is time to check all of them again. Returns true if no further round is needed. */
   readonly nextRound: () => Promise<boolean>;
-  /** Asks them all; a history that ends waits for that. */
+  /** Checks all of `members`. A history that ends waits for this. */
   readonly ask: (members: readonly number[]) => Promise<void>;
 }
 
@@ -23,18 +23,18 @@ export class Probe {
   #unasked: readonly number[];
   #resting = false;
 
-  /** `unasked`: with whom the round goes on that an earlier history began. */
+  /** `unasked`: rollouts that are left of a round from an earlier history. */
   constructor(host: ProbeHost, unasked: readonly number[] = []) {
     this.#host = host;
     this.#unasked = unasked;
   }
 
-  /** Whom the round under way has not come to. */
+  /** Rollouts that the current round has not checked yet. */
   get unasked(): readonly number[] {
     return this.#unasked;
   }
 
-  /** Asks no more than it is asking now. */
+  /** Starts no further checks. */
   rest(): void {
     this.#resting = true;
   }

@@ -1,4 +1,4 @@
-/** What a long batch carries over continue-as-new: numbers and places, a few bytes for each rollout that is left. */
+/** What a long batch carries over continue-as-new: numbers and places, a few bytes for each remaining rollout. */
 
 import type { WatchProgress } from '../failures/failure-watch.ts';
 import type { PauseProgress } from './batch-pause.ts';
@@ -9,15 +9,15 @@ import type { RosterProgress } from './roster.ts';
 export interface BatchProgress extends RosterProgress, PauseProgress {
   /** Milliseconds since the epoch. */
   readonly begunAt: number;
-  /** Rollouts that have begun. */
+  /** Number of rollouts that have started. */
   readonly started: number;
   readonly sampling: SamplingProgress;
   readonly ledger: LedgerProgress;
   readonly watch: WatchProgress;
-  /** Until the deadline; absent: there is none. */
+  /** Milliseconds until the deadline; absent: there is none. */
   readonly leftMs?: number;
-  /** Those that have not heard of the last pause, or of its end; absent: none. */
+  /** Rollouts that have not received the last pause or resume; absent: none. */
   readonly untold?: readonly number[];
-  /** Those that are to be asked at once whether they live; absent: none. */
+  /** Rollouts to check at once, to see whether they still run; absent: none. */
   readonly unasked?: readonly number[];
 }

@@ -1,7 +1,7 @@
 /**
- * Who of those that are ready enters agent-run first: whoever would have been ready first if init had as many places as
- * agent-run. Far more begin at once than that, and by the ends of their inits alone the shortest init would go first:
- * which runs then begin last, and so how late a batch ends, would be chance. Pure, but for its clock.
+ * The order in which ready rollouts enter agent-run: the order in which they would be ready if init had as many places
+ * as agent-run. Far more inits than that run at once, so in the order of their ends the shortest ones would come first.
+ * Which rollouts start last, and so how late a batch ends, would then be chance. Pure, except for its clock.
  */
 
 interface Begun {
@@ -9,11 +9,14 @@ interface Begun {
   readonly at: number;
   /** How long init took, once it has ended. */
   took?: number;
-  /** It waits for agent-run no longer. */
+  /** True if it no longer waits for agent-run. */
   gone?: boolean;
 }
 
-/** Occupies the first of `width` places, which are free again at the sorted `times`; returns when it will be. */
+/**
+ * Occupies the first free one of `width` places for `by`. `times`, sorted, are when places become free. Returns when
+ * this one does.
+ */
 function occupy(times: number[], width: number, by: number): number {
   const time = (times.length < width ? 0 : (times.shift() ?? 0)) + by;
   let [low, high] = [0, times.length];
@@ -29,12 +32,12 @@ function occupy(times: number[], width: number, by: number): number {
 export class ReadyOrder {
   readonly #width: number;
   readonly #clock: () => number;
-  /** When the places of an init as narrow as agent-run would be free again, the first first; of those that were needed. */
+  /** When the occupied places of an init as narrow as agent-run would become free, earliest first. */
   readonly #places: number[] = [];
-  /** From the first whose init has not ended on, in the order of their begin. */
+  /** In the order of their starts, from the first rollout whose init has not ended. */
   #open: Begun[] = [];
   readonly #begun = new Map<number, Begun>();
-  /** Of those before them that wait. */
+  /** When each rollout before those would be ready, if it still waits. */
   readonly #readyAt = new Map<number, number>();
   #ended = 0;
   #endedTook = 0;
@@ -51,7 +54,7 @@ export class ReadyOrder {
     this.#begun.set(rollout, begun);
   }
 
-  /** Its init is over, well or not. */
+  /** Its init has ended, with or without success. */
   initEnded(rollout: number): void {
     const begun = this.#begun.get(rollout);
     if (begun === undefined) return;
@@ -60,7 +63,7 @@ export class ReadyOrder {
     this.#endedTook += begun.took;
   }
 
-  /** It waits no longer: it was let in, or is over. */
+  /** It no longer waits: it was admitted, or has ended. */
   left(rollout: number): void {
     this.#readyAt.delete(rollout);
     const begun = this.#begun.get(rollout);
@@ -68,7 +71,7 @@ export class ReadyOrder {
     this.#begun.delete(rollout);
   }
 
-  /** The first first; those of which nothing is known, since they began in an earlier history, before all others. */
+  /** Earliest first. Rollouts from an earlier history, whose times are unknown, come before all others. */
   sorted(waiting: readonly number[]): number[] {
     const keys = this.#keys();
     return waiting.toSorted((a, b) => (keys.get(a) ?? -1) - (keys.get(b) ?? -1));
@@ -80,7 +83,7 @@ export class ReadyOrder {
       const ready = occupy(this.#places, this.#width, took);
       if (gone !== true) this.#readyAt.set(rollout, ready);
     }
-    // How long the others will take is not known: as long as most.
+    // How long the others will take is unknown: the mean of the ended ones is assumed.
     const usual = this.#ended === 0 ? 0 : this.#endedTook / this.#ended;
     const places = [...this.#places];
     return new Map([

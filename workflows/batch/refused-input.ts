@@ -1,4 +1,7 @@
-/** The first thing of a batch's input that cannot be used, whoever wrote it, in whatever language. Pure. */
+/**
+ * The first field of a batch's input that cannot be used: any Temporal client, in any language, may have written it.
+ * Pure.
+ */
 
 import { MOST_ROLLOUTS, MOST_TASKS } from '../../protocol/limits.ts';
 import type { BatchInput } from '../../protocol/batch.ts';
@@ -12,7 +15,7 @@ type Rules = { readonly [K in keyof BatchInput]?: readonly [holds: (value: unkno
 
 const WHOLE = 'give a whole number of at least';
 const RULES: Rules = {
-  run: [isText, 'give the name of what the rollouts belong to'],
+  run: [isText, 'give the name of the run or eval that the rollouts belong to'],
   name: [isText, "give the last part of the batch's workflow id"],
   step: [(value) => isWhole(value, 0), `${WHOLE} 0`],
   tasks: [
@@ -26,14 +29,14 @@ const RULES: Rules = {
   dispatcher: [isObject, 'give { type }, and its widths'],
 };
 
-/** Its policy, dispatcher and stragglers are looked at elsewhere. */
+/** The policy, the dispatcher and the stragglers are checked elsewhere. */
 export function refusedInput(input: BatchInput): RefusedSetting | undefined {
   for (const [field, [holds, remedy]] of Object.entries(RULES)) {
     const value: unknown = (input as BatchInput | undefined)?.[field as keyof BatchInput];
     if (!holds(value))
       return {
         field,
-        value: field === 'tasks' && Array.isArray(value) ? `${value.length} of them` : (value ?? null),
+        value: field === 'tasks' && Array.isArray(value) ? `${value.length} entries` : (value ?? null),
         remedy,
       };
   }
@@ -42,7 +45,7 @@ export function refusedInput(input: BatchInput): RefusedSetting | undefined {
     ? {
         field: 'samples',
         value: input.samples,
-        remedy: `give less: ${rollouts} rollouts are more than a batch's ${MOST_ROLLOUTS}`,
+        remedy: `give less: a batch may have ${MOST_ROLLOUTS} rollouts, and these would be ${rollouts}`,
       }
     : undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * A unit of an overlapping run is a batch that outlives the run's history: it reports its end by a signal to whatever
- * execution of the run there is by then. One that is terminated reports nothing.
+ * A unit of an overlapping run is a batch that outlives the run's history: it reports its end by a signal to the run's
+ * current execution. A unit that is terminated reports nothing.
  */
 
 import {
@@ -17,14 +17,14 @@ import type { Failure } from '../../protocol/finish-reason.ts';
 import { mendable } from '../failures/mendable.ts';
 import type { BatchEnds } from '../failures/run-failures.ts';
 
-/** `number`: the unit's. */
+/** `number`: the unit's number. */
 export type UnitReport =
   | { readonly number: number; readonly end: 'rolled-out'; readonly ends: BatchEnds }
   | {
       readonly number: number;
       readonly end: 'cancelled' | 'failed';
       readonly message: string;
-      /** Begun again, it may succeed. */
+      /** Present if the unit may succeed when it is started again. */
       readonly mendable?: Failure;
     };
 
@@ -45,13 +45,13 @@ function notRolledOut(number: number, error: unknown): UnitReport {
 async function report(said: UnitReport): Promise<void> {
   const { parent } = workflowInfo();
   if (!parent) return;
-  // A run that is gone waits for no unit.
+  // A run that has ended waits for no unit.
   await CancellationScope.nonCancellable(() =>
     getExternalWorkflowHandle(parent.workflowId).signal(unitEndedSignal, said),
   ).catch(() => undefined);
 }
 
-/** Does `work`, and reports how it ended where the batch is a unit. A new history of the batch is no end. */
+/** Does `work`, and reports how it ended if the batch is a unit. A new history of the batch is not an end. */
 export async function reportingBatchEnd(
   unit: BatchInput['unit'],
   work: () => Promise<BatchResult>,

@@ -1,6 +1,7 @@
 /**
- * Where each rollout of a batch stands, by its number: waiting, let in, under way, given up, ended. Pure: it says what
- * may begin and what has to be ended, and the batch does it. A rollout ends once.
+ * The state of each rollout of a batch, by number: waiting, admitted, running, given up, ended. Pure: it decides what
+ * may
+ * start and what must be ended, and the batch does it. A rollout ends once.
  */
 
 import type { RolloutResult } from '../../protocol/rollout.ts';
@@ -10,19 +11,19 @@ import { GIVEN_UP, type GivenUpReason } from './stragglers.ts';
 
 export interface RosterProgress {
   readonly places: DispatcherProgress;
-  /** Let in, not begun yet. */
+  /** Admitted, not started yet. */
   readonly admitted: Packed;
   /** No longer waited for, and not ended yet. */
   readonly givenUp: ReadonlyArray<readonly [number, GivenUpReason]>;
 }
 
-/** What was given up, by what it takes to end it. */
+/** The rollouts that were given up, by how they are ended. */
 export interface GivenUp {
-  /** Never let in: they are over. */
+  /** Never admitted: they have ended. */
   readonly withdrawn: readonly number[];
-  /** Let in and not begun: they end without a beginning. */
+  /** Admitted and not started: they end without a start. */
   readonly unbegun: readonly number[];
-  /** Under way: they are to be cancelled. */
+  /** Running: they must be cancelled. */
   readonly running: readonly number[];
 }
 
@@ -32,7 +33,7 @@ export class Roster {
   readonly #givenUp: Map<number, GivenUpReason>;
 
   constructor(caps: Caps, progress?: RosterProgress) {
-    // In a workflow its clock, the same in every replay.
+    // In a workflow `Date.now` is the workflow's clock, the same in every replay.
     this.#dispatcher = new Dispatcher(caps, progress?.places, Date.now);
     this.#admitted = unpacked(progress?.admitted ?? []);
     this.#givenUp = new Map(progress?.givenUp);
@@ -42,12 +43,12 @@ export class Roster {
     return { places: this.#dispatcher.progress, admitted: packed(this.#admitted), givenUp: [...this.#givenUp] };
   }
 
-  /** Some were let in and have not begun. */
+  /** True if some were admitted and have not started. */
   get hasAdmitted(): boolean {
     return this.#admitted.length > 0;
   }
 
-  /** Begun and not ended. */
+  /** Started and not ended. */
   get running(): number[] {
     const admitted = new Set(this.#admitted);
     return this.#dispatcher.openRollouts.filter((index) => !admitted.has(index));
@@ -58,49 +59,49 @@ export class Roster {
     return [...this.#givenUp.keys()];
   }
 
-  /** Let in and not ended. */
+  /** True if it was admitted and has not ended. */
   isOpen(index: number): boolean {
     const place = this.#dispatcher.placeOf(index);
     return place !== undefined && place !== 'waiting' && place !== 'done';
   }
 
-  /** More rollouts, in the order in which they are to begin. */
+  /** Adds rollouts, in the order in which they are to start. */
   add(rollouts: Iterable<number>): void {
     this.#dispatcher.add(rollouts);
   }
 
-  /** Lets in what may go on now; returns those that enter a later stage than their first. */
+  /** Admits what may continue now; returns those that enter a later stage than their first. */
   admit(): Admission[] {
     const admissions = this.#dispatcher.admissions();
     for (const { rollout, stage } of admissions) if (stage === 'init') this.#admitted.push(rollout);
     return admissions.filter(({ stage }) => stage !== 'init');
   }
 
-  /** So many of those that were let in begin now. */
+  /** Takes at most `count` admitted rollouts, which start now. */
   begin(count: number): number[] {
     return this.#admitted.splice(0, count);
   }
 
-  /** Those that were let in and have not begun never do. */
+  /** Admitted rollouts that have not started never start. */
   forgetAdmitted(): void {
     this.#admitted.splice(0);
   }
 
-  /** Whether this is news: a restarted attempt reports the end of a stage again, and kept its place. */
+  /** False if the end was reported before: a restarted attempt keeps its place, and reports a stage's end again. */
   stageEnded(index: number, stage: 'init' | 'agent-run'): boolean {
     if (this.#dispatcher.placeOf(index) !== stage) return false;
     this.#dispatcher.stageEnded(index, stage);
     return true;
   }
 
-  /** Its place is free; returns what counts of its result. */
+  /** Frees its place; returns the result that counts. */
   ended(index: number, given: RolloutResult): RolloutResult {
     const result = this.#asGivenUp(index, given);
     this.#dispatcher.ended(index);
     return result;
   }
 
-  /** What has not ended of `members` is no longer waited for; what was given up before stays so. */
+  /** Gives up the `members` that have not ended, except those that were given up before. */
   giveUp(members: readonly number[], reason: GivenUpReason): GivenUp {
     const withdrawn: number[] = [];
     const unbegun: number[] = [];
@@ -128,7 +129,7 @@ export class Roster {
     return at >= 0;
   }
 
-  /** A rollout that was graded in time counts all the same. */
+  /** A rollout that was graded in time still counts as graded. */
   #asGivenUp(index: number, result: RolloutResult): RolloutResult {
     const reason = this.#givenUp.get(index);
     this.#givenUp.delete(index);

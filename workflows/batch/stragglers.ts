@@ -1,6 +1,6 @@
 /**
- * Which rollouts a batch no longer waits for: none unless it was told so, and a rollout that was graded in time is never
- * given up. What is given up is masked with its reason, never rewarded.
+ * Which rollouts a batch no longer waits for: by default none. A rollout that was graded in time is never given up. One
+ * that is given up is masked with its reason, and has no reward.
  */
 
 import { LONGEST_SECONDS } from '../../protocol/limits.ts';
@@ -15,7 +15,7 @@ export const GIVEN_UP: Readonly<Record<GivenUpReason, string>> = {
   straggler: 'The group was complete without this rollout',
 };
 
-/** Whether a group of `samples` is complete now that `tally` of it has ended, for the first time. */
+/** True if the last end made a group of `samples` complete, by its tally: true only once per group. */
 export function isCompleteWithoutRest(
   { graded, ended }: GroupTally,
   samples: number,
@@ -24,7 +24,7 @@ export function isCompleteWithoutRest(
   return completeGroupWithout > 0 && ended < samples && graded === samples - completeGroupWithout;
 }
 
-/** The first setting that cannot be used, if there is one. A baseline needs two members. */
+/** The first setting that cannot be used; `undefined` if there is none. A baseline needs two members. */
 export function refusedStraggler({ deadlineSeconds, completeGroupWithout }: StragglerSettings, samples: number) {
   if (deadlineSeconds !== undefined && !(deadlineSeconds > 0 && deadlineSeconds <= LONGEST_SECONDS)) {
     return {
@@ -42,11 +42,11 @@ export function refusedStraggler({ deadlineSeconds, completeGroupWithout }: Stra
     : {
         field: 'completeGroupWithout',
         value: completeGroupWithout,
-        remedy: `give a whole number up to ${most}: two of a group's ${samples} must be left`,
+        remedy: `give a whole number up to ${most}: two of a group's ${samples} must remain`,
       };
 }
 
-/** Time that is left until a deadline, of a clock that can be stopped. */
+/** The remaining time until a deadline, by a clock that can be stopped. */
 export class Countdown {
   #leftMs: number;
   #since: number | null = null;
@@ -69,7 +69,7 @@ export class Countdown {
   }
 }
 
-/** `leftMs`: what an earlier history left of it. `null`: there is no deadline. */
+/** `leftMs`: carried over from an earlier history. Returns `null` if there is no deadline. */
 export function countdownOf({ deadlineSeconds }: StragglerSettings = {}, leftMs?: number): Countdown | null {
   return deadlineSeconds === undefined ? null : new Countdown(leftMs ?? deadlineSeconds * 1000);
 }

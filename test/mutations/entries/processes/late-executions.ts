@@ -90,7 +90,7 @@ export const lateExecutions: readonly Mutation[] = [
     fault: COUNTED,
     file: 'workflows/batch/batch-execution.ts',
     before:
-      'await condition(() => this.#pending.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#pending.throwIfFailed();\n',
+      'await condition(() => this.#pending.isSettled);\n    // The last record may fail after the loop has ended.\n    this.#pending.throwIfFailed();\n',
     after: 'await condition(() => this.#pending.isSettled);\n',
     tests: [
       {
