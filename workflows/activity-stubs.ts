@@ -14,10 +14,10 @@ import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from '../protocol
 import { hostQueue, QUEUES, workerQueue } from '../protocol/queues.ts';
 import type { TrainingPlacement } from '../protocol/run-config.ts';
 
-/** A run's own failure: it is no rollout's class. */
+/** `NoValidRollouts` is a run's failure, not a class of rollout failures. */
 const NEVER_RETRIED = [...FINAL_ERRORS, 'NoValidRollouts'];
 
-/** Without a limit: how often an activity may fail, or lose its worker, its worker counts (`activities/tries.ts`). */
+/** No limit by default: workers count how often an activity fails or loses its worker (`activities/tries.ts`). */
 function retry({ firstMs, factor, longestMs }: Omit<Backoff, 'attempts'>, maximumAttempts = Number.POSITIVE_INFINITY) {
   return {
     maximumAttempts,
@@ -28,7 +28,7 @@ function retry({ firstMs, factor, longestMs }: Omit<Backoff, 'attempts'>, maximu
   };
 }
 
-/** Nothing waits for a worker for longer than this. */
+/** The longest wait for a worker. */
 const OUTAGE = `${OUTAGE_SECONDS}s` as const;
 
 const onInit = {
@@ -50,13 +50,16 @@ const onGpu = {
 
 export const init = proxyActivities<InitActivities>(onInit);
 
-/** A rollout's deadline is kept by the worker, which knows what a try has had of it. */
+/** The worker enforces a rollout's deadline: it knows how much of it an attempt has used. */
 export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
 
-/** Who has a rollout's context in its cache takes its next turn at once, or somebody else computes it anew. */
+/**
+ * The worker with a rollout's context in its cache must take the turn within this time, or another one computes it
+ * anew.
+ */
 const CACHE_WITHIN = '5s';
 
-/** The worker that has the cache, tried once: whatever it fails with, any other can take its place. */
+/** The worker that has the cache, with one attempt: after a failure any other worker can sample the turn. */
 export function onWorker(worker: string): Pick<GpuActivities, 'generate'> {
   return proxyActivities<Pick<GpuActivities, 'generate'>>({
     ...onGpu,
@@ -66,7 +69,9 @@ export function onWorker(worker: string): Pick<GpuActivities, 'generate'> {
   });
 }
 
-/** A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained. */
+/**
+ * A cancelled run waits for the running update: an update is complete or absent, and records itself what it trained.
+ */
 export function training(placement: TrainingPlacement): TrainingActivities {
   const taskQueue = placement === 'disaggregated' ? QUEUES.gpuTrain : QUEUES.gpu;
   return proxyActivities<TrainingActivities>({ ...onGpu, taskQueue, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
@@ -80,7 +85,9 @@ export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<P
   retry: retry(RETRIES.gpu, 3),
 });
 
-/** Sampling from a server that may be down for a while: its worker asks again for as long as the endpoint's settings say. */
+/**
+ * Sampling from a server that may be down for a while: the worker retries for as long as the endpoint's settings say.
+ */
 export const onEndpoint = proxyActivities<Pick<GpuActivities, 'generate'>>({
   ...onEndpoints,
   retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },
@@ -98,15 +105,18 @@ export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivi
   taskQueue: QUEUES.orchestrator,
   startToCloseTimeout: '10m',
   heartbeatTimeout: '15s',
-  // A full disk or a store that is down ends no run of weeks: it goes on when the cause is gone within a day.
+  // A full disk or an unavailable store does not end a run of weeks: the run continues if this is fixed within a day.
   scheduleToCloseTimeout: '24h',
   retry: retry({ firstMs: 500, factor: 2, longestMs: 30_000 }),
 });
 
-/** A host that is gone for longer than a sandbox lives has lost it. */
+/** A host that is unreachable for longer than a sandbox lives has lost the sandbox. */
 const HOST_GONE = '35m';
 
-/** Beside a message's calls, which take four of their limits at most: what is collected, and the store's patience, which is to end first. */
+/**
+ * Time beside a message's calls, which take at most four times a call's limit. It is for collecting, and for waits for
+ * the store, which must end first.
+ */
 const BESIDE_CALLS_SECONDS = 600;
 
 /** Activities that must run where the sandbox is. */
@@ -121,7 +131,7 @@ export function onHost(host: string, toolTimeoutSeconds: number) {
   });
 }
 
-/** A rollout does not wait for long to be rid of a sandbox: what is not released, its host's sweeper takes. */
+/** A rollout does not wait long for the release of a sandbox: its host's sweeper removes one that is not released. */
 export function releasing(host: string) {
   return proxyActivities<Pick<AgentRunActivities, 'releaseSandbox'>>({
     taskQueue: hostQueue(host),

@@ -1,6 +1,6 @@
 /**
- * One batch of rollouts: every one is dispatched once and ends once. A rollout that fails is a result like another;
- * it never aborts the batch and never blocks it. A long batch goes on in new histories while its rollouts run on.
+ * One batch of rollouts: each is dispatched once and ends once. A failed rollout is a result like any other: it never
+ * aborts or blocks the batch. A long batch continues in new histories while its rollouts keep running.
  */
 
 import {
@@ -32,7 +32,7 @@ import { pauseSignal, resumeSignal } from './rollout.ts';
 export const batchStatusQuery = defineQuery<BatchStatus>('status');
 
 /**
- * `progress` is for continue-as-new alone.
+ * `progress` is set by continue-as-new only.
  * Errors: a non-retryable `UserInputError` for settings that cannot be used.
  */
 export function batch(input: BatchInput, progress?: BatchProgress): Promise<BatchResult> {
@@ -50,7 +50,10 @@ async function checkedBatch(input: BatchInput, progress?: BatchProgress): Promis
   return runBatch(input, scheduleOf(input.dispatcher), progress);
 }
 
-/** The whole of a batch but for the reading of its settings. Its workflow takes `input` and, in a new history, `progress`. */
+/**
+ * The whole batch, after its settings were checked. The calling workflow must take `input` and, in a new history,
+ * `progress`.
+ */
 export async function runBatch(
   input: BatchInput,
   schedule: Schedule,

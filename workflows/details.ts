@@ -1,6 +1,6 @@
 /**
- * A workflow's details, as Temporal's UI shows them: how far it is, or why it stands still, and below that what is stuck.
- * They are no part of its history.
+ * A workflow's details, as Temporal's UI shows them: its progress, or why it is paused, and below that what is stuck.
+ * Details are not part of the history.
  */
 
 import { defineSignal, setCurrentDetails } from '@temporalio/workflow';
@@ -9,8 +9,8 @@ import { STALLED, type Stalled } from '../protocol/train-status.ts';
 export const stalledSignal = defineSignal<[Stalled]>(STALLED);
 
 /**
- * Text as it is: Temporal's UI reads details as Markdown, in which a policy's words could be lists, links, images or HTML.
- * Its fence is longer than any row of backticks in it, and it has one line.
+ * Returns `text` as inline code, on one line. Temporal's UI reads details as Markdown, in which a policy's words could
+ * become lists, links, images or HTML. The fence is longer than any row of backticks in the text.
  */
 export function inCode(text: string): string {
   const line = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
@@ -25,13 +25,13 @@ export class Details {
   #standsStill: string | null = null;
   #stuck: Stalled = [];
 
-  /** How far it is. */
+  /** Sets the line that shows the progress. */
   progress(line: string): void {
     this.#progress = line;
     this.#show();
   }
 
-  /** Why nothing goes on; `null`: it does again. */
+  /** Sets why the workflow is paused; `null`: it is not paused. */
   standsStill(why: string | null): void {
     if (this.#standsStill === why) return;
     this.#standsStill = why;

@@ -1,4 +1,4 @@
-/** The end of a child that its parent waits for, and that is cancelled with it in whichever history it is. */
+/** Waits for the end of a child workflow. A cancellation of the parent reaches the child in any of its histories. */
 
 import {
   CancellationScope,
@@ -9,8 +9,8 @@ import {
 } from '@temporalio/workflow';
 
 /**
- * Temporal hands a cancellation on to the first history of a child alone, which is over where the child goes on in another
- * one: it is cancelled by its name too. Errors: those of the child; the cancellation.
+ * Temporal passes a cancellation to the child's first history only, and that one has ended if the child continued as
+ * new. So the child is also cancelled by its id. Errors: those of the child; the cancellation.
  */
 export async function endOfChild<T extends Workflow>(child: ChildWorkflowHandle<T>): Promise<WorkflowResultType<T>> {
   let isOver = false;
@@ -18,7 +18,7 @@ export async function endOfChild<T extends Workflow>(child: ChildWorkflowHandle<
     if (isOver) return;
     await CancellationScope.nonCancellable(() => getExternalWorkflowHandle(child.workflowId).cancel());
   };
-  // What cannot be cancelled has ended.
+  // A child that cannot be cancelled has ended.
   CancellationScope.current()
     .cancelRequested.catch(cancel)
     .catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
  * An eval sweep: every policy under every sampling setting on every task, k samples of each. Cell by cell and chunk by
- * chunk it rolls out what the store does not hold yet, so that one that is started again runs only what is missing.
+ * chunk it rolls out what the store does not hold yet, so a restarted sweep runs only what is missing.
  */
 
 import {
@@ -49,11 +49,12 @@ export const sweepStatusQuery = defineQuery<SweepStatus>('status');
 /** Carried over continue-as-new. */
 export interface SweepProgress {
   readonly opened: OpenedSweep;
-  /** Cells that are done, in their order, and the chunk that comes next in the one after them. */
+  /** Finished cells, in order. */
   readonly done: readonly CellHeadline[];
+  /** Index of the next chunk of the cell after them. */
   readonly chunk: number;
   readonly paused: boolean;
-  /** Absent: it did not pause by itself. */
+  /** Why it paused by itself; absent: it did not. */
   readonly tripped?: Trip | null;
 }
 
@@ -98,7 +99,7 @@ class Sweep {
     };
   }
 
-  /** No further batch begins; the rollouts of the one under way stop before their next turn. */
+  /** While it is paused, no further batch starts, and the rollouts of the running one stop before their next turn. */
   pause(paused: boolean): void {
     this.paused = paused;
     if (!paused) this.#tripped = null;
@@ -106,7 +107,10 @@ class Sweep {
     this.#relay.set(paused);
   }
 
-  /** A rollout of the batch under way, `held`, stands still: nothing begins until somebody has looked and resumes it. */
+  /**
+   * The running batch opened its circuit breaker, or one of its rollouts is held: nothing starts until an operator
+   * resumes the sweep.
+   */
   trip(trip: Trip, held?: HeldBatch): void {
     if (held && this.#relay.isResumed(held.name, held.resumed)) return;
     if (held) this.#relay.stands(held.name);
@@ -116,8 +120,8 @@ class Sweep {
   }
 
   /**
-   * Asks the endpoints of the cells that have something to roll out, before anything of any cell is.
-   * Errors: a `UserInputError`'s failure for a key or a setting that cannot work.
+   * Checks the endpoints of all cells that have rollouts to run, before the first rollout starts.
+   * Errors: the failure of a `UserInputError` for a key or a setting that cannot work.
    */
   async checkEndpoints(): Promise<void> {
     const { eval: id, round, cells } = this.opened;
@@ -135,7 +139,7 @@ class Sweep {
     }
   }
 
-  /** Rolls out the cells that are left. Continues as new between two batches where the history asks for it. */
+  /** Rolls out the remaining cells. Continues as new between two batches if Temporal suggests it. */
   async run(): Promise<void> {
     for (let cell = this.#next(); cell; cell = this.#next()) {
       const planned = await this.#plan(cell);
@@ -218,7 +222,10 @@ class Sweep {
   }
 }
 
-/** What can be asked of a sweep from its first moment on, before its configuration is checked. */
+/**
+ * Handles query and signals from the first workflow task on, before the sweep's configuration is checked. Returns a
+ * function that gives the last pause or resume received in this history: true for a pause, `undefined` for none.
+ */
 function answerFrom(id: string, sweep: () => Sweep | null, details: Details): () => boolean | undefined {
   let said: boolean | undefined;
   const pause = (value: boolean) => {
@@ -232,7 +239,7 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
     on(resumeSignal, () => pause(false)),
     on(stalledSignal, (lines) => details.stuck(lines)),
     on<CircuitOpened>(circuitOpenedSignal, (trip, held) => {
-      // A batch of this execution runs, so that the sweep has begun.
+      // A batch of this execution sent it, so the sweep has started.
       sweep()?.trip(trip, held);
     }),
   );
@@ -245,7 +252,9 @@ async function open(given: unknown, id: string): Promise<SweepProgress> {
   return { opened, done: [], chunk: 0, paused: false };
 }
 
-/** The cells whose failures are more than the sweep allows: their numbers say more of the machines than of the policy. */
+/**
+ * Fails if a cell has more failures than the sweep allows: its numbers describe the machines rather than the policy.
+ */
 function refuseFailures({ done, opened }: Sweep): void {
   const bad = done.filter(({ rollouts, graded }) => rollouts - graded > opened.maxFailed * rollouts);
   if (bad.length === 0) return;
@@ -253,18 +262,18 @@ function refuseFailures({ done, opened }: Sweep): void {
     const reasons = Object.entries(failed).map(([reason, n]) => `${n} ${reason}`);
     return `${cell}: ${reasons.join(', ')} of ${rollouts}`;
   });
-  const message = `more than ${opened.maxFailed} of the rollouts were not graded (${told.join('; ')}); start the same eval again to run those alone`;
+  const message = `more rollouts were not graded than maxFailed allows, a share of ${opened.maxFailed} (${told.join('; ')}); start the same eval again to run only those`;
   throw ApplicationFailure.nonRetryable(message, 'TooManyFailures');
 }
 
-/** `given` is a sweep's configuration, defaults allowed; `progress` is for continue-as-new alone. */
+/** `given` is a sweep's configuration, in which defaults may be absent; `progress` is set by continue-as-new only. */
 export async function evalSweep(given: unknown, progress?: SweepProgress): Promise<SweepResult> {
   const id = workflowInfo().workflowId.replace(/^eval\//, '');
   let begun: Sweep | null = null;
   const details = new Details();
   const said = answerFrom(id, () => begun, details);
   const sweep = new Sweep(progress ?? (await open(given, id)), details);
-  // What was said before this history began counts for more than what was carried over.
+  // A signal that this history has received already is newer than the state that was carried over.
   sweep.pause(said() ?? sweep.paused);
   begun = sweep;
   const { round, evalDir } = sweep.opened;
@@ -281,7 +290,7 @@ export async function evalSweep(given: unknown, progress?: SweepProgress): Promi
     const message = (rootCause(error) ?? String(error)).slice(0, 500);
     await CancellationScope.nonCancellable(() => close(status, message));
     if (isCancellation(error) || !(error instanceof Error)) throw error;
-    // What was waited for when it was cancelled may have failed by itself.
+    // The awaited work may have failed on its own while the sweep was cancelled.
     if (status === 'cancelled') throw new CancelledFailure(message);
     throw ApplicationFailure.create({ message, type: 'EvalFailed', nonRetryable: true, cause: error });
   }

@@ -1,6 +1,7 @@
 /**
- * Handlers of several signals that hear them in the order in which they were sent, also those from before the first
- * workflow task: one `setHandler` after the other would hear all of the first name, then all of the second.
+ * Handlers of several signals that receive them in the order in which they were sent, also signals from before the
+ * first
+ * workflow task. One `setHandler` call per signal would deliver all signals of the first name, then all of the second.
  */
 
 import { setDefaultSignalHandler, setHandler, type SignalDefinition } from '@temporalio/workflow';
@@ -15,7 +16,7 @@ export function on<Args extends unknown[]>(signal: SignalDefinition<Args>, handl
   return { name: signal.name, hear: (args) => handle(...(args as Args)), install: () => setHandler(signal, handle) };
 }
 
-/** To be called once, with all signals of the workflow. */
+/** Call this once, with all signals of the workflow. */
 export function setOrderedSignalHandlers(...heard: readonly Heard[]): void {
   const byName = new Map(heard.map((one) => [one.name, one]));
   setDefaultSignalHandler((name, ...args) => byName.get(name)?.hear(args));

@@ -1,6 +1,6 @@
 /**
- * Hands a pause, or its end, on to children: each hears the last word that was said, its words in their order, and only
- * a bounded number of signals is under way at once. A child that has ended meanwhile needs to hear nothing.
+ * Passes a pause, or its end, to children. Each child receives the newest signal, and signals in their order; only a
+ * bounded number of signals is in flight at once. A child that has ended meanwhile needs no signal.
  */
 
 export interface Steerable {
@@ -10,11 +10,11 @@ export interface Steerable {
 interface Child {
   readonly child: Steerable;
   told: boolean;
-  /** Resumptions that were sent to it by this history. */
+  /** Number of resume signals that this history sent to it. */
   resumed: number;
 }
 
-/** Signals under way at once: far below Temporal's limits on pending signals and on commands of one workflow task. */
+/** Signals in flight at once: far below Temporal's limits on pending signals and on commands of one workflow task. */
 const CHUNK = 100;
 
 export class PauseRelay {
@@ -23,59 +23,65 @@ export class PauseRelay {
   #settling = false;
   #resting = false;
 
-  /** `paused`: what the children that are adopted were told last. */
+  /** `paused`: whether the last signal to the adopted children was a pause. */
   constructor(paused = false) {
     this.#paused = paused;
   }
 
-  /** Nobody is being told anything: a word that is under way would be lost with this history. */
+  /** True if no signal is in flight: one would be lost with this history. */
   get isSettled(): boolean {
     return !this.#settling;
   }
 
-  /** Asking for what is so already sends nothing. */
+  /** Sends nothing to children that are in this state already. */
   set(paused: boolean): void {
     this.#paused = paused;
     void this.#settle();
   }
 
-  /** A child that has begun: it is told at once where a pause was asked for before. */
+  /** Adds a child that has started; it is paused at once if a pause is in effect. */
   add(id: string, child: Steerable): void {
     this.#children.set(id, { child, told: false, resumed: 0 });
     void this.#settle();
   }
 
-  /** A child from before this workflow was started again, which may have been told anything: it is told the last word, whichever that is. */
+  /**
+   * Adds a child from before this workflow was restarted. What it received last is unknown, so it gets the newest
+   * signal.
+   */
   rejoin(id: string, child: Steerable): void {
     this.#children.set(id, { child, told: !this.#paused, resumed: 0 });
     void this.#settle();
   }
 
   /**
-   * Whether a resumption is on its way to it that it had not heard when it said that it stands still: it goes on by
-   * itself. `heard`: how many it had heard by then.
+   * True if a resume signal is in flight that the child had not received when it reported that it is held: it then
+   * continues by itself. `heard`: number of resume signals that it had received by then.
    */
   isResumed(id: string, heard: number): boolean {
     return (this.#children.get(id)?.resumed ?? 0) > heard;
   }
 
-  /** It stands still by itself: the next resumption is to reach it, whatever it was told. */
+  /** The child is held, not paused by a signal: the next resume must reach it, whatever it received before. */
   stands(id: string): void {
     const known = this.#children.get(id);
     if (known) known.told = true;
   }
 
-  /** A child from an earlier history, which has heard the last word unless it is `untold`. */
+  /** Adds a child from an earlier history, which has received the newest signal unless it is `untold`. */
   adopt(id: string, child: Steerable, untold = false): void {
     this.#children.set(id, { child, told: this.#paused !== untold, resumed: 0 });
   }
 
-  /** No further word goes out from this history, however many children wait for it: the next one tells the `untold`. */
+  /**
+   * Sends no further signals in this history, however many children wait for one: the next history signals the
+   * `untold`.
+   */
   rest(): void {
     this.#resting = true;
   }
 
-  /** Those that have not heard the last word. */
+  /** Ids of the children that have not received the newest signal. */
   get untold(): string[] {
     return [...this.#children].flatMap(([id, { told }]) => (told === this.#paused ? [] : [id]));
   }
@@ -84,7 +90,7 @@ export class PauseRelay {
     this.#children.delete(id);
   }
 
-  /** One at a time, so that no child hears two words in the wrong order. Never fails. */
+  /** Only one call runs at a time, so that no child receives two signals in the wrong order. Never fails. */
   async #settle(): Promise<void> {
     if (this.#settling) return;
     this.#settling = true;
@@ -94,7 +100,7 @@ export class PauseRelay {
         one.told = this.#paused;
         if (!this.#paused) one.resumed += 1;
       }
-      // A child that cannot be told has ended, or is being cancelled with this workflow.
+      // A child that cannot be signalled has ended, or is being cancelled with this workflow.
       await Promise.allSettled(late.map(({ child }) => child.signal(word)));
     }
     this.#settling = false;

@@ -1,7 +1,7 @@
 /**
- * One rollout: prepare a sandbox, let policy and tools take turns, collect, release, grade. It ends with a result
- * whatever happens to sandboxes, engine and graders; only cancellation is thrown on. The sandbox is always released.
- * A long one goes on in a new history before a turn, with its sandbox and with everything that it was told.
+ * One rollout: prepare a sandbox, run policy and tools in turns, collect, release, grade. It ends with a result
+ * whatever happens to sandboxes, engine and graders; only a cancellation is thrown. The sandbox is always released.
+ * A long rollout continues in a new history before a turn, with its sandbox and all signals that it received.
  */
 
 import {
@@ -36,7 +36,7 @@ export interface RolloutState extends LoopState {
   readonly task: string;
   readonly paused: boolean;
   readonly contextTokens: number;
-  /** Why it stands still until it is resumed; absent: it does not. */
+  /** Why it is held until it is resumed; absent: it is not held. */
   readonly held?: Trip;
 }
 
@@ -44,21 +44,21 @@ export const stateQuery = defineQuery<RolloutState>('state');
 export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
 
-/** Carried over continue-as-new, which happens at the begin of a turn. */
+/** Carried over continue-as-new, which happens before a turn or while the rollout is held. */
 export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   /** Absent: it is not held. */
   readonly held?: Trip;
-  /** How often it was. */
+  /** How often it was resumed. */
   readonly resumed: number;
-  /** Who has the context in its cache. */
+  /** The GPU worker that has the context in its cache. */
   readonly worker?: string;
   readonly state: LoopState;
   readonly allowed: readonly GatedStage[];
 }
 
-/** Below the 4,096 events at which Temporal suggests a new history. */
+/** Keeps a history below the 4,096 events at which Temporal suggests a new one. */
 const ROUNDS_PER_HISTORY = 300;
-/** Of what a grader said: each result is in its batch's history. */
+/** Characters of a grader's reason: each result is in its batch's history. */
 const REASON_LENGTH = 200;
 
 function resultOf(state: LoopState, context: Context): RolloutResult {
@@ -143,7 +143,7 @@ function progressOf(
   };
 }
 
-/** `progress` is for continue-as-new alone. */
+/** `progress` is set by continue-as-new only. */
 export function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   return reportingEnd(given, () => runRollout(given, progress));
 }
@@ -186,7 +186,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
   return resultOf(state, context);
 }
 
-/** What is collected is known to this history alone; it is graded, or held, without a sandbox that is to be renewed. */
+/** Never in phase `grade`: only this history knows what was collected, and no sandbox needs renewal any more. */
 function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
   return (
     (phase === 'generate' || (held !== null && phase !== 'grade')) &&
@@ -194,19 +194,22 @@ function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
   );
 }
 
-/** What failed is tried anew. */
+/** The failed phase is repeated. */
 function resume(context: Context): void {
   context.paused = false;
   context.held = null;
   context.resumed += 1;
 }
 
-/** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. One that is held does nothing. */
+/**
+ * A paused rollout ends its turn, then starts nothing; after its last turn it is collected and graded. A held one does
+ * nothing.
+ */
 function mustWait({ phase }: LoopState, { paused, held }: Context): boolean {
   return held !== null || (paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate'));
 }
 
-/** Time in which it stands still is none of its own. */
+/** Waits; the time does not count as the rollout's own. */
 async function standStill(state: LoopState, context: Context, mayGoOn: () => boolean): Promise<LoopState> {
   const since = Date.now();
   try {
@@ -216,7 +219,7 @@ async function standStill(state: LoopState, context: Context, mayGoOn: () => boo
   }
 }
 
-/** Until it may go on, or for as long as its sandbox lives without being renewed. */
+/** Waits until it may continue, or until its sandbox is due for renewal: then the sandbox is renewed or found lost. */
 async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Context): Promise<LoopState> {
   const { sandbox } = context;
   if (!sandbox) {
@@ -229,12 +232,12 @@ async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Cont
   await release(context, state);
   return reduce(
     state,
-    { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout stood still' },
+    { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout waited' },
     context.limits,
   );
 }
 
-/** One step of the loop, and what a stage's end asks for. */
+/** One step of the loop. At the end of a stage it reports this, and enters the next stage. */
 async function advance(state: LoopState, context: Context): Promise<LoopState> {
   if (state.phase === 'generate') context.rounds += 1;
   const next = await attempted(state, context);
@@ -246,8 +249,8 @@ async function advance(state: LoopState, context: Context): Promise<LoopState> {
 }
 
 /**
- * Waits until the parent lets it in; the sandbox is kept alive meanwhile, and may be found lost. One that waits for days
- * goes on doing so in a new history.
+ * Waits until the parent admits the rollout. Meanwhile the sandbox is renewed, and may be found lost. A rollout that
+ * waits for days continues to wait in a new history.
  */
 async function enter(state: LoopState, stage: GatedStage, context: Context): Promise<LoopState> {
   let now = state;
@@ -255,14 +258,14 @@ async function enter(state: LoopState, stage: GatedStage, context: Context): Pro
   while (stageOf(now) === stage && !isOpen()) {
     if (isFull(now, context)) return now;
     now = await standStill(now, context, isOpen);
-    // A parent that was terminated lets nobody in: asked again, it is found missing.
+    // A terminated parent admits nobody: a repeated report fails if the parent is missing.
     if (context.input.reportsEnd && !isOpen()) await context.gates.report(stage === 'reward' ? 'agent-run' : 'init');
   }
   if (stageOf(now) === stage) upsertSearchAttributes([{ key: stageKey, value: stage }]);
   return now;
 }
 
-/** It stands still with its sandbox, and does the same again when it is resumed. */
+/** The rollout waits with its sandbox, and repeats the phase when it is resumed. */
 async function hold(failure: Failure, state: LoopState, context: Context): Promise<LoopState> {
   const trip = heldTrip(failure, state, context.rollout);
   context.held = trip;
@@ -272,19 +275,19 @@ async function hold(failure: Failure, state: LoopState, context: Context): Promi
   return state;
 }
 
-/** What the state asks for, its failure included; a sandbox that was lost or given up is released. */
+/** Performs what the state asks for, and handles a failure. A sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context): Promise<LoopState> {
   const since = Date.now();
   try {
     return reduce(state, await perform(state, context), context.limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
-    // Where the rollout goes on after that, machines took the time.
+    // If the rollout continues after this, the time was taken by machines.
     context.clock.stoodStill(Date.now() - since);
     const failure = classify(error);
     const { breaks, recovery } = FAILURES[failure.failure];
     if (recovery === 'hold' && context.input.holds) return hold(failure, state, context);
-    // A paused run's machines are being mended: what they did meanwhile is tried again once it is resumed.
+    // While a run is paused, its machines are being repaired: what fails meanwhile is repeated after the resume.
     if (context.paused && breaks && (recovery === 'mask' || recovery === 'hold')) {
       return standStill(state, context, () => !context.paused);
     }

@@ -1,6 +1,6 @@
 /**
- * Starts a child whose id may still be taken: by one of the same id that was cancelled with the run before and that
- * releases what it holds. It waits until the id is free, and not for longer than `PATIENCE_MS`.
+ * Starts a child whose id may still be taken by an earlier workflow: one that was cancelled with the previous run and
+ * still releases what it holds. Waits until the id is free, for `PATIENCE_MS` at most.
  */
 
 import { sleep } from '@temporalio/workflow';
@@ -11,15 +11,18 @@ const LONGEST_MS = 60_000;
 /** A cancelled rollout releases its sandbox within seconds, unless that sandbox's host is gone. */
 export const PATIENCE_MS = 5 * 60_000;
 
-/** Milliseconds to wait after try `tries`, having waited for `waitedMs`; `undefined` when it is no use any more. Few tries: each is four events. */
+/**
+ * Milliseconds to wait after start number `tries`, if `waitedMs` have passed already; `undefined`: give up.
+ * There are few starts, since each adds four events.
+ */
 export function pauseAfter(tries: number, waitedMs: number): number | undefined {
   const pause = Math.min(LONGEST_MS, FIRST_MS * 2 ** (tries - 1));
   return waitedMs + pause > PATIENCE_MS ? undefined : pause;
 }
 
 /**
- * `start` is a call of `startChild`.
- * Errors: its own; `WorkflowExecutionAlreadyStartedError` where the id is not free in time.
+ * `start` calls `startChild`.
+ * Errors: those of `start`; `WorkflowExecutionAlreadyStartedError` if the id does not become free in time.
  */
 export async function whenFree<T>(start: () => Promise<T>): Promise<T> {
   for (let tries = 1, waited = 0; ; tries += 1) {

@@ -1,6 +1,6 @@
 /**
  * A training run: for each step select tasks, roll out, update once, publish, evaluate when due. The workflow's state
- * is (step, policy version); everything else is in the store and in the run's folder, so it can be left at any time.
+ * is (step, policy version); everything else is in the store and in the run's folder, so a run may stop at any time.
  */
 
 import {
@@ -66,11 +66,11 @@ async function runToTheEnd(training: Training): Promise<void> {
       }
     }
     await training.evaluate();
-    // The run may have been prolonged during its last evaluation.
+    // The number of steps may have been raised during the last evaluation.
   } while (training.step < training.config.steps);
 }
 
-/** All steps are made: it is on record as completed. */
+/** Records that the run has completed. */
 async function complete(training: Training): Promise<void> {
   training.phase = 'done';
   const untrained = await training.close();
@@ -83,9 +83,9 @@ async function complete(training: Training): Promise<void> {
   await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
 }
 
-/** On record as what it is; returns what the workflow ends with. */
+/** Records the run as cancelled or failed; returns the error that the workflow ends with. */
 async function endEarly(training: Training, error: unknown): Promise<unknown> {
-  // What was waited for when the run was cancelled may have failed by itself: the run is cancelled all the same.
+  // The awaited work may have failed on its own while the run was cancelled: the run still counts as cancelled.
   const cancelled = isCancellation(error) || CancellationScope.current().consideredCancelled;
   const status = cancelled ? 'cancelled' : 'failed';
   const message = (rootCause(error) ?? String(error)).slice(0, 300);
@@ -99,7 +99,7 @@ async function endEarly(training: Training, error: unknown): Promise<unknown> {
     : error;
 }
 
-/** `given` is a run's configuration, defaults allowed; `progress` is for continue-as-new alone. */
+/** `given` is a run's configuration, in which defaults may be absent; `progress` is set by continue-as-new only. */
 export async function train(given: unknown, progress?: TrainProgress): Promise<TrainResult> {
   const run = workflowInfo().workflowId.replace(/^train\//, '');
   const details = new Details();

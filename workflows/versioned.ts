@@ -1,6 +1,6 @@
 /**
- * The entry of the bundle where builds run side by side: a batch and its rollouts end on the build that they began with.
- * A server refuses such a wish from a worker without versioning, so that it has an entry of its own.
+ * The bundle's entry for workers with versioning, where several builds run at once: a batch and its rollouts end on the
+ * build that they started on. The server refuses this option from a worker without versioning, so it has its own entry.
  */
 
 import { setWorkflowOptions } from '@temporalio/workflow';

@@ -1,7 +1,10 @@
-/** A clock that stands still while nobody works: the time between two of its readings is that of work alone. Pure: it is told the time. */
+/**
+ * A clock that stops while nobody works: the difference of two readings is work time alone. Pure: callers pass the
+ * time.
+ */
 
 export class WorkClock {
-  /** Milliseconds that it stood still, without the present pause. */
+  /** Milliseconds for which it was stopped, without the current stop. */
   #stoodMs: number;
   #since: number | null = null;
 
@@ -18,7 +21,7 @@ export class WorkClock {
     this.#since = null;
   }
 
-  /** That it has stood still so far. */
+  /** Milliseconds for which it was stopped so far. */
   stoodMs(nowMs: number): number {
     return this.#stoodMs + (this.#since === null ? 0 : nowMs - this.#since);
   }

@@ -37,7 +37,7 @@ it.each([
   [
     { policy: { endpoint: { baseUrl: 'http://h/v1', model: 'm', apiKey: 'k' } } },
     'policy.endpoint.apiKey',
-    'name the environment variable that holds the key by apiKeyEnv',
+    'set apiKeyEnv to the name of the environment variable that holds the key',
   ],
 ])('%j is refused by its field', (over, field, remedy) => {
   expect(() => checkRolloutInput({ ...given, ...over } as RolloutInput)).toThrow(

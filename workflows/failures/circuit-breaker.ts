@@ -1,6 +1,6 @@
 /**
- * The circuit breaker: hears how rollouts end, and opens when the machines, not the policy, fail the same way again and
- * again. Pure; what is done about it (the run is paused) is its caller's. Once it has opened it says so once, until it is reset.
+ * The circuit breaker: counts how rollouts end, and opens if machines, not the policy, fail repeatedly in the same way.
+ * Pure; its caller acts on it (the run is paused). It reports once that it has opened, until it is reset.
  */
 
 import type { BreakerSettings, Trip, End } from '../../protocol/breaker.ts';
@@ -19,12 +19,12 @@ export function endOf(failure: FailureClass | undefined): End {
 /** In multiples of `maxConsecutiveFailures`. */
 const WINDOW = 4;
 
-/** How many of the last ends it looks at. */
+/** The number of last ends that the breaker considers. */
 export const windowOf = ({ maxConsecutiveFailures }: BreakerSettings): number => WINDOW * maxConsecutiveFailures;
 
-/** For another history. */
+/** Carried over to another history. */
 export interface BreakerState {
-  /** Oldest first, as many as it looks at. */
+  /** Oldest first, `windowOf` at most. */
   readonly last: readonly End[];
   readonly isOpen: boolean;
 }
@@ -44,7 +44,7 @@ export class CircuitBreaker {
     return { last: this.#last, isOpen: this.#isOpen };
   }
 
-  /** In the order in which rollouts end; answers with a trip when this one opens it. */
+  /** To be called in the order in which rollouts end. Returns a trip if this end opens the breaker. */
   heard({ failure, message = '' }: Ended): Trip | undefined {
     if (this.#settings.maxConsecutiveFailures === 0 || this.#isOpen) return undefined;
     const counted = endOf(failure);
@@ -55,13 +55,13 @@ export class CircuitBreaker {
     return { failure: counted, failed: this.#last.slice(-of).filter((one) => one === counted).length, of, message };
   }
 
-  /** Somebody has looked: it counts from nothing. */
+  /** Counts from zero, since an operator has resumed. */
   reset(): void {
     this.#last = [];
     this.#isOpen = false;
   }
 
-  /** How many of the last rollouts say that `failure` prevails; 0: none do. */
+  /** The number of last rollouts among which `failure` prevails; 0 if it does not. */
   #reach(failure: FailureClass): number {
     const { maxConsecutiveFailures, share } = this.#settings;
     const row = this.#last.slice(-maxConsecutiveFailures);

@@ -1,25 +1,25 @@
-/** From what an activity's last attempt failed with to the class of a rollout's failure. */
+/** Maps an activity's final failure to the class of a rollout's failure. */
 
 import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/common';
 import { classOfError } from '../../protocol/failure-policy.ts';
 import type { Failure, FailureClass } from '../../protocol/finish-reason.ts';
 
-/** Room for a line and the file and line that it names. */
+/** In characters: enough for a line of text with the file and the line number that it names. */
 const LONGEST_MESSAGE = 500;
 
-/** By what passed: nobody took the task, it or its worker was silent, or all its time was spent. */
+/** By the kind of timeout: no worker took the task, the attempt or its worker was silent, or all its time was used. */
 function classOfTimeout({ timeoutType }: TimeoutFailure): FailureClass {
   if (timeoutType === 'SCHEDULE_TO_START') return 'sandbox-lost';
   return timeoutType === 'SCHEDULE_TO_CLOSE' ? 'deadline' : 'timeout';
 }
 
-/** By what Temporal says that a try of an activity, or its last one, ended with. */
+/** The class of a cause that Temporal reports for an activity's attempt, or for its last one. */
 export function classOfCause(cause: unknown): FailureClass {
   if (cause instanceof ApplicationFailure) return classOfError(cause.type ?? '');
   return cause instanceof TimeoutFailure ? classOfTimeout(cause) : 'internal';
 }
 
-/** A failure whose class is known better than by what Temporal says of it. */
+/** A failure whose class the workflow knows better than Temporal's report. */
 export class KnownFailure extends Error {
   override readonly name = 'KnownFailure';
   readonly failure: Failure;
@@ -30,7 +30,7 @@ export class KnownFailure extends Error {
   }
 }
 
-/** Whether all the time that an activity was given, with its retries, has passed. */
+/** True if all the time that an activity had, with its retries, has passed. */
 export function wasOutOfTime(error: unknown): error is ActivityFailure {
   return (
     error instanceof ActivityFailure &&
@@ -40,8 +40,8 @@ export function wasOutOfTime(error: unknown): error is ActivityFailure {
 }
 
 /**
- * Of work that no deadline of the rollout's bounds, but the longest outage: when all that time has passed, it is that of its
- * workers. Errors: those of `work`; a `KnownFailure` of class `timeout`.
+ * For work that is bounded by the longest outage, not by the rollout's deadline: if all that time passes, its workers
+ * are to blame, not the rollout. Errors: those of `work`; a `KnownFailure` of class `timeout`.
  */
 export async function withinOutage<T>(work: Promise<T>): Promise<T> {
   try {
@@ -56,8 +56,8 @@ export async function withinOutage<T>(work: Promise<T>): Promise<T> {
 }
 
 /**
- * Sorts an activity's final failure by its class name, and a deadline that passed by its stage.
- * Errors: what is no activity's failure is thrown on.
+ * Classifies an activity's final failure by its error class, and a timeout by its kind.
+ * Errors: an error that is not an activity's failure is rethrown.
  */
 export function classify(error: unknown): Failure {
   if (error instanceof KnownFailure) return error.failure;

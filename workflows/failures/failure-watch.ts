@@ -1,6 +1,6 @@
 /**
- * A batch's circuit breaker: it goes on from how its run's last rollouts ended, and tells the parent once when it opens; a
- * batch without settings or parent tells nothing.
+ * A batch's circuit breaker: it starts from the ends of its run's last rollouts, and notifies the parent once when it
+ * opens. A batch without breaker settings or parent sends nothing.
  */
 
 import { defineSignal, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
@@ -9,7 +9,9 @@ import type { Trip } from '../../protocol/breaker.ts';
 import type { BatchInput, TimedEnd } from '../../protocol/batch.ts';
 import type { RolloutResult } from '../../protocol/rollout.ts';
 
-/** A batch that paused by itself, since one of its rollouts is held; it had received `resumed` resumptions by then. */
+/**
+ * A batch that paused by itself, since one of its rollouts is held; it had received `resumed` resume signals by then.
+ */
 export interface HeldBatch {
   readonly name: string;
   readonly resumed: number;
@@ -19,7 +21,7 @@ export interface HeldBatch {
 export const circuitOpenedSignal = defineSignal<CircuitOpened>('circuitOpened');
 export type CircuitOpened = [trip: Trip, held?: HeldBatch];
 
-/** What a long batch carries over of it. */
+/** Carried over to a long batch's next history. */
 export interface WatchProgress {
   readonly breaker: BreakerState;
   readonly ends: readonly TimedEnd[];
@@ -28,7 +30,7 @@ export interface WatchProgress {
 export class FailureWatch {
   readonly #breaker: CircuitBreaker;
   readonly #kept: number;
-  /** Of this batch, the last ones. */
+  /** The last ends of this batch's rollouts. */
   #ends: readonly TimedEnd[];
 
   constructor(
@@ -44,14 +46,14 @@ export class FailureWatch {
     return { breaker: this.#breaker.state, ends: this.#ends };
   }
 
-  /** The last ends, from the first failure among them on; `undefined` where nobody wants to know. */
+  /** The last ends, starting with the first failure among them; `undefined` if the breaker is off. */
   get ends(): readonly TimedEnd[] | undefined {
     if (this.#kept === 0) return undefined;
     const first = this.#ends.findIndex(([, end]) => end !== null);
     return first < 0 ? [] : this.#ends.slice(first);
   }
 
-  /** Never fails: a parent that has ended needs to hear nothing. */
+  /** Never fails: a parent that has ended needs no signal. */
   heard(result: RolloutResult): void {
     if (this.#kept > 0) this.#ends = [...this.#ends, [Date.now(), endOf(result.failure)] as const].slice(-this.#kept);
     const trip = this.#breaker.heard(result);
@@ -62,7 +64,7 @@ export class FailureWatch {
         .catch(() => undefined);
   }
 
-  /** A rollout of `batch` is held, and the batch with it. Returns when the parent has been told, or has ended. */
+  /** A rollout of `batch` is held, and the batch with it. Returns when the parent was notified, or has ended. */
   async held(trip: Trip, batch: HeldBatch): Promise<void> {
     const { parent } = workflowInfo();
     if (parent)

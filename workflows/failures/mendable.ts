@@ -1,6 +1,6 @@
 /**
- * What of a run's own work failed because of machines, or of somebody who ended it by hand: asked for again when that is
- * mended, it may succeed. What was asked wrongly fails again.
+ * Failures of a run's own work that can be repaired: machines caused them, or somebody ended the work by hand. Repeated
+ * after the repair, the work may succeed. Work with a wrong input would fail again.
  */
 
 import {
@@ -35,7 +35,10 @@ function ofActivity(error: ActivityFailure): Failure | undefined {
   return FAILURES[failure].breaks ? { failure, message } : undefined;
 }
 
-/** `error` is what an activity, after all its tries, or a child ended with; `undefined`: it is for good, or it is the run's own cancellation. */
+/**
+ * `error`: the final failure of an activity or of a child. Returns `undefined` if repeating cannot help, and for the
+ * run's own cancellation.
+ */
 export function mendable(error: unknown): Failure | undefined {
   if (error instanceof ActivityFailure) return ofActivity(error);
   if (!(error instanceof ChildWorkflowFailure)) return undefined;

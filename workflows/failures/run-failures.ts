@@ -1,19 +1,20 @@
 /**
- * The circuit breaker of a run: one window over its rollouts, whatever batch, step or history they ended in. It hears of
- * a batch's when that has ended, in the order in which they did; a batch's own watch tells sooner. What ended before
- * somebody looked is not heard: it may have been mended. Pure.
+ * The circuit breaker of a run: one window over its rollouts, whatever batch, step or history they ended in. It
+ * receives
+ * the ends of a batch's rollouts, in order, when the batch has ended; the batch's own watch reports sooner. Ends from
+ * before an operator's last resume do not count: their cause may be fixed. Pure.
  */
 
 import type { BatchResult } from '../../protocol/batch.ts';
 import { type BreakerState, CircuitBreaker, windowOf } from './circuit-breaker.ts';
 import type { BreakerSettings, End, Trip } from '../../protocol/breaker.ts';
 
-/** How a batch's rollouts ended, as it tells its run. */
+/** How a batch's rollouts ended, as it reports to its run. */
 export type BatchEnds = Pick<BatchResult, 'rollouts' | 'said' | 'ends'>;
 
 export interface RunFailuresState {
   readonly breaker: BreakerState;
-  /** Milliseconds since the epoch at which somebody last looked. */
+  /** When an operator last resumed the run, in milliseconds since the epoch. */
   readonly lookedAt: number;
 }
 
@@ -32,12 +33,12 @@ export class RunFailures {
     return { breaker: this.#breaker.state, lookedAt: this.#lookedAt };
   }
 
-  /** For the batch that begins next. */
+  /** The last ends, for the batch that starts next. */
   get lately(): readonly End[] {
     return this.#breaker.state.last;
   }
 
-  /** Answers with a trip when this batch opens it. */
+  /** Returns a trip if this batch opens the breaker. */
   heard({ rollouts, said = {}, ends }: BatchEnds): Trip | undefined {
     if (!ends) return undefined;
     this.#heardGood(Math.min(rollouts - ends.length, windowOf(this.#settings)));
@@ -45,7 +46,7 @@ export class RunFailures {
     return this.#heardEach(since, said);
   }
 
-  /** Somebody has looked: it counts from nothing. */
+  /** Counts from zero, since an operator has resumed the run. */
   reset(now: number): void {
     this.#breaker.reset();
     this.#lookedAt = now;

@@ -1,4 +1,4 @@
-/** Asks an endpoint once, before sandboxes are made for it: what a user must change is found then, and nothing else ends anything. */
+/** Checks an endpoint once, before sandboxes are made for it. Only an error that a user must fix is thrown. */
 
 import { isCancellation } from '@temporalio/workflow';
 import { endpoints } from '../activity-stubs.ts';
@@ -10,7 +10,7 @@ export async function checkEndpointOnce(input: CheckEndpointInput): Promise<void
   try {
     await endpoints.checkEndpoint(input);
   } catch (error) {
-    // A server that is down, or a worker that died at it, is met by the rollouts' own patience.
+    // If the server is down, or a worker died, the rollouts wait and retry by themselves.
     if (isCancellation(error) || classify(error).failure === 'bad-input') throw error;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A turn is sampled by the GPU worker that has the rollout's context in its cache, and by any other where that one does
- * not answer at once or fails. What is sampled is the same: a cache is never visible in a result.
+ * A turn is sampled by the GPU worker that has the rollout's context in its cache, or by any other worker if that one
+ * does not answer at once or fails. The result is the same: a cache is never visible in it.
  */
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/workflow';
@@ -8,15 +8,15 @@ import { gpu, onWorker } from '../activity-stubs.ts';
 import { FINAL_ERRORS } from '../../protocol/failure-policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 
-/** Of a rollout. */
+/** Where a rollout's context is cached. */
 export interface CachePlace {
-  /** The worker that sampled the last turn; `null` where there is one worker only. */
+  /** The worker that sampled the last turn; `null` if there is only one worker. */
   readonly worker: string | null;
-  /** What a history's length is counted in. */
+  /** Counts the history's length; see `Context.rounds`. */
   rounds: number;
 }
 
-/** Another worker would fail alike, or nobody wants an answer any more. */
+/** True if another worker would fail alike, or if nobody waits for an answer any more. */
 function isFinal(error: unknown): boolean {
   if (!(error instanceof ActivityFailure)) return true;
   const { cause } = error;
@@ -25,7 +25,7 @@ function isFinal(error: unknown): boolean {
   return cause?.name === 'CancelledFailure';
 }
 
-/** What the worker that has the cache took in vain is lost. Errors: those of the activity. */
+/** The time that the worker with the cache took without a result counts as lost. Errors: those of the activity. */
 export async function generateNearCache(place: CachePlace, input: GenerateInput): Promise<GenerateOutcome> {
   const { worker } = place;
   if (worker === null) return gpu.generate(input);

@@ -1,4 +1,4 @@
-/** A sandbox that nobody uses for a while is renewed before its time to live is over, or found lost. */
+/** Renews a sandbox that nobody uses for a while before its time to live ends, or finds that it is lost. */
 
 import { isCancellation } from '@temporalio/workflow';
 import { onHost } from '../activity-stubs.ts';
@@ -6,7 +6,7 @@ import { classify } from '../failures/classify-failure.ts';
 import type { Context } from './rollout-context.ts';
 import type { SandboxRef } from '../../protocol/stages.ts';
 
-/** Of sandboxes whose host did not say how long they live. */
+/** For sandboxes whose host did not report how long they live. */
 const DEFAULT_TTL_SECONDS = 1800;
 
 /** Milliseconds after which a sandbox that nobody uses is renewed. */
@@ -14,7 +14,7 @@ export function renewalOf({ ttlSeconds = DEFAULT_TTL_SECONDS }: SandboxRef): num
   return Math.max(1000, (ttlSeconds * 1000) / 3);
 }
 
-/** Renews the sandbox of a rollout that waits; whether it is lost. */
+/** Renews the sandbox of a rollout that waits. Returns true if the sandbox is lost. */
 export async function isLost(
   sandbox: SandboxRef,
   attempt: number,
@@ -31,7 +31,7 @@ export async function isLost(
     return false;
   } catch (error) {
     if (isCancellation(error)) throw error;
-    // Another failure says nothing of the sandbox: it is tried again, and in the end by the next tool call.
+    // Another failure says nothing about the sandbox: the next renewal or tool call will show whether it is lost.
     return classify(error).failure === 'sandbox-lost';
   }
 }

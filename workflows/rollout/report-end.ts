@@ -1,6 +1,6 @@
 /**
- * A rollout whose parent may have gone on in a new history tells its end by a signal, before it ends: Temporal tells the
- * end of a child only to the history that began it.
+ * A rollout whose parent may have continued in a new history reports its end by a signal, before it ends: Temporal
+ * reports the end of a child only to the history that started it.
  */
 
 import {
@@ -16,7 +16,7 @@ import type { RolloutInput, RolloutResult } from '../../protocol/rollout.ts';
 /** To the parent. */
 export const rolloutEndedSignal = defineSignal<[RolloutResult]>('rolloutEnded');
 
-/** How a rollout that did not come to a result is counted. */
+/** The result of a rollout that ended without one. */
 export function unfinished(rollout: string, task: string, error: unknown): RolloutResult {
   const message = (error instanceof Error ? error.message : String(error)).slice(0, 300);
   const failure = isCancellation(error) ? 'cancelled' : 'internal';
@@ -35,7 +35,7 @@ async function report(result: RolloutResult): Promise<void> {
   });
 }
 
-/** Does `work`, and tells how it ended where `reports` asks for it. A new history of the rollout is no end. */
+/** Does `work`, and reports how it ended if `reportsEnd` is set. A new history of the rollout is not an end. */
 export async function reportingEnd(
   given: Pick<RolloutInput, 'task' | 'reportsEnd'> | undefined,
   work: () => Promise<RolloutResult>,

@@ -1,15 +1,16 @@
 /**
- * A rollout's policy with every default filled in: a directory, or an endpoint. Pure; what cannot be used is refused by
- * whoever asks, and a key that was given by mistake is never repeated.
+ * A rollout's policy with every default filled in: a directory, or an endpoint. Pure; the caller's `refuse` rejects
+ * what
+ * cannot be used. A key that was given by mistake is never printed.
  */
 
 import type { Endpoint } from '../../protocol/endpoint.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
 
-/** Throws; `value` is only what may be printed. */
+/** Throws. `value` must be safe to print. */
 export type Refuse = (field: string, value: unknown, remedy: string) => never;
 
-/** What holds of a setting, and what to give instead. */
+/** A check of a setting's value, and the remedy if the check fails. */
 type Rule = readonly [holds: (value: unknown) => boolean, remedy: string];
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
@@ -29,7 +30,7 @@ const timer: Rule = [
   'give a number of seconds above 0, at most 1000000',
 ];
 
-/** Beginnings of keys that could be names of variables too. */
+/** API keys whose form would also be valid as the name of a variable. */
 const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
 
 const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
@@ -67,7 +68,7 @@ const DEFAULTS = {
   maxTokensField: 'max_tokens',
 } as const;
 
-/** Where somebody may have written a key. */
+/** Printed instead of a value that may contain a key. */
 const HIDDEN = '(not shown)';
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -78,7 +79,7 @@ function shownValue(name: string, value: unknown): unknown {
   return ['apiKeyEnv', 'extraBody', 'baseUrl'].includes(name) || !(name in RULES) ? HIDDEN : value;
 }
 
-/** Settings that only one mode reads; "auto" may end up in either, and reads those of ids. */
+/** The modes in which a setting has no effect. Mode "auto" may become either; it takes the settings of "tokens". */
 const NOT_IN: Readonly<Partial<Record<keyof Endpoint, readonly string[]>>> = {
   extraBody: ['tokens', 'auto'],
   maxTokensField: ['tokens', 'auto'],
@@ -97,7 +98,7 @@ function checkTogether(
   }
   const mode = String(endpoint['mode']);
   for (const [name, modes] of Object.entries(NOT_IN)) {
-    // A default is no wish: what was resolved already is resolved again on its way.
+    // A default is not a user's choice: an endpoint that was resolved already may be resolved again.
     if (
       given[name] === undefined ||
       given[name] === (DEFAULTS as Record<string, unknown>)[name] ||
@@ -115,18 +116,18 @@ function checkTogether(
   }
   if (mode === 'tokens' && endpoint['tokenizer'] === undefined) refuse(`${field}.tokenizer`, null, RULES.tokenizer[1]);
   if (/^https?:\/\/[^/]*@/.test(String(endpoint['baseUrl']))) {
-    refuse(`${field}.baseUrl`, HIDDEN, 'leave user and password out of the address, and name a key by apiKeyEnv');
+    refuse(`${field}.baseUrl`, HIDDEN, 'leave user and password out of the address; to use a key, set apiKeyEnv');
   }
 }
 
-/** `field` is where the endpoint stands in what was given. */
+/** `field` is the endpoint's path in the input. */
 export function resolveEndpoint(given: unknown, field: string, refuse: Refuse): Endpoint {
   if (!isObject(given)) return refuse(field, given ?? null, 'give { baseUrl, model }');
   const endpoint: Record<string, unknown> = { ...DEFAULTS };
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue;
     const rule = Object.hasOwn(RULES, name) ? RULES[name as keyof Endpoint] : undefined;
-    const keyRemedy = 'name the environment variable that holds the key by apiKeyEnv';
+    const keyRemedy = 'set apiKeyEnv to the name of the environment variable that holds the key';
     if (!rule)
       return refuse(
         `${field}.${name}`,

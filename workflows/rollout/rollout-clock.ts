@@ -1,29 +1,29 @@
 /**
- * How long a rollout has spent on its turns: from its first sandbox on, without the time that it stood still, and over
- * all of its histories; and how much of that was the policy's own. Pure: it is told the time.
+ * How long a rollout has spent on its turns, over all of its histories: from its first sandbox on, without the time in
+ * which it waited or that machines took; and how much of this the policy itself used. Pure: callers pass the time.
  */
 
 import { OUTAGE_SECONDS } from '../../protocol/failure-policy.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
 
-/** From here on a deadline that passes is the policy's own doing: most of the time went into what it sampled and ran. */
+/** If the policy itself used this share of the deadline for sampling and tools, it caused the deadline to pass. */
 const OWN_SHARE = 1 / 2;
 
 /** Over all of a rollout's histories. */
 export interface Spent {
-  /** Absent: it had no sandbox yet. */
+  /** `null`: it had no sandbox yet. */
   readonly spentMs: number | null;
-  /** Absent: nothing. */
+  /** Absent: 0. */
   readonly ownMs?: number;
 }
 
 export class RolloutClock {
   readonly #deadlineSeconds: number;
   readonly #atDeadline: Required<AgentSettings>['atDeadline'];
-  /** Milliseconds at which it would have begun if it had never stood still; `null` before its first sandbox. */
+  /** Its start in milliseconds, moved later by all time that does not count; `null` before its first sandbox. */
   #begun: number | null;
-  /** Of the present attempt. */
+  /** The policy's own time in the current attempt. */
   #ownMs: number;
 
   constructor(
@@ -41,23 +41,25 @@ export class RolloutClock {
     return { spentMs: this.spentMs(now), ...(this.#ownMs > 0 && { ownMs: this.#ownMs }) };
   }
 
-  /** A turn: what the policy itself took for it, as the engine and the sandbox tell, and what machines took beside. */
+  /**
+   * Adds a turn. `ms`: the policy's own time, as engine and sandbox report it. `lostMs`: other time, taken by machines.
+   */
   heard({ ms = 0, lostMs = 0 }: { readonly ms?: number; readonly lostMs?: number }): void {
     this.#ownMs += ms;
     this.stoodStill(lostMs);
   }
 
-  /** What an attempt spent that is lost was not lost by the policy. */
+  /** A new attempt starts: the policy's time in the lost attempt does not count against it. */
   beginAnew(): void {
     this.#ownMs = 0;
   }
 
-  /** Heard once; a later attempt's sandbox starts nothing anew. */
+  /** Starts the clock at the first sandbox; a later attempt's sandbox does not restart it. */
   start(now: number): void {
     this.#begun ??= now;
   }
 
-  /** Time that was none of its own. */
+  /** Subtracts time that is not the rollout's own. */
   stoodStill(ms: number): void {
     if (this.#begun !== null) this.#begun += ms;
   }
@@ -66,13 +68,15 @@ export class RolloutClock {
     return this.#begun === null ? null : now - this.#begun;
   }
 
-  /** Before its first sandbox it waits for room, which is none of its own time. */
+  /** Remaining milliseconds. Before its first sandbox the rollout waits for room, and that time does not count. */
   leftMs(now: number): number {
     const spent = this.spentMs(now);
     return spent === null ? OUTAGE_SECONDS * 1000 : Math.ceil(this.#deadlineSeconds * 1000 - spent);
   }
 
-  /** What the deadline means, now that it has passed in `phase`: there must be a sandbox to take something out of. */
+  /**
+   * The event for a deadline that passed in `phase`. Grading is possible only if there is a sandbox to collect from.
+   */
   passed({ phase }: LoopState): Extract<LoopEvent, { type: 'failed' | 'out-of-time' }> {
     const isOwn = this.#ownMs >= OWN_SHARE * this.#deadlineSeconds * 1000;
     if (isOwn && this.#atDeadline === 'grade' && (phase === 'generate' || phase === 'act'))

@@ -1,4 +1,4 @@
-/** What a running rollout knows from phase to phase; the loop itself knows nothing of it. */
+/** What a running rollout keeps from phase to phase, beside the loop's state. The loop itself does not use it. */
 
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { LoopLimits } from './rollout-loop.ts';
@@ -7,7 +7,6 @@ import type { Trip } from '../../protocol/breaker.ts';
 import type { StageGates } from './stage-gates.ts';
 import type { CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 
-/** What only the running workflow knows beside the loop's state. */
 export interface Context {
   readonly input: ResolvedRollout;
   readonly rollout: string;
@@ -23,10 +22,10 @@ export interface Context {
   doing: string;
   readonly clock: RolloutClock;
   paused: boolean;
-  /** Why it stands still until it is resumed. */
+  /** Why it is held until it is resumed; `null`: it is not held. */
   held: Trip | null;
   /** How often it was resumed. */
   resumed: number;
-  /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
+  /** Turns and sandbox renewals in this history. Each adds at most twelve events, or fourteen with an endpoint. */
   rounds: number;
 }

@@ -12,21 +12,21 @@ export interface LoopLimits {
   readonly maxTurns: number;
   /** Attempts in all, when sandboxes are lost. */
   readonly maxAttempts: number;
-  /** Lost sandboxes of one attempt whose place another one takes. */
+  /** Lost sandboxes of one attempt that are replaced, at most. */
   readonly maxRestores: number;
 }
 
-/** What a sandbox that took a lost one's place goes on with. */
+/** The phase that continues in a replaced sandbox. */
 type Resumable = 'generate' | 'act' | 'collect';
 
 export type LoopState = Readonly<{
   phase: 'prepare' | 'restore' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
   attempt: number;
-  /** Sandboxes of this attempt that were lost and given a successor; absent: none. */
+  /** Sandboxes of this attempt that were lost and replaced; absent: none. */
   restores?: number;
-  /** While it is restored: what follows. */
+  /** In phase `restore`: the phase that follows. */
   resume?: Resumable;
-  /** Turns begun in this attempt. */
+  /** Turns started in this attempt. */
   turn: number;
   finish?: FinishReason;
   reward?: number;
@@ -40,17 +40,20 @@ export type LoopEvent =
   | { readonly type: 'prepared' }
   | { readonly type: 'restored' }
   | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
-  /** `unfinished`: a call before `finish` was refused. `collected`: with the turn, which was the last. */
+  /**
+   * `unfinished`: a call before `finish` was refused. `collected`: the turn was the last, and the artifact was
+   * collected with it.
+   */
   | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean }
   | { readonly type: 'collected' }
-  /** All its time is spent, by the policy itself: it is graded as it stands. */
+  /** The policy itself used all its time: its work so far is graded. */
   | { readonly type: 'out-of-time' }
   | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason?: string }
   | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
 
 export const initialState: LoopState = { phase: 'prepare', attempt: 1, turn: 1 };
 
-/** The stage that a phase belongs to; the last two are over. */
+/** The stage of a phase; `graded` and `failed` are `done`. */
 export function stageOf(state: LoopState): Stage | 'done' {
   switch (state.phase) {
     case 'prepare':
@@ -90,25 +93,28 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
   }
 }
 
-/** The policy that was refused a call has not seen that, and does not mean to finish on it. */
+/** If a call was refused, `finish` does not count: the policy has not seen the refusal yet. */
 function afterAct({ finish, ...state }: LoopState, unfinished: boolean, limits: LoopLimits): LoopState {
   return finish === undefined || unfinished ? nextTurn(state, limits) : { ...state, phase: 'collect', finish };
 }
 
-/** Whether the sandbox is collected from with the turn that is acted: where it may be the last one. */
+/** When the artifact is collected together with the turn's calls, because the turn may be the last one. */
 export function collectsWith({ turn, finish }: LoopState, limits: LoopLimits): AgentRunInput['collect'] {
   if (turn >= limits.maxTurns) return 'always';
   return finish === undefined ? undefined : 'if-finished';
 }
 
-/** What goes on when this state's sandbox has a successor. A prepared attempt that was lost has acted before. */
+/**
+ * The phase to resume after the sandbox is replaced. A sandbox is lost in `prepare` only if the attempt has acted
+ * before.
+ */
 function resumableOf({ phase, resume }: LoopState): Resumable | undefined {
   if (phase === 'restore') return resume;
   if (phase === 'prepare') return 'generate';
   return phase === 'generate' || phase === 'act' || phase === 'collect' ? phase : undefined;
 }
 
-/** By the class's policy, for as long as there is a budget. A grader's sandbox is none of the rollout's. */
+/** Recovers as the failure's class says, within the limits. A grader's sandbox does not count as the rollout's. */
 function afterFailure(state: LoopState, failure: FailureClass, message: string, limits: LoopLimits): LoopState {
   const { recovery } = FAILURES[failure];
   const resume = resumableOf(state);
@@ -138,7 +144,7 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
     return event.collected ? reduce(next, { type: 'collected' }, limits) : next;
   }
   if ((phase === 'generate' || phase === 'act') && event.type === 'out-of-time') {
-    // A turn that was not sampled is none of the rollout's, whoever may still record it.
+    // A turn that was not sampled in time does not count, even if a worker still records it.
     return { ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn, phase: 'collect', finish: 'deadline' };
   }
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };

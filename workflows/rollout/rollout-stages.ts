@@ -1,6 +1,6 @@
 /**
- * What each phase of a rollout's loop asks of activities, and what Temporal's UI shows meanwhile. Nothing here decides
- * what comes next: that is the loop's.
+ * The activities of each phase of a rollout's loop, and what Temporal's UI shows meanwhile. Nothing here decides what
+ * comes next: the loop does.
  */
 
 import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
@@ -18,22 +18,22 @@ import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;
-/** The calls of a turn take four of their limits at most: a deadline that is further away is none of theirs. */
+/** A turn's calls take at most four times a call's limit, so they need not know a deadline that is further away. */
 const NEAR_IN_LIMITS = 4;
 
-/** What is collected and graded has had its time. */
+/** True if the deadline applies: it does not while the rollout is collected and graded. */
 export function hasDeadline({ phase }: LoopState): boolean {
   return phase !== 'collect' && phase !== 'grade';
 }
 
-/** The rollout's time is over; `failure` as an activity that had what was left of it said. */
+/** The event for a deadline that has passed. `failure`: reported by the activity that ran with the remaining time. */
 export function atDeadline(state: LoopState, { clock }: Context, failure?: Failure): LoopEvent {
   const event = clock.passed(state);
   if (event.type === 'failed') return { ...event, ...failure };
   return event;
 }
 
-/** One phase. Errors: those of its activity; a deadline that has passed is an event. */
+/** Performs one phase. Errors: those of its activity. A deadline that has passed is an event, not an error. */
 export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const { input, rollout } = context;
   const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
@@ -66,7 +66,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
-/** A sandbox is none of its own time: neither the first one, before which no time runs, nor one in place of a lost one. */
+/** Time to prepare a sandbox does not count as the rollout's own: neither the first one nor a replacement. */
 async function lostTime({ clock }: Context, work: Promise<SandboxRef>): Promise<SandboxRef> {
   const since = Date.now();
   const sandbox = await withinOutage(work);
@@ -95,7 +95,7 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   return { type: 'acted', unfinished, collected: collected !== undefined };
 }
 
-/** What was collected; its sandbox is gone. */
+/** Keeps what was collected; its sandbox was released. */
 function take(collected: CollectOutcome, context: Context): void {
   context.collected = collected;
   context.sandbox = null;
@@ -119,13 +119,13 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
 }
 
-/** Who started a sweep or a batch has asked its endpoint already. */
+/** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
 async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: Context): Promise<void> {
   if (!('endpoint' in policy) || attempt > 1 || workflowInfo().parent) return;
   await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
 }
 
-/** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
+/** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
 async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
   if (!('endpoint' in input.policy)) return generateNearCache(context, input);
   const sandbox = sandboxOf(context);
@@ -134,7 +134,7 @@ async function sampled(attempt: number, context: Context, input: GenerateInput):
     over = true;
   });
   work.catch(() => undefined);
-  // One that is lost is found out by the tools, if sampling ends well.
+  // If the sandbox is lost and sampling succeeds, the next tool call detects it.
   while (!(await condition(() => over, renewalOf(sandbox)))) {
     context.rounds += 1;
     if (await isLost(sandbox, attempt, context)) break;
@@ -178,7 +178,7 @@ function begin(context: Context, { phase, attempt, turn, restores }: LoopState):
   showDoing(context);
 }
 
-/** Where that fails, its host's sweeper takes it: nobody waits for long. */
+/** Waits only briefly: if the release fails, the host's sweeper removes the sandbox when its lease has expired. */
 export async function release(context: Context, state: LoopState): Promise<void> {
   const { sandbox, input, rollout } = context;
   if (!sandbox) return;
@@ -188,7 +188,7 @@ export async function release(context: Context, state: LoopState): Promise<void>
     try {
       await releasing(sandbox.host).releaseSandbox({ ...attempt, ...sandbox });
     } catch {
-      // Its lease ends it: the sweeper of that host takes what could not be released.
+      // The sweeper removes it.
     }
   });
 }

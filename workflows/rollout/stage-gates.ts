@@ -1,12 +1,12 @@
 /**
- * The gates of one rollout: a gated stage begins only when the parent has let it in, and where there is a gate, the
- * parent hears of every stage's end. Without a parent nothing is gated.
+ * The gates of one rollout: a gated stage starts only after the parent has admitted it, and if there is any gate, the
+ * parent receives every stage's end. Without a parent nothing is gated.
  */
 
 import { defineSignal, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
 import type { GatedStage } from '../../protocol/rollout.ts';
 
-/** From the parent: the named stage may begin. */
+/** From the parent: the named stage may start. */
 export const proceedSignal = defineSignal<[GatedStage]>('proceed');
 /** To the parent: this child's stage has ended. */
 export const stageEndedSignal = defineSignal<[string, 'init' | GatedStage]>('stageEnded');

@@ -33,7 +33,7 @@ const calls = (activity: string, of = '') =>
 
 it.each([
   ['prepareSandbox', 'the sandbox'],
-  ['restoreSandbox', 'the sandbox in place of a lost one'],
+  ['restoreSandbox', 'the replacement of a lost sandbox'],
   ['generate', 'the sampling of turn 1'],
   ['agentRun', 'the tool calls of turn 1'],
   ['collect', 'the collection'],

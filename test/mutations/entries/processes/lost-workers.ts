@@ -292,7 +292,7 @@ export const lostWorkers: readonly Mutation[] = [
     fault: FAULT,
     file: 'workflows/rollout.ts',
     before:
-      '    // Where the rollout goes on after that, machines took the time.\n    context.clock.stoodStill(Date.now() - since);\n',
+      '    // If the rollout continues after this, the time was taken by machines.\n    context.clock.stoodStill(Date.now() - since);\n',
     after: '    void since;\n',
     tests: [{ file: DEADLINE_TEST, test: 'before the rollout was held is not the rollout' }],
   },
