@@ -1,27 +1,27 @@
-/** From an endpoint's error to the failure that the workflow sees: what a user must change is told by its setting. */
+/** Maps an endpoint's error to the failure that the workflow sees: what a user must change is named by its setting. */
 
 import type { Endpoint } from '../../protocol/endpoint.ts';
 import type { EndpointError } from '../../endpoints/endpoint-error.ts';
 import { EndpointUnavailable } from '../failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 
-/** `field` is where the endpoint stands in what was given. */
+/** `field` is the endpoint's path in the input. */
 export function endpointFailure(error: EndpointError, endpoint: Endpoint, field = 'policy.endpoint'): Error {
   const { baseUrl, model, mode, apiKeyEnv = null } = endpoint;
-  const said = `${baseUrl} says: ${error.message}`;
+  const said = `${baseUrl}: ${error.message}`;
   const restart = (setting: string) => `npx longhaul down, then ${setting} npx longhaul up --detach`;
   switch (error.kind) {
     case 'key-not-allowed':
       return new UserInputError(
         `${field}.apiKeyEnv`,
         apiKeyEnv,
-        `have the workers started with the key's name and address: ${restart(`LONGHAUL_KEYS=${apiKeyEnv}@${baseUrl}`)} (${error.message})`,
+        `start the workers with the key's name and address: ${restart(`LONGHAUL_KEYS=${apiKeyEnv}@${baseUrl}`)} (${error.message})`,
       );
     case 'address-not-allowed':
       return new UserInputError(
         `${field}.baseUrl`,
         baseUrl,
-        `give an address that the workers may ask, or have them started with it: ${restart(`LONGHAUL_ENDPOINTS=${baseUrl}`)} (${error.message})`,
+        `give an address that the workers may use, or start them with this one: ${restart(`LONGHAUL_ENDPOINTS=${baseUrl}`)} (${error.message})`,
       );
     case 'auth':
       return new UserInputError(
@@ -33,21 +33,21 @@ export function endpointFailure(error: EndpointError, endpoint: Endpoint, field 
       return new UserInputError(
         `${field}.apiKeyEnv`,
         apiKeyEnv,
-        `its account can pay for no more: add credit or raise its limit (${said})`,
+        `the key's account has no credit left, or is at its limit: add credit or raise the limit (${said})`,
       );
     case 'unknown-model':
-      return new UserInputError(`${field}.model`, model, `name one that ${baseUrl}/models lists (${said})`);
+      return new UserInputError(`${field}.model`, model, `give a model that ${baseUrl}/models lists (${said})`);
     case 'protocol':
     case 'retokenised':
       return new UserInputError(
         `${field}.mode`,
         mode,
-        `give chat, or a server and a tokenizer that agree on ids (${said})`,
+        `give chat, or use a server and a tokenizer that agree on token ids (${said})`,
       );
     case 'bad-request':
     case 'unreadable':
     case 'context-full':
-      return new UserInputError(field, baseUrl, `change what the server refuses (${said})`);
+      return new UserInputError(field, baseUrl, `change the setting that the server refuses (${said})`);
     default:
       return new EndpointUnavailable(said, error.retryAfterMs);
   }

@@ -1,6 +1,6 @@
 /**
- * What an endpoint offers, found once a run and then on record; and whether it takes its key and its settings at all,
- * found before anything is made for it.
+ * What an endpoint offers, detected once per run and recorded; and whether it accepts its key and its settings, checked
+ * before anything is made for it.
  */
 
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ export interface EndpointDeps {
   readonly tokenizerOf: (dir: string) => Promise<PolicyTokenizer>;
 }
 
-/** Errors: `UserInputError` for `field` where the directory has none. */
+/** Errors: `UserInputError` for `field` if the directory has no tokenizer. */
 export async function endpointTokenizer(
   { tokenizer }: Endpoint,
   deps: EndpointDeps,
@@ -56,7 +56,10 @@ export async function offerOf(
   return deps.store.putOnce(key, await detectOffer(endpoint, prompt, deps.endpoints, signal));
 }
 
-/** Failures of a call of one token that every later call would share; some models refuse so short an answer. */
+/**
+ * Failures of a call for one token that every later call would share. Others are ignored: some models refuse so short
+ * an answer.
+ */
 const LASTING: readonly EndpointError['kind'][] = [
   'auth',
   'quota',
@@ -65,7 +68,7 @@ const LASTING: readonly EndpointError['kind'][] = [
   'address-not-allowed',
 ];
 
-/** Not every server asks for the key where it lists its models: one token is asked for. */
+/** Samples one token: not every server checks the key when it lists its models. */
 async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, signal: AbortSignal): Promise<void> {
   const sampling = { temperature: 1, topP: 1, topK: 0, maxTokens: 1 };
   try {
@@ -76,7 +79,7 @@ async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, s
   }
 }
 
-/** A list of models that cannot be had says nothing of the model: the calls that follow may. */
+/** A transient failure to list the models says nothing about the model: the calls that follow check it. */
 async function checkListedName(endpoint: Endpoint, { endpoints }: EndpointDeps, signal: AbortSignal): Promise<void> {
   try {
     await checkServedName(endpoint, endpoints, signal);
@@ -85,7 +88,10 @@ async function checkListedName(endpoint: Endpoint, { endpoints }: EndpointDeps, 
   }
 }
 
-/** Errors: `UserInputError` for what a user must change: it names the setting, and never a key. A server that is down passes. */
+/**
+ * Errors: `UserInputError` for what a user must change: it names the setting, and never a key. A server that is down
+ * passes the check.
+ */
 export async function checkEndpoint(
   { run, endpoint, field }: CheckEndpointInput,
   deps: EndpointDeps,

@@ -1,4 +1,6 @@
-/** How long a server that is down is asked, as its endpoint's settings say: over all tries of a turn, and within one. */
+/**
+ * How long a server that is down is retried, by its endpoint's settings: over all attempts of a turn, and within one.
+ */
 
 import type { Store } from '../../store/store.ts';
 import type { Endpoint } from '../../protocol/endpoint.ts';
@@ -16,14 +18,14 @@ function patienceWith({ baseUrl, patienceSeconds }: Endpoint): Patience {
   };
 }
 
-/** Of the tries of a turn. */
+/** The patience over all attempts of a turn. */
 export function patienceOf(policy: RolloutPolicy): { readonly patience?: Patience } {
   return 'endpoint' in policy ? { patience: patienceWith(policy.endpoint) } : {};
 }
 
 /**
- * A server that takes a request and never answers it is as unavailable as one that refuses: `ask` is ended when its
- * patience is. Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
+ * Ends `ask` when the patience ends: a server that accepts a request and never answers is as unavailable as one that
+ * refuses it. Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
  */
 export async function whilePatient<T>(
   endpoint: Endpoint,

@@ -32,17 +32,18 @@ export interface GenerateDeps {
   readonly engine: Engine;
   /** For policies behind other servers. */
   readonly endpoints: EndpointClient;
-  /** As the directory's files are now, like `digestOf`. */
+  /** Reads the directory's current files, like `digestOf`. */
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
   /** `fingerprintOf` the policy in a directory. */
   readonly digestOf: (policyDir: string) => Promise<string>;
-  /** This worker's name, where a rollout's next turn has others to choose from. */
+  /** This worker's name; absent if there is no other worker that could sample a rollout's next turn. */
   readonly worker?: string;
 }
 
 /**
- * A folder that never was is a name that is wrong: nobody could bring it back, and a rollout that is held would wait for ever.
- * One that the rollout has sampled from, or that belongs to a run on record, was there. Errors: `UserInputError`.
+ * Refuses a folder that never existed: its name is wrong, nobody could restore it, and a held rollout would wait
+ * forever.
+ * A folder that the rollout has sampled from, or that belongs to a recorded run, did exist. Errors: `UserInputError`.
  */
 async function refuseUnknown(
   { dir, digest }: PolicyRef,
@@ -54,13 +55,13 @@ async function refuseUnknown(
   throw new UserInputError(
     'policy.dir',
     dir,
-    'there is no such folder where the gpu worker runs: give a directory in Hugging Face layout',
+    'the gpu worker finds no such folder: give a directory in Hugging Face layout',
   );
 }
 
 /**
- * Errors: `CheckpointTorn` where the directory holds another policy than the one that the rollout was started with, or none;
- * `UserInputError` where it never was there.
+ * Errors: `CheckpointTorn` if the directory has no policy, or another one than the rollout was started with;
+ * `UserInputError` if the directory never existed.
  */
 async function checkedDigest(
   policy: PolicyRef,
@@ -73,10 +74,10 @@ async function checkedDigest(
     throw error;
   });
   if (digest === undefined || digest === found) return found;
-  throw new CheckpointTorn(dir, 'its files are not those that this was started with');
+  throw new CheckpointTorn(dir, 'its files are not those with which the rollout was started');
 }
 
-/** The policy itself, or the newest version that its run has made since: which one it was is in the turn's record. */
+/** The policy itself, or the newest version that its run has made since. The turn's record names the version. */
 async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolicy> {
   if (!('newestOf' in policy) || policy.newestOf === undefined) return policy;
   let { dir, version } = policy;
@@ -146,13 +147,13 @@ function callsToRun({ parsed }: GenerateRecord): number {
   return finish < 0 ? parsed.calls.length : finish;
 }
 
-/** A checkpoint that retention has taken away is still what its records say. */
+/** `undefined` if the checkpoint is missing: retention may have removed it, and its records stay valid. */
 async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
   if ('endpoint' in policy) return undefined;
   return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
 }
 
-/** A rollout's records are one policy's: those of another would be passed off as its own. */
+/** A rollout's records belong to one policy: those of another policy would appear as its own. */
 async function checkSamePolicy(
   key: string,
   { version, endpoint, digest }: GenerateRecord,
@@ -160,19 +161,19 @@ async function checkSamePolicy(
   deps: GenerateDeps,
 ): Promise<void> {
   const { policy } = input;
-  const remedy = (by: string) => `${key} was sampled by ${by}; give another policy a rollout id of its own`;
+  const remedy = (by: string) => `${key} was sampled by ${by}; use another rollout id for another policy`;
   const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
   if (version !== policy.version && !follows)
     throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
   const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
   if (asked !== endpoint?.model)
     throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
-  // Of a policy that its run trains meanwhile, the directory that was given holds another version.
+  // If a newer version of the run has sampled the turn, the given directory holds another version.
   const now = digest === undefined || follows ? undefined : await presentDigest(input, deps);
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
-/** `priority`: when its turn comes in the engine. */
+/** `priority`: its place in the engine's queue. */
 export async function generateTurn(
   input: GenerateInput,
   deps: GenerateDeps,

@@ -1,4 +1,7 @@
-/** One turn in chat: the transcript goes out in OpenAI's form, built from the records, and the answer is kept as it came. */
+/**
+ * One turn by chat: the transcript is built from the records and sent in OpenAI's form, and the answer is recorded
+ * unchanged.
+ */
 
 import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
 import type { Store } from '../../store/store.ts';
@@ -49,7 +52,9 @@ function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, '
   };
 }
 
-/** Samples the turn by `ask`, or finds that there is no room for it. `ask` gives `null` where the server found none. */
+/**
+ * Samples the turn by `ask`, unless the context has no room for it. `ask` returns `null` if the server found no room.
+ */
 export async function sampleChat(
   input: GenerateInput,
   store: Store,
@@ -60,7 +65,7 @@ export async function sampleChat(
     throw new UserInputError(
       'sampling.topK',
       sampling.topK,
-      'give 0: the chat API has no such setting (an endpoint in mode chat may take it by extraBody)',
+      "give 0: the chat API has no such setting (if the server takes it, set it in the endpoint's extraBody)",
     );
   }
   const earlier = (await turnsOf(store, input)).slice(0, turn - 1);

@@ -1,6 +1,6 @@
 /**
- * One turn of a policy behind an endpoint, by ids where it offers them and by chat otherwise. What it offers is found
- * once a run and recorded, so that no two turns of a rollout are asked in different ways.
+ * One turn of a policy behind an endpoint, by ids if it offers them and by chat otherwise. What it offers is detected
+ * once per run and recorded, so that all turns of a rollout are sampled in the same way.
  */
 
 import { createHash } from 'node:crypto';
@@ -15,12 +15,12 @@ import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.
 import { sampleChat } from './sample-chat.ts';
 import { type IdsAnswer, type IdsCall, sampleIds } from './sample-ids.ts';
 
-/** Servers take 31 bits everywhere. */
+/** 31 bits: every server accepts these. */
 function seedOf(noiseKey: string): number {
   return createHash('sha256').update(noiseKey).digest().readUInt32BE(0) >>> 1;
 }
 
-/** `null` where the context was full: an observation of the loop, not an error. */
+/** `null` if the context was full: an observation of the loop, not an error. */
 async function unlessFull<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work;
@@ -30,7 +30,9 @@ async function unlessFull<T>(work: Promise<T>): Promise<T | null> {
   }
 }
 
-/** What the model said and its server could not read is a mistake of the policy's: it is told, and goes on. */
+/**
+ * If the server could not read what the model sampled, the policy made a mistake: it is shown a hint, and continues.
+ */
 async function chatAnswer(asked: Promise<ChatAnswer>): Promise<ChatAnswer | null> {
   try {
     return await unlessFull(asked);
@@ -65,19 +67,19 @@ async function byIds(
   return sampleIds(within, await endpointTokenizer(endpoint, deps), deps.store, ask);
 }
 
-/** What servers name in different ways, or have not: told, not ignored. */
+/** Settings that servers name differently, or do not have: refused, not ignored. */
 function refuseUnsent({ minP, repetitionPenalty, stop }: GenerateInput['sampling']): void {
   for (const [field, value] of Object.entries({ minP, repetitionPenalty, stop })) {
     if (value === undefined) continue;
     throw new UserInputError(
       `sampling.${field}`,
       value,
-      'leave it out: endpoints are not sent it (their extraBody may)',
+      "leave it out: it is not sent to endpoints (if the server takes it, set it in the endpoint's extraBody)",
     );
   }
 }
 
-/** Errors: `UserInputError` for what a user must change; `EndpointUnavailable` for what a later attempt may cure. */
+/** Errors: `UserInputError` for what a user must change; `EndpointUnavailable` if a later attempt may succeed. */
 export async function sampleEndpoint(
   input: GenerateInput,
   endpoint: Endpoint,

@@ -1,4 +1,4 @@
-/** One turn in token ids: the context only grows by what is appended, and what was sampled is read once, by its ids. */
+/** One turn in token ids: the context only grows, by appended ids, and sampled ids are decoded and parsed once. */
 
 import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
 import type { ToolSchema, ParsedTurn } from '../../protocol/message.ts';
@@ -18,7 +18,7 @@ export interface PolicyTokenizer extends ChatTokenizer {
   readonly stopTokenIds: readonly number[];
 }
 
-/** What the policy is asked in one turn, and what comes back, whoever samples. */
+/** The request for one turn, and its answer, for any kind of sampler. */
 export interface IdsCall {
   readonly tokens: readonly number[];
   readonly sampling: SamplingParameters;
@@ -30,7 +30,7 @@ export interface IdsAnswer {
   readonly logprobs: readonly number[];
   readonly finish: 'stop' | 'length' | 'refused' | 'context-full';
   readonly untrainable?: string;
-  /** The text that ended it, where no token did. */
+  /** The text that ended it, if no token did. */
   readonly stopText?: string;
 }
 
@@ -39,7 +39,9 @@ export function schemasOf(tools: readonly string[]): ToolSchema[] {
   return tools.map((name) => toolNamed(name).schema);
 }
 
-/** A finished turn as it was read, with a hint where it held no usable call. What cannot be read is kept as it was said. */
+/**
+ * A finished turn, parsed, with a hint if it has no usable call. Text that cannot be parsed is kept as it was sampled.
+ */
 function readTurn(text: string, format: ToolCallFormat): Pick<GenerateRecord, 'parsed' | 'hint'> {
   const parsed = parseToolCalls(text, format);
   if (parsed.kind === 'calls') return { parsed };
@@ -67,7 +69,7 @@ async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store:
   const added = answerTo(last, acts.get(input.turn - 1));
   const past = contextAfter(earlier);
   const following = renderContinuation(tokenizer, messages, added, schemas);
-  // A turn that a text ended lacks the token that ends one.
+  // A turn that was ended by a text lacks the token that ends a turn.
   const appended = following && [
     ...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)),
     ...following,
@@ -78,7 +80,7 @@ async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store:
   return { appended: afresh, reset: true, context: afresh };
 }
 
-/** Samples the turn by `ask`, or finds that there is no room for it. */
+/** Samples the turn by `ask`, unless the context has no room for it. */
 export async function sampleIds(
   input: GenerateInput,
   tokenizer: PolicyTokenizer,

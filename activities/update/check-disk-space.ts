@@ -1,4 +1,4 @@
-/** Whether a disk has room for a checkpoint: asked before the work, since training again costs more than asking. */
+/** Checks whether a disk has room for a checkpoint, before the work: to train again would cost more than the check. */
 
 import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -22,13 +22,16 @@ async function weightBytes(dir: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** A new adapter is all that is written of the policy beside which it is put. */
+/** For a new adapter, only the adapter counts: the policy's other weights are not written. */
 async function trainedBytes({ fromDir, lora }: Pick<UpdateRequest, 'fromDir' | 'lora'>): Promise<number> {
   if (lora === undefined || (await readAdapterJson(fromDir)) !== undefined) return weightBytes(fromDir);
   return 4 * adapterLayout(adapterModules(adapterJson(lora, fromDir), layoutOf(await readModelConfig(fromDir)))).size;
 }
 
-/** What the critic is beside the policy, or begins as; of an adapter the base, where it is trained whole. */
+/**
+ * Of the critic beside the policy, or of the model that it starts from; of an adapter's base, if all weights are
+ * trained.
+ */
 async function criticBytes({ fromDir, critic }: Pick<UpdateRequest, 'fromDir' | 'critic'>): Promise<number> {
   if (critic === undefined) return 0;
   const own = join(fromDir, criticFolder);
@@ -42,8 +45,8 @@ async function criticBytes({ fromDir, critic }: Pick<UpdateRequest, 'fromDir' | 
 }
 
 /**
- * Errors: `StoreFull` where so many times what is trained of `fromDir`, and of its critic, by default a checkpoint made from
- * them, would not fit beside `toDir`.
+ * Errors: `StoreFull` if `copies` times the trained bytes of `fromDir` and of its critic do not fit beside `toDir`. The
+ * default is the size of a checkpoint.
  */
 export async function roomForCheckpoint(
   request: Pick<UpdateRequest, 'fromDir' | 'toDir' | 'lora' | 'critic'>,

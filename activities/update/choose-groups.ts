@@ -1,6 +1,6 @@
 /**
- * Which groups of a step are trained on, which of them twice, and why the others are not: a function of what is on record,
- * so that an update that is made again chooses the same.
+ * Which groups of a step are trained on, which of them twice, and why the others are not: a function of the records, so
+ * that a repeated update chooses the same.
  */
 
 import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
@@ -22,13 +22,14 @@ export interface Group {
 
 type Choice = Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm' | 'samples'>;
 
-/** Whether its tokens are learnt; where not, it is in its group's baseline alone. */
+/** True if its tokens are learnt; otherwise it is only in its group's baseline. */
 export const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean =>
   !overlongFilter || outcome.finish === 'finish-tool';
 
 /**
- * Among all members, and among those that are learnt: where these are alike, the difference is to what is not learnt. One
- * that is left of several does not vary where groups are drawn until enough do; else it is as good as a group of one.
+ * True if rewards vary among all members, and also among those that are learnt: otherwise the difference is only to
+ * members that are not learnt. If groups are drawn until enough vary, a group with one remaining member of several does
+ * not vary; otherwise it counts as a group of one.
  */
 function varies(members: readonly Member[], { wanted, replace, samples, algorithm }: Choice): boolean {
   const drawsByNeed = wanted !== undefined || replace !== undefined;
@@ -39,7 +40,7 @@ function varies(members: readonly Member[], { wanted, replace, samples, algorith
   return judgements.every((judged) => keepVarying(judged, SAME_REWARD).length > 0);
 }
 
-/** Why a whole group is not trained on; `undefined` when it is. */
+/** Why a whole group is not trained on; `undefined` if it is. */
 function uselessness(members: readonly Member[], enough: boolean, choice: Choice): string | undefined {
   const { advantage, zeroVarianceFilter = true } = choice.algorithm;
   if (enough) return 'surplus';
@@ -47,11 +48,11 @@ function uselessness(members: readonly Member[], enough: boolean, choice: Choice
   return zeroVarianceFilter && !varies(members, choice) ? 'zero-variance' : undefined;
 }
 
-/** Why each group is not trained on; `undefined` where it is. */
+/** Why each group is not trained on; `undefined` if it is. */
 export function judge(groups: readonly Group[], choice: Choice): Array<string | undefined> {
   const { wanted, replace } = choice;
   const counted = new Map<string, number>();
-  // All that were drawn before the last ones had too few that vary.
+  // Of the groups that were drawn before the last ones, too few varied.
   const resampled = replace === undefined ? 0 : groups.length - replace.groups;
   return groups.map(({ batch, members }, i) => {
     if (i < resampled) return 'resampled';
@@ -62,8 +63,8 @@ export function judge(groups: readonly Group[], choice: Choice): Array<string | 
 }
 
 /**
- * Of the groups that are not trained on, those that stand in for them: groups of their own in what they are compared
- * with, so that no rollout is in its own copy's baseline. The draw is named by tasks, which seed and step name.
+ * Copies of trained groups that replace the groups that are not trained on. Each copy is a group of its own, so that no
+ * rollout is in its own copy's baseline. The choice is seeded by the drawn tasks, which follow from seed and step.
  */
 export function copiesOf(
   groups: readonly Group[],

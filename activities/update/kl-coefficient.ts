@@ -1,4 +1,4 @@
-/** The weight of KL in a step's update: the configuration's at first, then as its controller says, from what is on record. */
+/** The weight of KL in a step's update: first the configuration's, then the controller's, computed from the records. */
 
 import { nextKlCoefficient } from '../../trainer/algorithms/kl.ts';
 import type { Store } from '../../store/store.ts';
@@ -8,7 +8,7 @@ import { keys, type UpdateEntry } from '../../protocol/records.ts';
 
 type Kl = NonNullable<AlgorithmSettings['kl']>;
 
-/** The weight that a step was trained with, the KL that it measured, and over how many sequences. */
+/** Metrics: the weight that a step was trained with, the KL that it measured, and over how many sequences. */
 export const COEFFICIENT = 'policy/kl_coefficient';
 const MEASURED = ['loss/avg_kl', 'policy/policy_kl'] as const;
 const SEQUENCES = 'policy/num_sequences';
@@ -23,7 +23,7 @@ function next(
   return nextKlCoefficient(weight, { controller, target, horizon }, measured, metrics[SEQUENCES] ?? 0);
 }
 
-/** A function of the records alone: an update that is tried again takes the same. */
+/** A function of the records alone: a retried update uses the same weight. */
 export async function klCoefficientOf(
   kl: Kl,
   { run, step }: Pick<UpdateInput, 'run' | 'step'>,

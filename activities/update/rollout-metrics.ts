@@ -1,4 +1,4 @@
-/** What a step's valid rollouts scored and said, by SkyRL's names. */
+/** Rewards, tokens and times of a step's valid rollouts, under SkyRL's names. */
 
 import { generatorMetrics } from '../../trainer/algorithms/generator-metrics.ts';
 import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
@@ -13,13 +13,13 @@ export interface Member {
 const saidBy = ({ turns }: Pick<Member, 'turns'>): number =>
   turns.reduce((sum, { sampled }) => sum + sampled.length, 0);
 
-/** Tokens of its sequences after the first prompt of each: what was said, and what tools answered in between. */
+/** Tokens of its sequences after the first prompt of each: sampled tokens, and the tools' answers between them. */
 function responseOf({ turns }: Member): number {
   const answered = turns.reduce((sum, { reset, appended }, i) => sum + (reset || i === 0 ? 0 : appended.length), 0);
   return saidBy({ turns }) + answered;
 }
 
-/** Seconds in the engine, waiting for room included; of the rollouts all of whose calls told their cost. */
+/** Seconds in the engine, waits for room included, of the rollouts all of whose calls reported their cost. */
 function modelSeconds(members: readonly Member[]): number[] {
   const told = members.filter(({ turns }) => turns.length > 0 && turns.every(({ cost }) => cost !== undefined));
   return told.map(({ turns }) =>

@@ -1,4 +1,4 @@
-/** What a step's model calls took, summed over the workers that made them: for charts; nothing that is learnt depends on it. */
+/** The cost of a step's model calls, over all workers that made them: for charts; training does not depend on it. */
 
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
@@ -10,7 +10,7 @@ interface Call {
   readonly sampled: number;
 }
 
-/** Of one rollout. Calls that did not tell their cost are left out. */
+/** The calls of one rollout. Calls that did not report their cost are left out. */
 function callsOf(turns: readonly GenerateRecord[]): Call[] {
   let context = 0;
   return turns.flatMap(({ reset, appended, sampled, cost }) => {
@@ -21,8 +21,8 @@ function callsOf(turns: readonly GenerateRecord[]): Call[] {
 }
 
 /**
- * `rollouts`: the turns of each. Means are over calls, that of the batch size over sampled tokens; tokens per second are
- * those of one sequence, with what ran beside it. Empty where no call told its cost.
+ * `rollouts`: the turns of each. Means are over calls; that of the batch size is over sampled tokens. Tokens per second
+ * are those of one sequence, while others run beside it. Returns no metrics if no call reported its cost.
  */
 export function samplerMetrics(rollouts: ReadonlyArray<readonly GenerateRecord[]>): Record<string, number> {
   const calls = rollouts.flatMap(callsOf);

@@ -1,6 +1,6 @@
 /**
  * The parts of an update that several GPU workers share. What each part is follows from the step's input and from the
- * records; its files are in a folder of the run, and `update` clears them away when the update is on record.
+ * records; its files are in a folder of the run, and `update` removes them when the update is recorded.
  */
 
 import { readdir, rm, rmdir } from 'node:fs/promises';
@@ -20,17 +20,18 @@ import { teaches, updateRequestOf } from './update-request.ts';
 
 const updatesDir = (runDir: string): string => join(runDir, 'updates');
 
-/** Another input is another update, with a folder of its own. */
+/** Another input is another update, with its own folder. */
 function folderOf({ runDir, step }: UpdateInput, { input = '' }: UpdateRequest): string {
   return join(updatesDir(runDir), `step-${step}-${input.slice(0, 12)}`);
 }
 
-/** Of no step, what is not ours. */
+/** The step of a folder; `NaN` if the folder is not ours. */
 const stepOf = (folder: string): number => Number(/^step-(\d+)-/.exec(folder)?.[1]);
 
 /**
- * Nobody needs parts of updates any more, of those up to this step: an execution of its `update` that comes late, or once
- * more when a run is begun again, leaves those of the step that is under way.
+ * Removes the parts of updates up to this step. Later ones stay: an execution of `update` may be late, or repeated
+ * after
+ * the run was started again, and must not remove the parts of the current step.
  */
 export async function clearUpdates(runDir: string, upTo = Infinity): Promise<void> {
   const dir = updatesDir(runDir);
@@ -40,7 +41,7 @@ export async function clearUpdates(runDir: string, upTo = Infinity): Promise<voi
   await rmdir(dir).catch(() => undefined);
 }
 
-/** `update` alone says what becomes of the step. */
+/** No shards: `update` alone decides what happens to the step. */
 const NOTHING_TO_SHARE: UpdateRounds = { dir: '', plan: '', rounds: [] };
 
 export interface ShardDeps {
@@ -61,13 +62,13 @@ async function planUpdate(
   const [dir, { shards }] = [folderOf(input, request), input];
   return retryWhileDiskUnavailable(request.toDir, patience, async () => {
     await clearOther(input, request, store);
-    // At the same time: a round's state and the next one's, and a gradient for each shard.
+    // On disk at the same time: a round's state and the next one's, and a gradient for each shard.
     await roomForCheckpoint(request, 2 * WEIGHTS_AND_MOMENTS + shards);
     return { dir, ...(await engine.planUpdate({ ...request, dir, shards })) };
   });
 }
 
-/** Everything that may be made twice is noted before it begins. */
+/** Every part that may be made twice is journalled before it starts. */
 async function begun({ run, step, round }: RoundInput, part: string, store: Store): Promise<void> {
   await checkWorkersLost(store);
   await store.begin(`shard:${keys.update(run, step)}/${round}/${part}`);

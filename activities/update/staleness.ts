@@ -17,9 +17,10 @@ export function stalenessOf(tokens: ReadonlyMap<number, number>, version: number
 }
 
 /**
- * By SkyRL's names, of groups that were trained on: `versions` are those that sampled each one's tokens, of which the oldest
- * counts. `dropped`: groups that were drawn for these and did not vary; absent where none is drawn by need. Nothing where no
- * group was trained on.
+ * Under SkyRL's names, for the groups that were trained on. `versions`: those that sampled each group's tokens; the
+ * oldest
+ * counts. `dropped`: groups that were drawn for these and did not vary; absent if groups are not drawn by need. Returns
+ * no metrics if no group was trained on.
  */
 export function asyncMetrics(
   versions: ReadonlyArray<readonly number[]>,

@@ -31,13 +31,16 @@ export interface TrainingData {
   readonly sampledTokens: number;
   /** Tokens of the rollouts that are trained on, by the version that sampled them. */
   readonly tokensByVersion: ReadonlyMap<number, number>;
-  /** Times a template rewrote the past, so that a rollout became several training sequences. */
+  /** How often a chat template changed earlier tokens, so that a rollout became several training sequences. */
   readonly prefixBreaks: number;
-  /** Of the valid rollouts, by name. */
+  /** Metrics of the valid rollouts, by name. */
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-/** The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. */
+/**
+ * The model calls of one attempt as transitions: all ids that the model saw, and the ids that it sampled. Empty calls
+ * are left out.
+ */
 export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
   const transitions: Transition[] = [];
   let context: number[] = [];
@@ -49,7 +52,7 @@ export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
   return transitions;
 }
 
-/** Errors: `StoreCorrupt` for one that has a verdict: its outcome was on record. */
+/** Errors: `StoreCorrupt` for a rollout with a verdict: its outcome was recorded. */
 async function withoutOutcome(rollout: string, store: Store): Promise<string> {
   const verdicts = await store.list(`verdict:${rollout}#`);
   if (verdicts.length === 0) return 'no-outcome';
@@ -57,15 +60,15 @@ async function withoutOutcome(rollout: string, store: Store): Promise<string> {
   throw new StoreCorrupt('', `the record ${key} is missing`, { key });
 }
 
-/** Versions before `oldest` are too old. Errors: `StoreCorrupt`. */
+/** The rollout's records, or why it is masked. Versions before `oldest` are too old. Errors: `StoreCorrupt`. */
 async function memberOf(rollout: string, oldest: number, store: Store): Promise<Member | string> {
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return withoutOutcome(rollout, store);
   if (outcome.status === 'failed') return outcome.failure ?? 'internal';
   const recorded = await turnsOf(store, outcome, outcome.turns);
-  // A turn that its deadline cut off may have been recorded since: it must not come and go between two tries of an update.
+  // A turn that its deadline cut off may have been recorded since: every attempt of an update must see the same turns.
   const turns = outcome.finish === 'deadline' ? recorded.slice(0, outcome.turns) : recorded;
-  // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.
+  // Without ids or their log-probabilities there is no ratio to clip: such a rollout is not training data.
   if (
     turns.some(({ untrainable, sampled, logprobs }) => untrainable !== undefined || logprobs.length !== sampled.length)
   )
@@ -75,8 +78,8 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
 }
 
 /**
- * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`
- * sets a rollout of a group that stands in for another apart from itself.
+ * A rollout's sequences. If it is not learnt from: one sequence without tokens, which represents it in the baseline.
+ * `copy` distinguishes a rollout of a copied group from the original.
  */
 function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy = ''): Datum[] {
   const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
@@ -102,7 +105,7 @@ async function groupsOf({ batches, policy, maskStaleness }: TrainingInput, store
         const member = await memberOf(rollout, oldest, store);
         if (typeof member === 'string') masked.set(rollout, member);
         else members.push(member);
-        // Reading is done in this thread: a large step must not hold up its own heartbeat.
+        // Reading is done in this thread: a large step must not delay its own heartbeat.
         await nextTurn();
       }
       groups.push({ batch, task, members, masked });
@@ -140,7 +143,9 @@ function tokensByVersion(members: readonly Member[]): Map<number, number> {
 const versionsOf = ({ members }: Group): number[] =>
   members.flatMap(({ turns }) => turns.flatMap(({ version, sampled }) => (sampled.length > 0 ? [version] : [])));
 
-/** By SkyRL's names: groups that did not vary, and where rollouts overlap with updates how late those came that did. */
+/**
+ * Under SkyRL's names: how many groups did not vary and, if rollouts overlap with updates, the staleness of the others.
+ */
 function groupMetrics(
   { algorithm, units, policy, wanted }: TrainingInput,
   groups: readonly Group[],
@@ -157,10 +162,12 @@ function groupMetrics(
 }
 
 /**
- * What a step's groups teach. With `wanted`, of each batch the first so many groups that vary are trained on, in the
- * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need. With
- * `replace`, groups that vary teach once more in the place of those that do not: copies are data, no rollouts, and have
- * no part in any count of these.
+ * The training data of a step's groups. With `wanted`, the first `wanted` groups of each batch that vary are trained
+ * on,
+ * in the order of their tasks: so the choice does not depend on which groups happened to be drawn beyond need. With
+ * `replace`, groups that vary are trained on again in place of those that do not: copies are data, not rollouts, and
+ * are
+ * in no count of rollouts.
  */
 export async function trainingDataOf(input: TrainingInput, store: Store): Promise<TrainingData> {
   const { algorithm, replace, samples } = input;

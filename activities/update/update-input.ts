@@ -1,6 +1,7 @@
 /**
- * What an update is made from, as a name: the checkpoint that it begins with, every rollout and what becomes of it, and how
- * it learns. A checkpoint of the same step that has another name, or none, was made from something else.
+ * A name for what an update is made from: the checkpoint that it starts with, every rollout and whether it is trained
+ * on,
+ * and how it learns. A checkpoint of the same step with another name, or none, was made from something else.
  */
 
 import { createHash } from 'node:crypto';
@@ -30,7 +31,9 @@ export async function nameOfInput(
   return createHash('sha256').update(JSON.stringify({ from, rollouts, learning })).digest('hex');
 }
 
-/** Takes away what another update has left in this one's place, unless it is on record. */
+/**
+ * Removes the checkpoint that another update has left in this one's place, unless an update of this step is recorded.
+ */
 export async function clearOther(
   { run, step }: Pick<UpdateInput, 'run' | 'step'>,
   { toDir, input }: Pick<UpdateRequest, 'toDir' | 'input'>,
@@ -41,9 +44,12 @@ export async function clearOther(
   if ((await store.get(keys.update(run, step))) === undefined) await removeCheckpoint(toDir);
 }
 
-/** Two updates of one step from different rollouts, at the same time: what is on record alone may be used. Errors: `CheckpointTorn`. */
+/**
+ * Two updates of one step may run at the same time, from different rollouts: only the recorded one may be used. Errors:
+ * `CheckpointTorn`.
+ */
 export async function checkPlace({ policy: { dir }, sha256 }: UpdateEntry): Promise<void> {
   const there = await readCheckpointRecord(dir);
   if (there !== undefined && there.sha256 !== sha256)
-    throw new CheckpointTorn(dir, `it has the weights ${there.sha256}, and on record are ${sha256}`);
+    throw new CheckpointTorn(dir, `its weights are ${there.sha256}, but the recorded ones are ${sha256}`);
 }

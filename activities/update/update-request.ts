@@ -1,4 +1,4 @@
-/** What an update is asked of the engine: a function of the step's input and of what is on record alone. */
+/** The request for an update to the engine: a function of the step's input and the records alone. */
 
 import type { Store } from '../../store/store.ts';
 import { learningRateAt } from '../../trainer/learning-rate.ts';
@@ -11,8 +11,9 @@ import type { TrainingData } from './training-data.ts';
 import { nameOfInput } from './update-input.ts';
 
 /**
- * What the update learns by: the step's learning rates and weight of KL, the policy that KL is taken to, the run's base,
- * and what its critic began as.
+ * How the update learns: the step's learning rates and weight of KL, the reference policy of KL (the run's base), and
+ * the
+ * model that its critic started from.
  */
 async function learning(
   input: UpdateInput,
@@ -24,7 +25,7 @@ async function learning(
   const run = await store.get<RunRecord>(keys.run(input.run));
   if (run === undefined)
     throw new Error(
-      `Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`,
+      `Run ${input.run} is not in the store: its record names the reference policy and the critic's first model`,
     );
   const reference = kl && { referenceDir: run.policy.base };
   const begin = critic && {
@@ -54,5 +55,5 @@ export async function updateRequestOf(
   return { ...request, data: prepared.data, input: await nameOfInput(input, prepared, request) };
 }
 
-/** Whether anything is to be learnt from the data at all. */
+/** True if the data has any token to learn from. */
 export const teaches = ({ data }: Pick<TrainingData, 'data'>): boolean => data.some(({ mask }) => mask.includes(1));

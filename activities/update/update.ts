@@ -48,7 +48,7 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
   return outcomes.length === 0 ? 0 : outcomes.reduce((sum, outcome) => sum + value(outcome), 0) / outcomes.length;
 }
 
-/** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
+/** A step none of whose groups teaches anything: the policy continues unchanged under its next version. */
 async function untaught({
   fromDir,
   toDir,
@@ -64,12 +64,12 @@ async function untaught({
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
 }
 
-/** Errors: an `Error` where the steps before this activity were not made, or their result was taken away. */
+/** Errors: an `Error` if the activities before this one did not run, or their result was removed. */
 async function checkMade({ step, shards }: UpdateInput, { toDir, input }: UpdateRequest): Promise<void> {
   const there = await readCheckpointRecord(toDir);
   if (there !== undefined && isMadeFrom(there, input)) return;
   throw new Error(
-    `The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`,
+    `The update of step ${step} in ${shards} shards is not in ${toDir}: restore that folder, or start a run with another name`,
   );
 }
 
@@ -83,7 +83,7 @@ export async function updateOnce(
   const { policy, step } = input;
   const version = policy.version + 1;
   const key = keys.update(input.run, step);
-  // Reading the step may be what ends its workers: a step that is too large for the memory ends each of them.
+  // Reading the step may be what ends its workers: a step that is too large for their memory ends each of them.
   if ((await store.get(key)) === undefined) await checkWorkersLost(store);
   const prepared = await trainingDataOf(input, store);
   let outcome = await store.get<UpdateEntry>(key);
