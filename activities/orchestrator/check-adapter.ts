@@ -1,10 +1,13 @@
-/** An adapter that training begins with goes on as the one that it is: settings for a new one are refused unless they say the same. */
+/**
+ * Training that starts from an adapter continues it: settings for a new adapter are refused unless they equal the
+ * adapter's own.
+ */
 
 import { readAdapterJson } from '../../trainer/lora/adapter-files.ts';
 import type { LoraSettings } from '../../protocol/algorithm.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 
-/** What an adapter may have that `lora` has no word for. */
+/** Fields of an adapter for which `lora` has no setting. */
 const unsayable = ['use_rslora', 'rank_pattern', 'alpha_pattern', 'layers_to_transform', 'exclude_modules'];
 
 const isUnset = (value: unknown): boolean =>
@@ -16,7 +19,7 @@ const isUnset = (value: unknown): boolean =>
 const sameNames = (a: readonly string[], b: unknown): boolean =>
   Array.isArray(b) && [...a].sort().join() === [...(b as string[])].sort().join();
 
-/** `left`: what becomes of it where `lora` is left out. Errors: `UserInputError` where `lora` says another one than is in `dir`. */
+/** `left`: what happens if `lora` is left out. Errors: `UserInputError` if `lora` differs from the adapter in `dir`. */
 export async function checkAdapter(
   field: string,
   lora: LoraSettings | undefined,
@@ -31,11 +34,14 @@ export async function checkAdapter(
   throw new UserInputError(
     field,
     lora,
-    `give ${own}, what the adapter in ${dir} is and goes on as, or leave it out: ${left}`,
+    `give ${own}, the settings of the adapter in ${dir}, which training continues, or leave it out: ${left}`,
   );
 }
 
-/** Of a policy, which goes on as an adapter in any case. Errors: `UserInputError` where `lora` says another one, or cannot say this one. */
+/**
+ * For a policy, whose adapter is trained in any case. Errors: `UserInputError` if `lora` differs from it, or cannot
+ * express it.
+ */
 export async function checkPolicyAdapter(field: string, lora: LoraSettings | undefined, dir: string): Promise<void> {
   const json = (lora && (await readAdapterJson(dir))) ?? {};
   const more = unsayable.find((name) => !isUnset(json[name]));
@@ -43,8 +49,8 @@ export async function checkPolicyAdapter(field: string, lora: LoraSettings | und
     throw new UserInputError(
       field,
       lora,
-      `leave it out: the adapter in ${dir} goes on as the one that it is, with ${more} = ${JSON.stringify(json[more])}, for which there is no setting`,
+      `leave it out: training continues the adapter in ${dir} as it is, with ${more} = ${JSON.stringify(json[more])}, for which there is no setting`,
     );
   }
-  await checkAdapter(field, lora, dir, 'it goes on all the same');
+  await checkAdapter(field, lora, dir, 'the adapter is trained in any case');
 }

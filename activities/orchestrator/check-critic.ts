@@ -1,4 +1,7 @@
-/** What a run's critic begins as: found when the run opens, so that one that could not be trained is refused by its field. */
+/**
+ * The model that a run's critic starts from: checked when the run opens, so that one that cannot be trained is refused
+ * with its field.
+ */
 
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +12,10 @@ import { UserInputError } from '../../protocol/user-input-error.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
 
-/** Errors: `UserInputError` for a base that is no model, or none that can be trained here, or that the policy's tokens are not the tokens of. */
+/**
+ * Errors: `UserInputError` for a base that is not a model, that cannot be trained here, or that has other tokens than
+ * the policy.
+ */
 async function checkBase(base: string, vocabulary: number, describePolicy: DescribePolicy): Promise<string> {
   const field = 'algorithm.critic.base';
   const dir = await resolveModel(base);
@@ -26,8 +32,9 @@ async function checkBase(base: string, vocabulary: number, describePolicy: Descr
 }
 
 /**
- * The directory that a critic begins as; `undefined` without one. Errors: `UserInputError`, also for settings that a critic
- * beside the base policy leaves without effect.
+ * The directory of the model that a critic starts from; `undefined` without a critic. Errors: `UserInputError`, also
+ * for
+ * settings that have no effect because the base policy has a critic beside it.
  */
 export async function checkCritic(
   { algorithm: { critic } }: RunConfig,
@@ -41,12 +48,17 @@ export async function checkCritic(
     throw new UserInputError(
       'algorithm.critic.base',
       critic.base,
-      `leave it out: ${base} has a critic beside it, and the run goes on with that`,
+      `leave it out: ${base} has a critic beside it, and the run continues to train that one`,
     );
   }
   if (isThere)
-    await checkAdapter('algorithm.critic.lora', critic.lora, join(base, criticFolder), 'it goes on all the same');
+    await checkAdapter(
+      'algorithm.critic.lora',
+      critic.lora,
+      join(base, criticFolder),
+      'the adapter is trained in any case',
+    );
   const dir = critic.base === undefined ? base : await checkBase(critic.base, vocabulary, describePolicy);
-  if (!isThere) await checkAdapter('algorithm.critic.lora', critic.lora, dir, 'then it is trained whole');
+  if (!isThere) await checkAdapter('algorithm.critic.lora', critic.lora, dir, 'then all weights are trained');
   return dir;
 }

@@ -1,4 +1,7 @@
-/** A run's module of one's own: what the workers that train would refuse after the first rollouts is refused when the run opens. */
+/**
+ * A run's own module: errors that the training workers would find after the first rollouts are found when the run
+ * opens.
+ */
 
 import type { Store } from '../../store/store.ts';
 import { advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
@@ -16,7 +19,7 @@ function refuse(module: string, error: unknown): never {
   throw new UserInputError('algorithm.module', module, `it must load on the workers (${reason})`);
 }
 
-/** Modules of the runs that have not ended: the same workers load them. */
+/** Modules of other runs that have not ended: the same workers load them. */
 async function modulesOfOthers(run: string, store: Store): Promise<string[]> {
   const modules: string[] = [];
   for (const { value } of await store.list<RunRecord>(keys.run(''))) {
@@ -26,7 +29,9 @@ async function modulesOfOthers(run: string, store: Store): Promise<string[]> {
   return modules;
 }
 
-/** A name that is known here by another module is unknown, or another run's, where this one alone is loaded: in the thread that trains. */
+/**
+ * Refuses names that only another module defines: the training thread loads this module alone, and would not know them.
+ */
 async function checkOwnNames(module: string, { advantage, loss = 'regular' }: AlgorithmSettings): Promise<void> {
   const asked = [
     ['advantage', advantage, advantageEstimators.moduleOf(advantage)],
@@ -40,21 +45,22 @@ async function checkOwnNames(module: string, { advantage, loss = 'regular' }: Al
       throw new UserInputError(
         `algorithm.${kind}`,
         name,
-        `algorithm.module does not define it: name ${by}, which does, or import it there`,
+        `algorithm.module does not define it: set algorithm.module to ${by}, which defines it, or import that file in yours`,
       );
   }
 }
 
 /**
- * Errors: `UserInputError` for a module that cannot be loaded, that defines a name which another run's module has, or that
- * does not define what is asked for.
+ * Errors: `UserInputError` for a module that cannot be loaded, that defines a name of another run's module, or that
+ * does
+ * not define a name that the configuration uses.
  */
 export async function checkModule({ run, algorithm }: RunConfig, store: Store): Promise<void> {
   const { module } = algorithm;
   if (module !== undefined) {
     for (const other of await modulesOfOthers(run, store)) {
       await loadAlgorithms(other).catch((error: unknown) => {
-        // What else is wrong with another's module is no matter of this run.
+        // Other errors in another run's module do not concern this run.
         if (error instanceof NameTaken && error.modules.includes(module)) refuse(module, error);
       });
     }

@@ -1,4 +1,7 @@
-/** What is known of a model before it is read: one that cannot be used here is refused at once, by the setting that names it. */
+/**
+ * Describes a model before its weights are read: one that cannot be used here is refused at once, with the setting that
+ * names it.
+ */
 
 import { UnsupportedAdapter } from '../../trainer/lora/adapter-config.ts';
 import { UnsupportedModel } from '../../trainer/model/config.ts';
@@ -7,10 +10,12 @@ import { UserInputError } from '../../protocol/user-input-error.ts';
 /** Numbers of parameters and of vocabulary entries of the policy in a directory. */
 export type DescribePolicy = (dir: string) => Promise<{ parameters: number; vocabulary: number }>;
 
-/** Trying again cures none of them. */
+/** Errors that a retry does not fix. */
 const refused = [UnsupportedModel, UnsupportedAdapter, SyntaxError];
 
-/** Errors: `UserInputError` for `field` where the configuration asks for what is not implemented, or cannot be read. */
+/**
+ * Errors: `UserInputError` for `field` if the model's configuration needs something not implemented, or cannot be read.
+ */
 export async function describeModel(
   field: string,
   dir: string,

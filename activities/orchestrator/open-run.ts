@@ -1,6 +1,6 @@
 /**
- * Opens a run: its folder and its record are made once, and a name stands for one configuration from then on. What
- * contradicts that is refused before anything is written.
+ * Opens a run: its folder and its record are made once, and from then on its name stands for one configuration. Another
+ * configuration is refused before anything is written.
  */
 
 import { createHash } from 'node:crypto';
@@ -24,7 +24,7 @@ import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
-/** What has not been written to for so long has no writer. */
+/** A temporary file that was not written to for so long has no writer. */
 const LEFT_MS = 10 * 60_000;
 
 export interface OpenRunDeps {
@@ -52,20 +52,20 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The configuration with the workflow's own name for the run; one that says another name is refused. */
+/** The configuration with the run's name from the workflow's id; a configuration with another name is refused. */
 function named(given: unknown, run: string | undefined): unknown {
   if (run === undefined || !isObject(given)) return given;
   if (given['run'] !== undefined && given['run'] !== run) {
     throw new UserInputError(
       'run',
       given['run'],
-      `the workflow is train/${run}: leave \`run\` out, or give the workflow its name`,
+      `the workflow's id is train/${run}: leave \`run\` out, or use the same name in both`,
     );
   }
   return { ...given, run };
 }
 
-/** By sorted fields, so that the order in which a configuration was written makes no other one. */
+/** Sorted by field, so that the order of fields in a configuration does not matter. */
 function leaves(value: unknown, path: string): Array<readonly [string, string]> {
   if (!isObject(value)) return value === undefined ? [] : [[path, JSON.stringify(value)]];
   const names = Object.keys(value).sort();
@@ -79,17 +79,17 @@ export function configDigest(config: object): string {
     .digest('hex');
 }
 
-/** What already stands under a name, and what is asked for now. */
+/** The configuration that a name stands for already, and the one that is given now. */
 interface Compared {
   readonly kind: 'run' | 'eval';
   readonly name: string;
   readonly known: object;
   readonly asked: object;
-  /** What to do instead of keeping what it began with. */
+  /** A remedy other than to keep the first configuration; by default another name. */
   readonly instead?: string;
 }
 
-/** A name's results are on record: under another configuration they would be passed off as that one's. */
+/** Results are recorded under the name: with another configuration they would appear as results of that one. */
 export function refuseOtherConfig({ kind, name, known, asked, instead }: Compared): void {
   const [before, now] = [new Map(leaves(known, '')), new Map(leaves(asked, ''))];
   const field = [...new Set([...before.keys(), ...now.keys()])]
@@ -117,13 +117,13 @@ async function checkFolder(run: string, runDir: string): Promise<void> {
 }
 
 /**
- * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
- * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
+ * If rollouts and updates overlap, the groups that a step trains on depend on when they ended: a run that starts again
+ * continues from the last recorded step. A synchronous run goes through its records from the first step.
  */
 async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pick<OpenedRun, 'recorded' | 'resume'>> {
   const last = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value;
   const next = await store.get<UpdateEntry>(keys.update(run, (last?.record.step ?? 0) + 1));
-  // It was made, and the run ended before its step was on record: that step trains on the same.
+  // The update was made, but the run ended before its step was recorded: that step trains on the same units.
   const owed = next?.units ? { owed: next.units } : {};
   if (last === undefined)
     return next?.units ? { resume: { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } } : {};
@@ -135,7 +135,7 @@ async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pic
 }
 
 /**
- * `run`, where given, is the name that the workflow's id says.
+ * `run`: the name in the workflow's id, if there is one.
  * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
  */
 export async function openRun(
@@ -151,7 +151,7 @@ export async function openRun(
   checkTasksOfRun(config);
   const runDir = join(config.dir, config.run);
   const known = await store.get<RunRecord>(keys.run(config.run));
-  // A hub's revision may move: the run goes on with the snapshot that it began with.
+  // A hub's revision may move: the run continues with the snapshot that it started with.
   const base = await checkPolicy(
     known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base,
   );

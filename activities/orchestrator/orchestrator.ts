@@ -1,4 +1,4 @@
-/** The `orchestrator` queue: bookkeeping of runs. Every activity may run twice and leaves the same records and files. */
+/** The `orchestrator` queue: bookkeeping of runs. An activity that runs twice leaves the same records and files. */
 
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -32,8 +32,10 @@ export interface OrchestratorDeps extends OpenRunDeps {
   readonly temporal: TemporalPlace;
 }
 
-/** Bookkeeping of a long run reads much: a worker that died at it is found out by its silence, not by the deadline. */
-function kept<T>(body: () => Promise<T>): Promise<T> {
+/**
+ * Bookkeeping of a long run reads much: missing heartbeats reveal a dead worker long before the activity's time limit.
+ */
+function withMappingAndHeartbeat<T>(body: () => Promise<T>): Promise<T> {
   return withFailureMapping(() => withHeartbeat(body));
 }
 
@@ -59,8 +61,8 @@ async function recordFailures(run: string, failures: readonly RolloutResult[], s
 }
 
 /**
- * A completed run drops what no step waits for: rollouts of these batches, and those from before it went on after an end
- * that it had no more need of. Any other one without an end is lost.
+ * A completed run drops the rollouts that no step waits for: those of these batches, and those that were dispatched
+ * before the run was last started again after an end. Any other rollout without an end is lost.
  */
 async function dropUntrained(run: string, untrained: readonly string[], store: Store): Promise<void> {
   const wentOn = await wentOnAt(run, store);
@@ -81,12 +83,14 @@ async function dropUntrained(run: string, untrained: readonly string[], store: S
   );
 }
 
-/** The oldest policy that something samples from after `step`: the live one, or that of a rollout under way. */
+/** The oldest policy version that is sampled after `step`: the current one, or that of a running rollout. */
 function oldestInUse(step: number, overlap: StepToRecord['overlap']): number {
   return Math.min(step, ...(overlap?.running ?? []).map(({ policy }) => policy.version));
 }
 
-/** Checkpoints that nobody asked to keep go, but for those from `oldest` on, and the one that it was made from. */
+/**
+ * Removes checkpoints that are not to be kept, except those from `oldest` on and the one from which `oldest` was made.
+ */
 async function pruneCheckpoints(run: string, runDir: string, oldest: number, store: Store): Promise<void> {
   const entries = await store.list<StepEntry>(`step:${run}/`);
   for (const { value } of entries) {
@@ -101,41 +105,41 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
   const writeFiles = (run: string, runDir: string) => writeRunFiles(run, runDir, store, temporal, tallies);
   return {
     openRun: (given, run, execution) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         const opened = await openRun(given, run, deps);
         await refusePruned(opened.config.run, store);
         const goesOn = await goOn(opened.config.run, execution, store);
-        // It may have been pruned between the two.
+        // The run may have been pruned meanwhile.
         await refusePruned(opened.config.run, store);
         if (goesOn) await writeFiles(opened.config.run, opened.runDir);
         return opened;
       }),
 
     recordChanges: ({ run, runDir, key, changes }) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         await store.putOnce(keys.changes(run, key), changes);
         await writeChanges(run, runDir, store);
       }),
 
     recordDispatched: ({ run, batch, tasks, samples, firstSample }) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         const at = now();
         const ids = rolloutIds(batch, tasks, samples, firstSample);
         await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
       }),
 
     recordBatch: ({ run, batch, tasks, samples, firstSample }) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(batch, [task], samples, firstSample) }));
         await store.putOnce<BatchManifest>(keys.manifest(batch, groups.length), { run, batch, groups });
       }),
 
-    recordFailures: ({ run, failures }) => kept(() => recordFailures(run, failures, store)),
+    recordFailures: ({ run, failures }) => withMappingAndHeartbeat(() => recordFailures(run, failures, store)),
 
-    summariseEvaluation: (input) => kept(() => summariseEvaluation(input, store)),
+    summariseEvaluation: (input) => withMappingAndHeartbeat(() => summariseEvaluation(input, store)),
 
     recordStep: ({ run, runDir, record, policy, sha256, keep, overlap }) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
         await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
         await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, store);
@@ -144,7 +148,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
       }),
 
     recordEvaluation: ({ run, runDir, step, evaluation }) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
         await writeTrajectories({ run, name: `eval-${step}-sampled` }, runDir, store);
         await writeTrajectories({ run, name: `eval-${step}-greedy` }, runDir, store);
@@ -152,7 +156,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
       }),
 
     closeRun: ({ run, runDir, status, message = '', untrained = [], execution }) =>
-      kept(async () => {
+      withMappingAndHeartbeat(async () => {
         if (status === 'completed') await dropUntrained(run, untrained, store);
         await recordEndOfRun(
           run,
@@ -162,7 +166,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         const summary = await writeFiles(run, runDir);
         await writeAtomically(join(runDir, 'learning-curve.svg'), learningCurve(summary));
         await clearUpdates(runDir);
-        // Nobody writes any more: what is aside is of writers that were killed.
+        // Nothing writes any more: temporary files are from writers that were killed.
         await removeLeftovers(runDir, 0);
       }),
   };

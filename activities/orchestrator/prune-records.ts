@@ -1,7 +1,7 @@
 /**
- * Takes from the store what an ended run or eval needs no more: each call's tokens and answers, artifacts, and the
- * journal of its executions. Every trajectory is put together first and stays, as do outcomes, ends, events, steps and
- * results. A run that was pruned cannot be begun again.
+ * Removes from the store what an ended run or eval no longer needs: each call's tokens and answers, artifacts, and the
+ * journal of its executions. Every trajectory is recorded first and stays, as do outcomes, ends, events, steps and
+ * results. A pruned run cannot be started again.
  */
 
 import { setImmediate as otherWork } from 'node:timers/promises';
@@ -15,7 +15,7 @@ import { keys, type OutcomeRecord, type PrunedRecord } from '../../protocol/reco
 import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 
-/** What names an object, which goes with the last record that names it. */
+/** Records that name an object: the object is deleted with the last record that names it. */
 const NAMING = 'collect:';
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
 const RECORDS = ['generate', 'act', 'answer', 'restored', 'verdict', 'tries'] as const;
@@ -35,7 +35,10 @@ export interface Prunable {
 
 export interface Pruned extends Prunable {
   readonly rollouts: number;
-  /** What is deleted below, or would be: records, executions of the journal, and at most so many objects where nothing is. */
+  /**
+   * Numbers of deleted records, executions of the journal and objects. In a dry run: of those to delete, objects at
+   * most.
+   */
   readonly results: number;
   readonly executions: number;
   readonly objects: number;
@@ -44,10 +47,10 @@ export interface Pruned extends Prunable {
 const EVAL = 'eval/';
 const isEval = (name: string): boolean => name.startsWith(EVAL);
 
-/** What its rollouts' ids begin with. */
+/** The prefix of its rollouts' ids. */
 const prefixOf = (name: string): string => (isEval(name) ? `${name}/` : `train/${name}/`);
 
-/** `undefined` where it is under way. */
+/** Returns `undefined` if the run or eval is still running. */
 export async function prunable(name: string, store: Store): Promise<Prunable | undefined> {
   if (!isEval(name)) {
     const end = await endOfRun(name, store);
@@ -58,25 +61,25 @@ export async function prunable(name: string, store: Store): Promise<Prunable | u
   return { name: evalRun(results.eval), status: results.status, finishedAt: results.finishedAt };
 }
 
-/** Errors: `UserInputError` for what was begun again meanwhile. */
+/** Errors: `UserInputError` for a run that was started again meanwhile. */
 async function mark(name: string, store: Store, pruner: StorePruner): Promise<void> {
   const key = keys.pruned(name);
   if ((await store.get<PrunedRecord>(key)) !== undefined) return;
   await store.putOnce<PrunedRecord>(key, { at: new Date().toISOString() });
   if ((await prunable(name, store)) !== undefined) return;
-  // A run says that it goes on before it looks for the mark the last time: one of the two saw the other.
+  // A run records that it continues before its last check for the mark: so one of the two detects the other.
   pruner.deleteResult(key);
-  throw new UserInputError('RUN', name, 'it was begun again just now: give it when it has ended');
+  throw new UserInputError('RUN', name, 'it was started again just now: prune it when it has ended');
 }
 
-/** Errors: `UserInputError` where the records are gone that it would go through again. */
+/** Errors: `UserInputError` if the run's records were pruned: a run that starts again reads them. */
 export async function refusePruned(run: string, store: Store): Promise<void> {
   const mark = await store.get<PrunedRecord>(keys.pruned(run));
   if (mark === undefined) return;
   throw new UserInputError(
     'run',
     run,
-    `its records were pruned at ${mark.at}, so it cannot be begun again; give another run name (policy.base: a checkpoint of it goes on from there)`,
+    `its records were pruned at ${mark.at}, so it cannot be started again; give another run name (to continue from one of its checkpoints, set policy.base to it)`,
   );
 }
 
@@ -86,13 +89,16 @@ export interface PruneOptions {
   readonly signal: AbortSignal;
 }
 
-/** Rollouts of one transaction, and between two lines of progress. */
+/** Rollouts in one transaction, and between two lines of progress. */
 const BATCH = 50;
 const SAY_EVERY = 500;
-/** Rollouts whose artifacts go in one transaction: each such transaction reads every run's records of artifacts. */
+/**
+ * Rollouts whose artifacts are deleted in one transaction: each such transaction reads every run's records of
+ * artifacts.
+ */
 const NAMING_BATCH = 500;
 
-/** Each rollout's trajectory is kept before its turns go. */
+/** Each rollout's trajectory is recorded before its turns are deleted. */
 async function pruneRollouts(
   outcomes: readonly OutcomeRecord[],
   store: Store,
@@ -111,7 +117,10 @@ async function pruneRollouts(
   return sum;
 }
 
-/** Artifacts of those whose records begin so, each in the transaction in which the last record that names it goes: who dies here leaves both. */
+/**
+ * Deletes artifacts of rollouts by the start of their records' keys. An artifact and the last record that names it are
+ * deleted in one transaction, so a crash leaves both or none.
+ */
 async function pruneArtifacts(
   begins: readonly string[],
   pruner: StorePruner,
@@ -136,9 +145,10 @@ const plus = (a: Removed, b: Removed): Removed => ({
 async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, options: PruneOptions): Promise<Pruned> {
   const prefix = prefixOf(one.name);
   const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
-  // Read through the store: one that names another object than was written is told before anything goes.
+  // Read through the store, which fails, before anything is deleted, for a record that names another object than was
+  // written.
   const naming = await store.list<{ readonly artifact: ObjectRef }>(`${NAMING}${prefix}`);
-  // What the run itself asked for, its updates, is under its own id.
+  // The run's own activities, such as its updates, have records under the run's own id.
   const all = spentUnder([prefix, prefix.replace(/\/$/, '#')]);
   const found = { ...one, rollouts: outcomes.length };
   if (options.dryRun) {
@@ -153,7 +163,7 @@ async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, option
   options.note(`${one.name}: ${outcomes.length} rollouts`);
   await mark(one.name, store, pruner);
   const removed = await pruneRollouts(outcomes, store, pruner, options);
-  // What never came to an end is nobody's any more, but an eval's: that may be begun again at any time.
+  // Records of rollouts without an end are not needed any more, except an eval's: it may be started again at any time.
   const rest = isEval(one.name) ? { results: 0, executions: 0 } : pruner.delete(all);
   const ended = outcomes.map(({ rollout }) => `${rollout}#`);
   const { results, objects } = await pruneArtifacts(
@@ -168,11 +178,13 @@ export interface PruneReport {
   readonly pruned: readonly Pruned[];
   /** Of the store's file, before and after. */
   readonly bytes: { readonly before: number; readonly after: number };
-  /** Whether the file gave its free pages back: it does not while something is under way that would wait for it. */
+  /**
+   * True if the file's free pages were released. They are not released while other work would have to wait for that.
+   */
   readonly shrunk: boolean;
 }
 
-/** `shrink`: nothing else is under way. Interrupted at any moment it is finished by the next call. */
+/** `shrink`: true if nothing else is running. If this is interrupted at any moment, the next call finishes it. */
 export async function pruneRecords(
   those: readonly Prunable[],
   dir: string,

@@ -18,7 +18,7 @@ export async function writeChanges(run: string, runDir: string, store: Store): P
   if (lines.length > 0) await writeAtomically(join(runDir, 'changes.jsonl'), lines.join(''));
 }
 
-/** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. `tallies` saves reading again what it knows. */
+/** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. `tallies` avoids repeated reading of records. */
 export async function writeRunFiles(
   run: string,
   runDir: string,

@@ -1,6 +1,6 @@
 /**
- * An evaluation in numbers: what failed stays in the denominator and is told by its reason, so that neither a drop nor
- * a rise of the infrastructure's failures can pass for the policy's.
+ * An evaluation in numbers: failed rollouts stay in the denominator and are counted by reason, so that a change of the
+ * infrastructure's failures cannot pass for a change of the policy.
  */
 
 import type { Store } from '../../store/store.ts';
@@ -35,7 +35,7 @@ async function membersOf(batch: string, store: Store): Promise<Member[]> {
   );
 }
 
-/** Why a rollout was not graded; `undefined` where it was. */
+/** Why a rollout was not graded; `undefined` if it was. */
 function failureOf({ outcome }: Member): string | undefined {
   if (!outcome) return 'no-outcome';
   return outcome.status === 'failed' ? (outcome.failure ?? 'internal') : undefined;

@@ -331,10 +331,10 @@ describe('a sweep', () => {
     expect(await refusal({ policies: [{ name: 'p', policy: weights }], seed: 2 })).toMatch(
       /seed: 2 cannot be used; eval e\d+ began with 1/,
     );
-    expect(await refusal({ eval: 'another' })).toMatch(/eval: "another" cannot be used; the workflow is eval/);
+    expect(await refusal({ eval: 'another' })).toMatch(/eval: "another" cannot be used; the workflow's id is eval/);
     makePolicy(weights, 'new weights');
     expect(await refusal({ policies: [{ name: 'p', policy: weights }] })).toMatch(
-      /policies\.p: .*its files are not those/,
+      /policies\.p: .*its files have changed since/,
     );
     expect(existsSync(join(dir, 'evals', id, 'results.json'))).toBe(true);
   });

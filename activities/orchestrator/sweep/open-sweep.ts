@@ -1,6 +1,6 @@
 /**
- * Opens a sweep: its policies are resolved once, and a name stands for one configuration and these policies from then
- * on. Started again, it is in its next round, and rollouts that an earlier one left without an end have one.
+ * Opens a sweep: its policies are resolved once, and from then on its name stands for one configuration and these
+ * policies. A sweep that is started again is in its next round; rollouts of earlier rounds without an end get one.
  */
 
 import { mkdir } from 'node:fs/promises';
@@ -20,13 +20,15 @@ import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts'
 
 export interface OpenSweepInput {
   readonly given: unknown;
-  /** The name that the workflow's id says. */
+  /** The name in the workflow's id. */
   readonly eval: string;
   /** Of the workflow's first execution: every start has its own. */
   readonly execution: string;
 }
 
-/** The workflow's name stands; a scheduled sweep's is that of the configuration and the time. */
+/**
+ * The configuration with the name in the workflow's id. For a scheduled sweep that is the configured name and the time.
+ */
 function named(given: unknown, id: string): unknown {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return given;
   const said = (given as Record<string, unknown>)['eval'];
@@ -34,13 +36,13 @@ function named(given: unknown, id: string): unknown {
     throw new UserInputError(
       'eval',
       said,
-      `the workflow is eval/${id}: leave \`eval\` out, or give the workflow its name`,
+      `the workflow's id is eval/${id}: leave \`eval\` out, or use the same name in both`,
     );
   }
   return { ...given, eval: id };
 }
 
-/** How a server is reached, and how hard it may be asked, says nothing of the policy. */
+/** Settings of the access to a server, and its limits: they do not affect the policy. */
 const ACCESS: readonly string[] = [
   'apiKeyEnv',
   'timeoutSeconds',
@@ -56,7 +58,7 @@ function comparablePolicy(policy: SweepPolicy): object {
   return { endpoint: Object.fromEntries(Object.entries(policy.endpoint).filter(([name]) => !ACCESS.includes(name))) };
 }
 
-/** What makes results comparable; how many sandboxes a host can hold does not. */
+/** The settings on which results depend. They do not depend on how many sandboxes a host can hold. */
 function comparable({
   dispatcher: _dispatcher,
   maxFailed: _maxFailed,
@@ -68,8 +70,8 @@ function comparable({
 }
 
 /**
- * Weights that were changed under their name would be told as the same policy's.
- * Errors: `UserInputError` for the first setting or policy that is not what the eval began with.
+ * If weights changed under the same name, their results would be reported as the same policy's.
+ * Errors: `UserInputError` for the first setting or policy that is not what the eval started with.
  */
 export async function checkUnchanged(config: SweepConfig, record: EvalRecord): Promise<void> {
   refuseOtherConfig({ kind: 'eval', name: config.eval, known: comparable(record.config), asked: comparable(config) });
@@ -82,7 +84,7 @@ export async function checkUnchanged(config: SweepConfig, record: EvalRecord): P
     throw new UserInputError(
       `policies.${name}`,
       policy,
-      `its files are not those that eval ${config.eval} began with; give another eval name`,
+      `its files have changed since eval ${config.eval} started; give another eval name`,
     );
   }
 }
@@ -124,7 +126,7 @@ async function roundOf(id: string, execution: string, store: Store): Promise<num
   }
 }
 
-/** An endpoint by what is asked for now: a limit or a key's name may have been mended since the eval began. */
+/** An endpoint has its current settings: a limit or a key's name may have been corrected since the eval started. */
 function refOf(known: ResolvedPolicy, config: SweepConfig): RolloutPolicy {
   if (!('endpoint' in known)) return known.ref;
   const asked = config.policies.find(({ name }) => name === known.name);

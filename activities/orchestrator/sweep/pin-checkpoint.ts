@@ -1,6 +1,6 @@
 /**
- * A checkpoint kept for oneself: its files, which never change, under second names. It is there whole or not at all,
- * and costs no room while the original is there.
+ * An eval's own copy of a checkpoint: hard links to its files, which never change. It is complete or absent, and takes
+ * no room while the original exists.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -14,7 +14,7 @@ function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
-/** On one file system a second name; across two, or where links are refused, a copy. */
+/** A hard link on one file system; a copy across two, or if links are refused. */
 async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
@@ -28,7 +28,7 @@ async function neededOf(dir: string): Promise<string[]> {
   return (await filesOf(dir)).filter((name) => !NOT_OF_THE_POLICY.has(name));
 }
 
-/** Makes `to` of `from`, unless it is there. Errors: what `gone` makes, where `from` is not there, or not any more. */
+/** Makes `to` from `from`, unless `to` exists. Errors: that of `gone` if `from` is missing, or is removed meanwhile. */
 export async function pinCheckpoint(from: string, to: string, gone: () => Error): Promise<string> {
   if (
     await access(to).then(
@@ -42,7 +42,7 @@ export async function pinCheckpoint(from: string, to: string, gone: () => Error)
   try {
     const names = await neededOf(from);
     for (const name of names) await linkOrCopy(join(from, name), join(aside, name));
-    // Retention removes files one by one: what was linked is whole only if all of them are still there.
+    // Retention removes files one by one: the copy is complete only if all of them still exist.
     const hasWeights = names.some((name) => name.endsWith('.safetensors'));
     if (!hasWeights || !NEEDED.every((name) => names.includes(name)) || (await neededOf(from)).length < names.length)
       throw gone();

@@ -1,10 +1,14 @@
-/** What is still to be rolled out, as batches: each missing sample of each task is in exactly one, no batch is too large. */
+/**
+ * The remaining rollouts as batches: each missing sample of each task is in exactly one batch, and no batch is too
+ * large.
+ */
 
 import type { SweepChunk } from '../../../protocol/eval.ts';
 
 /**
- * Rollouts of one batch. A batch that ends waits for its slowest rollout, so few and large ones; each takes about ten
- * events of its batch's history, and a batch this large goes on in a new history but once or twice.
+ * Rollouts of one batch. Each batch waits for its slowest rollout, so batches are few and large. Each rollout adds
+ * about
+ * ten events to its batch's history, so a batch this large continues in a new history only once or twice.
  */
 export const CHUNK_ROLLOUTS = 500;
 
@@ -26,7 +30,9 @@ function stretchesOf(samples: number, has: (sample: number) => boolean, most: nu
   return stretches;
 }
 
-/** Chunks for the samples `0..samples − 1` of each task but those that `has` tells of, in the order of `tasks`. */
+/**
+ * Chunks for the samples `0..samples − 1` of each task, except those for which `has` is true, in the order of `tasks`.
+ */
 export function planChunks(
   tasks: readonly string[],
   samples: number,

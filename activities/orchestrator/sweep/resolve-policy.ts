@@ -1,6 +1,6 @@
 /**
- * What a policy of a sweep may be called, and the directory that the name stands for. A sweep resolves its policies
- * once, when it starts, and keeps what it needs of a run's checkpoint: the run's retention cannot take it away.
+ * The directory for each way to name a policy in a sweep. A sweep resolves its policies once, when it starts, and keeps
+ * its own copy of a run's checkpoint: the run's retention cannot remove it.
  */
 
 import { parsePolicyReference } from '../../../config/policy-reference.ts';
@@ -30,13 +30,13 @@ async function checkpointsOf(run: string, field: string, text: string, store: St
   );
 }
 
-/** Where a reference leads, before anything is kept of it. */
+/** The policy of a reference, before a copy is made. */
 export interface Found {
   readonly ref: PolicyRef;
   readonly from?: { readonly run: string; readonly step: number };
 }
 
-/** Errors: `UserInputError` for a run or a step that is not there. */
+/** Errors: `UserInputError` for a run or a step that does not exist. */
 export async function findPolicy(text: string, field: string, store: Store): Promise<Found> {
   const reference = parsePolicyReference(text);
   if (reference.kind === 'starter') return { ref: { dir: join(packageRoot, 'examples', 'starter'), version: 0 } };
@@ -50,7 +50,7 @@ export async function findPolicy(text: string, field: string, store: Store): Pro
   return { ref: entry.policy, from: { run, step } };
 }
 
-/** Errors: `UserInputError` for a tokenizer that is not there. */
+/** Errors: `UserInputError` for a tokenizer that does not exist. */
 export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Promise<void> {
   if (tokenizer === undefined) return;
   await access(join(tokenizer, 'tokenizer.json')).catch(() => {
@@ -63,9 +63,9 @@ export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Pro
 }
 
 /**
- * The policy in a directory that stays as it is for as long as the eval's folder does.
- * Errors: `UserInputError` for what is not there. Any other error says that a checkpoint went while it was taken: asked
- * again, `latest:RUN` is the one after it.
+ * The policy in a directory that does not change while the eval's folder exists.
+ * Errors: `UserInputError` for what does not exist. Any other error means that a checkpoint was removed while it was
+ * linked: when this is retried, `latest:RUN` is the next one.
  */
 export async function resolvePolicy(policy: SweepReference, evalDir: string, store: Store): Promise<ResolvedReference> {
   const field = `policies.${policy.name}`;
@@ -76,11 +76,12 @@ export async function resolvePolicy(policy: SweepReference, evalDir: string, sto
     return { ...policy, ref: { ...ref, digest: fingerprint }, fingerprint };
   }
   const dir = await pinCheckpoint(ref.dir, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
-    if (parsePolicyReference(policy.policy).kind === 'latest') return new Error(`${ref.dir} went while it was taken`);
+    if (parsePolicyReference(policy.policy).kind === 'latest')
+      return new Error(`${ref.dir} was removed while it was linked`);
     return new UserInputError(
       field,
       policy.policy,
-      `the run has not kept that checkpoint (${ref.dir}); give another step`,
+      `the run no longer has that checkpoint (${ref.dir}); give another step`,
     );
   });
   const fingerprint = await fingerprintOf(dir);

@@ -1,4 +1,4 @@
-/** Gives every rollout of an eval that was dispatched an end: `evaluated` where it was graded, else `masked`. */
+/** Gives every rollout of an eval that was dispatched an end: `evaluated` if it was graded, else `masked`. */
 
 import type { Store } from '../../../store/store.ts';
 import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
@@ -7,7 +7,10 @@ import { evalRun } from '../../../reports/evaluation/eval-records.ts';
 
 const ENDS = new Set(['evaluated', 'masked']);
 
-/** `reason` is told of those without an outcome; the round `before` and later ones are left alone. */
+/**
+ * `reason` is recorded for rollouts without an outcome. Rollouts of round `before` and of later ones are left as they
+ * are.
+ */
 export async function settleEnds(
   id: string,
   reason: string,

@@ -1,4 +1,4 @@
-/** The `orchestrator` queue's part for evals: every activity may run twice and leaves the same records and files. */
+/** The `orchestrator` queue's part for evals: an activity that runs twice leaves the same records and files. */
 
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -39,7 +39,7 @@ async function membersOfCell(id: string, { name, samples }: SweepCell, store: St
   return membersOf(id, name, taskIdsOf((await recordOf(id, store)).config.tasks), samples, store);
 }
 
-/** Made once a round: what is graded while the round goes on must not move its chunks. */
+/** Made once per round: rollouts that are graded during the round must not change its chunks. */
 async function planOf(id: string, round: number, cell: SweepCell, store: Store): Promise<CellPlan> {
   const key = evalKeys.plan(id, cell.name, round);
   const planned = await store.get<CellPlan>(key);
@@ -103,12 +103,16 @@ async function close(id: string, round: number, end: EvalEnd, store: Store): Pro
 }
 
 export function createSweepActivities({ store }: SweepDeps): SweepActivities {
-  const kept = <T>(body: () => Promise<T>): Promise<T> => withFailureMapping(() => withHeartbeat(body));
+  const withMappingAndHeartbeat = <T>(body: () => Promise<T>): Promise<T> =>
+    withFailureMapping(() => withHeartbeat(body));
   return {
-    openSweep: (input) => kept(() => openSweep(input, store)),
-    nextChunk: ({ eval: id, round, cell, index }) => kept(() => nextChunk(id, round, cell, index, store)),
-    summariseCell: ({ eval: id, round, cell }) => kept(() => summariseCell(id, round, cell, store)),
+    openSweep: (input) => withMappingAndHeartbeat(() => openSweep(input, store)),
+    nextChunk: ({ eval: id, round, cell, index }) =>
+      withMappingAndHeartbeat(() => nextChunk(id, round, cell, index, store)),
+    summariseCell: ({ eval: id, round, cell }) => withMappingAndHeartbeat(() => summariseCell(id, round, cell, store)),
     closeSweep: ({ eval: id, round, status, message }) =>
-      kept(() => close(id, round, { status, finishedAt: new Date().toISOString(), message: message ?? '' }, store)),
+      withMappingAndHeartbeat(() =>
+        close(id, round, { status, finishedAt: new Date().toISOString(), message: message ?? '' }, store),
+      ),
   };
 }

@@ -244,7 +244,7 @@ describe('a base that is an adapter', () => {
         field: 'policy.lora',
         value: lora,
         remedy: expect.stringMatching(
-          /^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: it goes on all the same/,
+          /^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: the adapter is trained in any case/,
         ) as string,
       });
     }
@@ -317,7 +317,7 @@ it('a loss that only the module of another run defines is refused: the thread th
   expect(await refusal(open(asking('b', empty)))).toMatchObject({
     field: 'algorithm.loss',
     value: 'of-theirs',
-    remedy: `algorithm.module does not define it: name ${theirs}, which does, or import it there`,
+    remedy: `algorithm.module does not define it: set algorithm.module to ${theirs}, which defines it, or import that file in yours`,
   });
   expect(await world.now.store.get(keys.run('b'))).toBeUndefined();
   // One that imports it has it too.
@@ -433,7 +433,7 @@ describe('what a critic begins as', () => {
       field,
       value: { rank: 8 },
       remedy: expect.stringMatching(
-        /^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: then it is trained whole/,
+        /^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: then all weights are trained/,
       ) as string,
     });
     await open({ ...withCritic({ base: other(), lora: own }), run: 'same' });
@@ -450,7 +450,7 @@ describe('what a critic begins as', () => {
     for (const lora of [{}, { ...own, rank: 8 }, { ...own, alpha: 16 }, { ...own, targetModules: ['q_proj'] }]) {
       expect(await refusal(open({ ...withCritic({ lora }), run: 'other' }))).toMatchObject({
         field,
-        remedy: expect.stringContaining('goes on all the same') as string,
+        remedy: expect.stringContaining('the adapter is trained in any case') as string,
       });
     }
     await open({ ...withCritic({ lora: own }), run: 'beside' });

@@ -220,7 +220,7 @@ it('gives way to a run that is begun again at the same moment', async () => {
       };
     },
   });
-  await expect(prune(racing)).rejects.toThrow('it was begun again just now');
+  await expect(prune(racing)).rejects.toThrow('it was started again just now');
   expect(await recordsOf('pruned:')).toEqual([]);
   expect(await recordsOf('generate:')).toHaveLength(3);
   await activities().openRun(config(), RUN, 'second');
