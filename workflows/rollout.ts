@@ -186,7 +186,11 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
   return resultOf(state, context);
 }
 
-/** Never in phase `grade`: only this history knows what was collected, and no sandbox needs renewal any more. */
+/**
+ * True if the rollout must continue in a new history. Never in phase `grade`: only this history knows what was
+ * collected,
+ * and no sandbox needs renewal any more.
+ */
 function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
   return (
     (phase === 'generate' || (held !== null && phase !== 'grade')) &&

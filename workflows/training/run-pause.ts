@@ -102,8 +102,8 @@ export class RunPause {
   }
 
   /**
-   * Pauses after a step without graded rollouts, before further steps fail alike; not if the run paused in this step
-   * already.
+   * Pauses after a step without graded rollouts, before further steps fail in the same way. Not if an operator knows
+   * already: the step was recorded before a restart, or the run has paused in it.
    */
   checkGraded(record: StepRecord): void {
     if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#at !== null)
