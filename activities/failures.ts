@@ -1,4 +1,6 @@
-/** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
+/**
+ * Maps our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense.
+ */
 
 import { ApplicationFailure } from '@temporalio/common';
 import type { FailureClass } from '../protocol/finish-reason.ts';
@@ -6,18 +8,19 @@ import { classifyDiskError } from '../store/disk-errors.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import { FINAL_ERRORS } from '../protocol/failure-policy.ts';
 
-/** The same input fails the same way: told at once, never retried. */
+/** The same input fails in the same way: never retried. */
 const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', 'PlanLost', 'OwnCodeFailed']);
 
 /**
- * Of what was read, not of how: told as any other wrong input is. Not names of the table, by which workflows decide too:
- * histories that have them were decided otherwise.
+ * Errors in what was read: reported like any other wrong input. They are not in the failure table, since workflows
+ * decide
+ * by it too, and workflows with these errors in their histories have decided otherwise.
  */
 const WRONG_INPUT = new Set(['UnknownTask', 'UnsupportedModel', 'ChatTemplateRefused']);
 
-/** Beyond the longest pause between two attempts, a server's own word counts, */
+/** The longest pause between two attempts. If a server asks for a longer one, its request counts. */
 const LONGEST_PAUSE_MS = 10_000;
-/** but not for so long that the sandbox of the rollout that waits is gone. */
+/** The longest pause that a server may ask for, so that the sandbox of the waiting rollout is not lost. */
 const LONGEST_WAIT_MS = 10 * 60_000;
 
 function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
@@ -25,7 +28,7 @@ function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
   return asked > LONGEST_PAUSE_MS ? { nextRetryDelay: Math.min(asked, LONGEST_WAIT_MS) } : {};
 }
 
-/** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */
+/** Runs an activity's body; rethrows errors as `ApplicationFailure`s that carry their class. */
 export async function withFailureMapping<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
@@ -38,8 +41,8 @@ export async function withFailureMapping<T>(body: () => Promise<T>): Promise<T> 
 }
 
 /**
- * The innermost message of a chain is what is shown: where the message was given its place, the stack stands here and
- * the same message without it does not follow.
+ * Only the innermost message of a chain is shown. So a failure whose message names its place in the code has the stack
+ * itself, and no cause: the cause's message would lack the place.
  */
 function failureFrom(error: Error): ApplicationFailure {
   const type = WRONG_INPUT.has(error.name) ? 'UserInputError' : error.name;
@@ -56,7 +59,7 @@ function failureFrom(error: Error): ApplicationFailure {
   return failure;
 }
 
-/** A whole step without one graded rollout: a run that went on would train on nothing and say that it had. */
+/** No rollout of a step was graded: a run that continued would train on nothing, and report a trained step. */
 export class NoValidRollouts extends Error {
   override readonly name = 'NoValidRollouts';
   readonly step: number;
@@ -66,43 +69,46 @@ export class NoValidRollouts extends Error {
   constructor(step: number, masked: Readonly<Record<string, number>>) {
     const reasons = Object.entries(masked).map(([reason, n]) => `${n} ${reason}`);
     super(
-      `None of the rollouts of step ${step} was graded (${reasons.join(', ')}); mend what failed, then start a run of another name`,
+      `No rollout of step ${step} was graded (${reasons.join(', ')}); fix what failed, then start a run with another name`,
     );
     this.step = step;
     this.masked = masked;
   }
 }
 
-/** A fresh sandbox could not be brought to where the lost one was: the attempt begins again. */
+/** A fresh sandbox could not be brought to the state of the lost one: the attempt starts again. */
 export class RestoreFailed extends Error {
   override readonly name = 'RestoreFailed';
 }
 
-/** A rollout that was given up, or failed in an earlier start of its batch, came to a verdict after all: it stays as it was counted. */
+/**
+ * A verdict arrived for a rollout that was given up, or that failed in an earlier start of its batch: it still counts
+ * as failed.
+ */
 export class FailedBefore extends Error {
   override readonly name = 'FailedBefore';
   readonly rollout: string;
   readonly failure: FailureClass;
 
   constructor(rollout: string, failure: FailureClass) {
-    super(`${rollout} is on record as failed (${failure}): a verdict that comes later changes nothing`);
+    super(`${rollout} is recorded as failed (${failure}): a later verdict changes nothing`);
     this.rollout = rollout;
     this.failure = failure;
   }
 }
 
-/** What is on record under a call's name answers another call: none of it is used. */
+/** The record under a call's key answers another call: it is not used. */
 export class AnswerMismatch extends Error {
   override readonly name = 'AnswerMismatch';
   readonly key: string;
 
   constructor(key: string, answered: string, asked: string) {
-    super(`${key} answers another call (of ${answered}) than the one that its turn makes (of ${asked})`);
+    super(`${key} answers another call (of ${answered}) than its turn makes (of ${asked})`);
     this.key = key;
   }
 }
 
-/** An endpoint that gave nothing within an attempt's tries; `retryAfterMs` is how long it asked to be left alone. */
+/** An endpoint gave no answer within an attempt's requests; `retryAfterMs` is how long it asked to wait. */
 export class EndpointUnavailable extends Error {
   override readonly name = 'EndpointUnavailable';
   readonly retryAfterMs: number | undefined;
@@ -113,7 +119,7 @@ export class EndpointUnavailable extends Error {
   }
 }
 
-/** A run's module is not there any more as the run began with it. */
+/** A run's module is missing, or not the one with which the run started. */
 export class ModuleChanged extends Error {
   override readonly name = 'ModuleChanged';
 }

@@ -11,7 +11,7 @@ import { patienceOf } from './generate/endpoint-patience.ts';
 import { tried } from './tries.ts';
 import { updateOnce } from './update/update.ts';
 
-/** Of the activity, which has its rollout's; where nobody said one, the server's word for that is 0. */
+/** The activity's priority, which is its rollout's. The server sends 0 if none was set. */
 const priorityKey = (): number | undefined => Context.current().info.priority?.priorityKey || undefined;
 
 export function createGpuActivities(deps: GenerateDeps): GpuActivities {

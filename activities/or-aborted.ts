@@ -1,6 +1,6 @@
 /** Waits for work that cannot be stopped, for as long as somebody waits for the activity. */
 
-/** What `work` comes to, or the signal's reason as soon as it is aborted: what `work` comes to after that is nobody's. */
+/** Returns the result of `work`, or throws the signal's reason as soon as it is aborted. Later results are ignored. */
 export async function orAborted<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   const { promise, reject } = Promise.withResolvers<never>();

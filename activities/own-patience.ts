@@ -1,6 +1,6 @@
 /**
- * How long an activity is retried while it fails with one class. The time of the tries that failed so is spent, and the
- * pauses between two of them. Lost workers and waits for a disk spend none.
+ * How long an activity is retried while it fails with one class. The time of the attempts that failed with this class
+ * counts, and the pauses between two of them. Lost workers and waits for a disk do not count.
  */
 
 import type { Info } from '@temporalio/activity';
@@ -14,27 +14,28 @@ import { keys, type TryRecord } from '../protocol/records.ts';
 export interface Patience {
   readonly failure: FailureClass;
   readonly ms: number;
-  /** The message of the last failure. */
+  /** The message of the final failure, made from that of the last attempt. */
   readonly told: (message: string) => string;
 }
 
 /** One execution of a scheduled activity. */
 export interface Try {
   readonly info: Info;
-  /** Since it began. */
+  /** Runs since the execution started. */
   readonly clock: OwnClock;
 }
 
-/** What is left of a patience that is as good as spent; and how long before its server ends a try it says so itself. */
+/** A shorter remaining time counts as spent. */
 const LEAST_MS = 100;
+/** An attempt reports its own end this long before the server would end it. */
 const REPORT_MS = 30_000;
 
-/** Whether it is a failure that spends it. */
+/** True if the failure counts against this patience. */
 export function isOf({ failure }: Patience, { end, error }: Pick<TryRecord, 'end' | 'error'>): boolean {
   return end === 'failed' && classOfError(error) === failure;
 }
 
-/** Milliseconds spent when this try began. Errors: those of the store. */
+/** Milliseconds spent before this attempt started. Errors: those of the store. */
 export async function spentBefore(
   patience: Patience,
   store: Pick<Store, 'list'>,
@@ -49,12 +50,14 @@ export async function spentBefore(
   return (last.value.spentMs ?? 0) + pause;
 }
 
-/** Whether it is over before another try would begin. */
+/** True if the patience ends before another attempt would start. */
 export function isSpent({ ms }: Patience, spentMs: number, { nextRetryDelay }: ApplicationFailure): boolean {
   return spentMs + (typeof nextRetryDelay === 'number' ? nextRetryDelay : 0) + LEAST_MS >= ms;
 }
 
-/** Milliseconds that this try may take, so that it can still report what it waited for. Errors: those of the store. */
+/**
+ * Milliseconds that this attempt may take, so that it can still report what it waited for. Errors: those of the store.
+ */
 export async function patienceLeft(patience: Patience, store: Pick<Store, 'list'>, clock: OwnClock): Promise<number> {
   const info = scheduled();
   if (!info) return Number.POSITIVE_INFINITY;

@@ -1,18 +1,19 @@
 /**
- * The time that one try of an activity has, and what its machines took of it: the wait for a disk, and tries before it
- * that failed or lost their worker, are never a rollout's time.
+ * The time that one attempt of an activity has, and how much of it machines took: waits for a disk, and earlier
+ * attempts
+ * that failed or lost their worker, never count as a rollout's time.
  */
 
 import { asyncLocalStorage, type Info } from '@temporalio/activity';
 import { waitedForDiskMs } from '../store/disk-patience.ts';
 import { orAborted } from './or-aborted.ts';
 
-/** What was left of the rollout's deadline has passed within one try. */
+/** The remaining time until the rollout's deadline has passed within one attempt. */
 export class DeadlinePassed extends Error {
   override readonly name = 'DeadlinePassed';
 }
 
-/** `undefined` outside of Temporal, where nothing is tried again. */
+/** The current activity; `undefined` outside of Temporal, where nothing is retried. */
 export function scheduled(): Info | undefined {
   const info = asyncLocalStorage.getStore()?.info;
   return info?.activityId === undefined ? undefined : info;
@@ -37,13 +38,13 @@ export class OwnClock {
   }
 }
 
-/** Pauses between two reads of a clock, which may stand still: the shortest, and the longest that a timer has. */
+/** The shortest and the longest pause between two reads of a clock, which may stop. The longest is that of a timer. */
 const SHORTEST_MS = 20;
 const LONGEST_MS = 2 ** 31 - 1;
 
 /**
- * Does `work` for `ms` by `clock`; past that its signal is aborted, and it fails with what `over` gives, however long it
- * still runs. Errors: those of `work`; the reason of `signal`.
+ * Does `work` for at most `ms` by `clock`. After that its signal is aborted, and the error of `over` is thrown, however
+ * long the work still runs. Errors: those of `work`; the reason of `signal`.
  */
 export async function within<T>(
   { ms, clock, over }: { readonly ms: number; readonly clock: OwnClock; readonly over: () => Error },
@@ -66,7 +67,7 @@ export async function within<T>(
   }
 }
 
-/** What of the time since the activity was scheduled its machines took; the wait of a first try for a free worker is none of it. */
+/** The time since the activity was scheduled that machines took, without a first attempt's wait for a free worker. */
 function lostMs(clock: OwnClock): number {
   const info = scheduled();
   const earlier = info && info.attempt > 1 ? Math.max(0, clock.begun - info.scheduledTimestampMs) : 0;
@@ -74,8 +75,8 @@ function lostMs(clock: OwnClock): number {
 }
 
 /**
- * One try of a rollout's activity, which has what is left of the deadline for itself, and reports the time that was lost beside it.
- * Errors: those of `work`; `DeadlinePassed`; the reason of `signal`.
+ * One attempt of a rollout's activity: it has all the remaining time until the deadline, and also reports the time that
+ * machines took. Errors: those of `work`; `DeadlinePassed`; the reason of `signal`.
  */
 export async function inItsTime<T extends object>(
   withinMs: number | undefined,
@@ -84,7 +85,7 @@ export async function inItsTime<T extends object>(
 ): Promise<T & { readonly lostMs?: number }> {
   const clock = new OwnClock();
   const ms = withinMs ?? Number.POSITIVE_INFINITY;
-  const over = () => new DeadlinePassed(`the ${ms / 1000} s that were left of agent.deadlineSeconds have passed`);
+  const over = () => new DeadlinePassed(`the remaining ${ms / 1000} s of agent.deadlineSeconds have passed`);
   const outcome = await within({ ms, clock, over }, signal, work);
   const lost = lostMs(clock);
   return lost > 0 ? { ...outcome, lostMs: lost } : outcome;

@@ -1,13 +1,15 @@
-/** Whether this process stood still, stopped or frozen: the server may have given up what it does, and nobody has said so yet. */
+/**
+ * Detects that this process was stopped or frozen: the server may have given up its activities, without notice so far.
+ */
 
 import { performance } from 'node:perf_hooks';
 
 const TICK_MS = 1_000;
-/** Half of the silence after which an activity is given up. */
+/** Half of the heartbeat timeout, after which the server gives an activity up. */
 const LONG_MS = 7_500;
 
 let lastTick = 0;
-/** When it last went on after it had stood still. */
+/** When the process last continued after it was frozen. */
 let wentOn = -Infinity;
 
 function tick(): void {
@@ -18,7 +20,7 @@ function tick(): void {
 
 let timer: NodeJS.Timeout | undefined;
 
-/** From now on: the answer is asked for later. */
+/** Watches from now on. The returned function returns true if the process was frozen since. */
 export function watchStandstill(): () => boolean {
   const since = performance.now();
   if (timer === undefined) {

@@ -1,6 +1,7 @@
 /**
- * How often one scheduled activity is tried. Temporal retries without a limit; the limits are here, one for failures that
- * were thrown, one for workers that ended or were silent. A worker that is lost never spends what failures may spend.
+ * How often one scheduled activity is attempted. Temporal retries without a limit; the limits are here: one for
+ * failures
+ * that were thrown, one for workers that ended or were silent. A lost worker never counts as a failure.
  */
 
 import type { Info } from '@temporalio/activity';
@@ -22,18 +23,18 @@ import { OwnClock, scheduled } from './own-time.ts';
 import { keys, type TryRecord } from '../protocol/records.ts';
 import { watchStandstill } from './standstill.ts';
 
-/** Too many workers ended while they did the same thing: it may be what ends them. */
+/** Too many workers ended during the same activity: it may be what ends them. */
 export class WorkersLost extends Error {
   override readonly name = 'WorkersLost';
 
   constructor({ activityType, workflowExecution }: Info, lost: number) {
     super(
-      `${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers ended, stood still or were silent for 15 s in it, one after the other`,
+      `${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers in a row ended, froze or were silent for 15 s while they ran it`,
     );
   }
 }
 
-/** An execution that would be given up by the server in a moment, and says so before. */
+/** An execution reached its time limit. It reports this itself, shortly before the server would give it up. */
 class TookTooLong extends Error {
   override readonly name = 'TookTooLong';
 }
@@ -41,20 +42,20 @@ class TookTooLong extends Error {
 export interface Limits {
   readonly store: Pick<Store, 'putOnce' | 'list'>;
   readonly place: RetryPlace;
-  /** With failures of one class, however many they are; those of all others are the place's. */
+  /** Limits failures of one class by time, not by number. Failures of other classes have the place's limit. */
   readonly patience?: Patience;
 }
 
 type Work<T> = (signal: AbortSignal, progress: (detail: unknown) => void) => Promise<T>;
 
-/** Executions that said how they ended. */
+/** The number of executions that recorded how they ended. */
 async function onRecord(store: Pick<Store, 'list'>, info: Info): Promise<number> {
   return (await store.list<TryRecord>(keys.tries(info))).length;
 }
 
 /**
- * Before an execution begins what is not on record. Each scheduling of an activity counts anew: a rollout that is resumed
- * has new budgets. Errors: `WorkersLost`.
+ * Called before an execution starts work that is not recorded. Each scheduling of an activity counts from zero, so a
+ * resumed rollout has new limits. Errors: `WorkersLost`.
  */
 export async function checkWorkersLost(store: Pick<Store, 'list'>): Promise<void> {
   const info = scheduled();
@@ -81,14 +82,15 @@ function note(
 
 const isOfStore = (name = ''): boolean => classOfError(name) === 'store-unavailable';
 
-/** Whether this execution's failure is the last that may be. Errors: those of the store. */
+/** True if this execution's failure reaches the limit. Errors: those of the store. */
 async function isLast(failure: ApplicationFailure, limits: Limits, one: Try): Promise<boolean> {
   const { store, place, patience } = limits;
   const most = RETRIES[place].attempts;
   const { info, clock } = one;
   const { type, message } = failure;
   const name = type ?? '';
-  // What cannot be counted in the store is counted by Temporal, lost workers with it: such a class masks no rollout.
+  // Failures of the store cannot be counted in it, so Temporal's attempts count, also lost workers: no such class
+  // masks.
   if (isOfStore(name)) return info.attempt - (await onRecord(store, info)) >= most;
   if (patience && isOf(patience, { end: 'failed', error: name })) {
     const spentMs = Math.round((await spentBefore(patience, store, one)) + clock.ms);
@@ -105,7 +107,9 @@ interface Counted {
   readonly last: boolean;
 }
 
-/** Where the store fails, its own failure takes the place of one that it cannot count: it holds the rollout, and masks none. */
+/**
+ * If the store fails, its failure replaces the one that it cannot count: it holds the rollout, and does not mask it.
+ */
 async function counted(failure: ApplicationFailure, limits: Limits, one: Try): Promise<Counted> {
   const { store, place, patience } = limits;
   const { info } = one;
@@ -113,7 +117,7 @@ async function counted(failure: ApplicationFailure, limits: Limits, one: Try): P
     return { failure, last: await withFailureMapping(() => isLast(failure, limits, one)) };
   } catch (error) {
     const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
-    // Nothing says when it began: it counts from the first try on.
+    // The start of the failures is unknown: all time since the activity was scheduled counts.
     if (!holds && patience && isOf(patience, { end: 'failed', error: failure.type ?? '' }))
       return { failure, last: isSpent(patience, Date.now() - info.scheduledTimestampMs, failure) };
     const failures = info.attempt - (await onRecord(store, info).catch(() => 0));
@@ -121,7 +125,7 @@ async function counted(failure: ApplicationFailure, limits: Limits, one: Try): P
   }
 }
 
-/** What an execution that failed is reported with: for good, where it was the last that may. */
+/** The error that a failed execution reports: non-retryable if the limit is reached. */
 export async function reported(error: unknown, limits: Limits, one: Try): Promise<unknown> {
   if (!(error instanceof ApplicationFailure) || error.nonRetryable) return error;
   const { failure, last } = await counted(error, limits, one);
@@ -130,16 +134,16 @@ export async function reported(error: unknown, limits: Limits, one: Try): Promis
   const { message, type, cause } = failure;
   const name = type ?? '';
   const final = { type: name, nonRetryable: true, details: [TRIES_SPENT] };
-  // The innermost message is what is shown.
+  // Only the innermost message of a chain is shown.
   if (patience && isOf(patience, { end: 'failed', error: name }))
     return ApplicationFailure.create({ ...final, message: patience.told(message) });
   return ApplicationFailure.create({ ...final, message, ...(cause && { cause }) });
 }
 
-/** In which an execution that is over its time reports that itself. */
+/** The time before the server's limit in which an execution reports itself that it took too long. */
 const REPORT_MS = 5_000;
 
-/** Milliseconds that it may take; `undefined` where the time of all its tries ends first, which is another failure. */
+/** Milliseconds that it may take; `undefined` if the time of all its attempts ends first, which is another failure. */
 function ownLimitMs({
   startToCloseTimeoutMs,
   scheduleToCloseTimeoutMs,
@@ -167,9 +171,10 @@ async function withinLimit<T>(info: Info, signal: AbortSignal, work: (signal: Ab
 }
 
 /**
- * The body of an activity, with its heartbeat. Errors leave it classified; one that the server waits for counts as a failure.
- * What the server has given up, as that of a worker that stood still, is a lost worker; what was cancelled, or is ended
- * with its worker, is neither.
+ * Runs the body of an activity, with heartbeats. Errors are mapped to their class, and count as failures if the server
+ * still waits for this execution. An execution that the server has given up, such as one of a frozen process, counts as
+ * a
+ * lost worker. One that was cancelled, or that ends because its worker stops, counts as neither.
  */
 export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
   const info = scheduled();
@@ -179,7 +184,7 @@ export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
   return withHeartbeat(async (signal, progress) => {
     const spare = () => {
       if (!wasCancelled(signal) && !wasStopped(signal)) return;
-      // Where even that cannot be written it counts as a lost worker, of which many may be lost.
+      // If this cannot be written, the execution counts as a lost worker, for which the limit is high.
       note(limits, info, 'spared', signal.reason as Error).catch(() => undefined);
     };
     signal.addEventListener('abort', spare, { once: true });

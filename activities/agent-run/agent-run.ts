@@ -17,7 +17,7 @@ import { type ActRecord, keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
-/** In which a turn whose time is over ends by itself, and says what ran in it. */
+/** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
 export const TURN_ENDS_MS = 30_000;
 
 export interface AgentRunDeps {
@@ -39,7 +39,7 @@ async function withSandbox<T>(
   body: (sandbox: Sandbox) => Promise<T>,
 ): Promise<T> {
   const { provider, store, host, sandboxTtlSeconds } = deps;
-  // Renewing what is held already asks for no more room.
+  // To renew a lease that is held already needs no more room.
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
   const sandbox = await provider.connect(input.sandbox);
   try {
@@ -54,7 +54,7 @@ async function release(deps: AgentRunDeps, id: string): Promise<void> {
   await sandboxLeases(deps.store, deps.host, Number.MAX_SAFE_INTEGER).release(id);
 }
 
-/** What is graded, taken out and recorded: what was recorded first is what counts. */
+/** Collects the artifact that is graded, and records it. The first record counts. */
 async function takenOut(
   input: Attempt,
   sandbox: Sandbox,
@@ -79,7 +79,7 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
   return collect === 'always' || (collect === 'if-finished' && !unfinished);
 }
 
-/** The turn in its sandbox; where it is the last one, what is graded is taken out before the turn is on record. */
+/** Runs the turn in its sandbox. If it is the last one, the artifact is collected before the turn is recorded. */
 async function act(
   input: AgentRunInput,
   known: ActRecord | undefined,
@@ -105,7 +105,9 @@ async function act(
   return known;
 }
 
-/** Of an attempt that was collected from, nothing runs any more, wherever it is asked for again. */
+/**
+ * Runs a turn. If the attempt's artifact was collected already, nothing runs any more, on whatever host it is repeated.
+ */
 async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRunOutcome> {
   const { store } = deps;
   const { turn } = input;

@@ -1,6 +1,7 @@
 /**
- * What the calls of one message may take together, so that they end within their activity's limit: a message that would
- * not is answered, never a time-out of the activity, which would mask the rollout and leave it without its reward.
+ * The time that the calls of one message may take together, so that they end within their activity's limit. Calls
+ * beyond
+ * it get an answer: if the activity timed out instead, the rollout would be masked and lose its reward.
  */
 
 import { type Observation, refusal } from '../../agents/tools/tool.ts';
@@ -8,26 +9,28 @@ import type { Sandbox } from '../../sandboxes/sandbox.ts';
 
 /** Calls of one message that are run: each costs some time of its own, however short its command is. */
 export const MAX_CALLS = 32;
-/** In limits of one call. The last one to begin may take another: `agentRun` has four, and ten minutes for all else. */
+/**
+ * In limits of one call. The last call to start may take one more: `agentRun` has four, and ten minutes for the rest.
+ */
 const LIMITS_PER_MESSAGE = 3;
-/** Of a call that begins before the deadline, however little before. */
+/** Milliseconds that a call has at least if it starts before the deadline. */
 const LEAST_MS = 1000;
 
 export class MessageBudget {
   readonly #callMs: number;
   readonly #seconds: number;
-  /** The deadline comes before the message has had its time. */
+  /** True if the deadline comes before the message's time is over. */
   readonly #endsSoon: boolean;
   #spentMs = 0;
 
-  /** `withinMs`: until the rollout's deadline. */
+  /** `withinMs`: milliseconds until the rollout's deadline. */
   constructor(toolTimeoutSeconds: number, withinMs = Number.POSITIVE_INFINITY) {
     this.#callMs = toolTimeoutSeconds * 1000;
     this.#seconds = Math.min(LIMITS_PER_MESSAGE * toolTimeoutSeconds, withinMs / 1000);
     this.#endsSoon = this.#seconds < LIMITS_PER_MESSAGE * toolTimeoutSeconds;
   }
 
-  /** That the next call may take. */
+  /** Milliseconds that the next call may take. */
   get timeoutMs(): number {
     return this.#endsSoon
       ? Math.max(LEAST_MS, Math.min(this.#callMs, this.#seconds * 1000 - this.#spentMs))
@@ -38,7 +41,7 @@ export class MessageBudget {
     this.#spentMs += ms;
   }
 
-  /** What the call is told that may not begin any more; `undefined`: it may. */
+  /** The answer to a call that may not start any more; `undefined` if it may start. */
   refused(index: number): Observation | undefined {
     if (index >= MAX_CALLS)
       return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
@@ -49,7 +52,7 @@ export class MessageBudget {
   }
 }
 
-/** A sandbox that tells how long its commands ran, as its own journal says: the same for a call that is asked for again. */
+/** A sandbox that reports how long its commands ran, from its own journal: a repeated call reports the same time. */
 export function timed(sandbox: Sandbox, spend: (ms: number) => void): Sandbox {
   return {
     id: sandbox.id,

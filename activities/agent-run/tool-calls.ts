@@ -1,6 +1,7 @@
 /**
- * A turn's tool calls: each has one journal key, in whichever sandbox it runs, and one answer on record. In a sandbox
- * that took the place of a lost one, what was answered before is run again and its answer stays as it was.
+ * A turn's tool calls: each has one journal key, in whichever sandbox it runs, and one recorded answer. In a sandbox
+ * that
+ * replaces a lost one, answered calls are run again, and their answers stay as they were.
  */
 
 import { createHash } from 'node:crypto';
@@ -31,14 +32,14 @@ export interface Acting {
   readonly sandbox: Sandbox;
   readonly store: Store;
   readonly toolTimeoutSeconds: number;
-  /** Until the rollout's deadline; absent: time enough. */
+  /** Milliseconds until the rollout's deadline; absent: the deadline is far away. */
   readonly withinMs?: number | undefined;
 }
 
 interface TurnCalls {
-  /** Those before `finish`, which runs nowhere, and all where it is not called. */
+  /** The calls before `finish`, which is not run in the sandbox; all calls if there is no `finish`. */
   readonly run: readonly ToolCall[];
-  /** From `finish` on. */
+  /** `finish` and the calls after it. */
   readonly rest: readonly ToolCall[];
 }
 
@@ -79,7 +80,7 @@ function messageOf({ role, name, content }: AnswerRecord): Message {
   return { role, name, content };
 }
 
-/** What a call is, whatever order its arguments were written in. */
+/** The digest of a call; the order of its arguments does not matter. */
 function digestOf({ name, arguments: given }: ToolCall): string {
   const sorted = Object.entries(given).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return createHash('sha256')
@@ -87,7 +88,7 @@ function digestOf({ name, arguments: given }: ToolCall): string {
     .digest('hex');
 }
 
-/** Errors: `AnswerMismatch` where what is on record answers another call. */
+/** Errors: `AnswerMismatch` if the record answers another call. */
 async function knownAnswer(
   call: ToolCall,
   turn: number,
@@ -102,7 +103,7 @@ async function knownAnswer(
   return known;
 }
 
-/** On record before the next call begins: a view that is repeated would see what later calls have changed. */
+/** The answer is recorded before the next call starts: a repeated view would see what later calls have changed. */
 async function answerOf(
   call: ToolCall,
   turn: number,
@@ -113,7 +114,7 @@ async function answerOf(
   const { attempt, sandbox, store } = acting;
   const key = keys.answer(attempt, turn, index);
   const known = await knownAnswer(call, turn, index, acting);
-  // In the sandbox that took over, the journal knows what was replayed already.
+  // The journal of the new sandbox knows which calls were replayed already.
   if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);
   if (known) return known;
   const told = { role: 'tool', name: call.name, call: digestOf(call) } as const;
@@ -123,7 +124,10 @@ async function answerOf(
   return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });
 }
 
-/** A policy that was refused a call has not finished: every call of its message is answered, since it goes on from them. */
+/**
+ * If a call was refused, the policy has not finished: every call of its message is answered, since it continues from
+ * there.
+ */
 function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<ActRecord, 'messages' | 'unfinished'> {
   const messages = answers.map(messageOf);
   if (rest.length === 0 || !answers.some(({ refused }) => refused)) return { messages };
@@ -146,21 +150,21 @@ function toolsOf({ task }: Attempt): readonly string[] {
 
 type Left = Pick<ActRecord, 'digest' | 'untouched'>;
 
-/** What the turn left; after calls that only read it is what was there before. */
+/** The state of the workspace after the turn; calls that only read do not change it. */
 async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandbox, store }: Acting): Promise<Left> {
   const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
   const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
   const hasRead = calls.every((call) => onlyReads(call, toolsOf(attempt)));
   if (untouched && hasRead) return { untouched };
-  // A workspace that was too large to be told once is not looked at again.
+  // If a workspace was too large for a digest once, no further digest is tried.
   if (hasRead || (!untouched && known === undefined)) return known === undefined ? {} : { digest: known };
   const digest = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`);
   return digest === undefined ? {} : { digest };
 }
 
 /**
- * Runs what has no answer yet, and records the turn. `isLast` says of a turn that is `unfinished` or not whether
- * nothing runs after it: then what it leaves is not told.
+ * Runs the calls without an answer, and records the turn. `isLast` returns, for a turn that is `unfinished` or not,
+ * whether nothing runs after it: then the state of the workspace is not recorded.
  */
 export async function actTurn(
   acting: Acting,
@@ -178,7 +182,7 @@ export async function actTurn(
   }
   const told = toldIn(calls, answers);
   let ms = answers.reduce((sum, answer) => sum + (answer.ms ?? 0), 0);
-  // How long a look at the workspace takes is the policy's doing as well.
+  // The time to digest the workspace counts as the policy's own too.
   const clocked = timed(sandbox, (more) => {
     ms += more;
   });
@@ -197,7 +201,7 @@ export async function actTurn(
   });
 }
 
-/** Records the turn after which all was taken out of the sandbox, which may be gone: its answers are on record. */
+/** Records the turn after which the artifact was collected. Its answers are recorded; the sandbox may be gone. */
 export async function recordLastTurn(
   { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
   turn: number,
@@ -206,18 +210,18 @@ export async function recordLastTurn(
   const answers = await Promise.all(calls.run.map((call, index) => knownAnswer(call, turn, index, { attempt, store })));
   const known = answers.filter((answer) => answer !== undefined);
   if (known.length < answers.length)
-    throw new Error(`${keys.collect(attempt)} is on record without all answers of turn ${turn}`);
+    throw new Error(`${keys.collect(attempt)} is recorded without all answers of turn ${turn}`);
   return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...toldIn(calls, known), ...ranIn(known) });
 }
 
-/** Where nothing but reading was done, the same answers vouch for the same workspace. */
+/** After calls that only read there is no digest: equal answers show that the workspace is the same. */
 function sameAnswer(record: ActRecord, index: number, content: string): boolean {
   return !record.untouched || record.messages[index]?.content === content;
 }
 
 /**
- * Runs the calls of `turns`, which are on record, again, and compares what the last of them leaves.
- * Errors: `RestoreFailed` where that differs from what was, or where that was never known; `AnswerMismatch`.
+ * Runs the recorded calls of `turns` again, and compares the workspace after the last one.
+ * Errors: `RestoreFailed` if the workspace differs, or if its digest is not known; `AnswerMismatch`.
  */
 export async function replayTurns(
   acting: Acting,
@@ -243,11 +247,11 @@ export async function replayTurns(
   const now = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${lastTurn}/digest-replayed`);
   if (now !== digest)
     throw new RestoreFailed(
-      `${attemptKey(attempt)}: after turn ${lastTurn} the workspace was ${digest.slice(0, 12)}, and replayed it is ${now?.slice(0, 12) ?? 'not to be told'}`,
+      `${attemptKey(attempt)}: after turn ${lastTurn} the workspace had the digest ${digest.slice(0, 12)}, and after the replay it has ${now?.slice(0, 12) ?? 'none'}`,
     );
 }
 
-/** Whether the turn's calls ran in this sandbox, or were run again in it. */
+/** True if the turn's calls ran in this sandbox, or were run again in it. */
 export async function isHere(
   { sandbox }: { readonly sandbox: string },
   turn: number,

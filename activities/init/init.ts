@@ -1,6 +1,6 @@
 /**
- * The `init` queue: prepares one sandbox per attempt, and restores those that were lost. The same attempt always gets the
- * same sandbox.
+ * The `init` queue: prepares one sandbox per attempt, and restores lost ones. The same attempt always gets the same
+ * sandbox.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -27,7 +27,7 @@ export interface InitDeps {
 
 const LEASE_POLL_MS = 200;
 
-/** Waits as long as it takes: the caller's heartbeats go on meanwhile, and its cancellation ends the wait. */
+/** Waits without a limit: the caller's heartbeats continue meanwhile, and its cancellation ends the wait. */
 async function leaseFor(id: string, owner: string, deps: InitDeps, signal: AbortSignal): Promise<void> {
   const leases = sandboxLeases(deps.store, deps.host, deps.maxLiveSandboxes);
   while (!(await leases.acquire(id, owner, deps.sandboxTtlSeconds))) {
@@ -36,8 +36,8 @@ async function leaseFor(id: string, owner: string, deps: InitDeps, signal: Abort
 }
 
 /**
- * A workflow that was terminated and started again takes what it did from the store: a fresh sandbox would lack what its
- * tools changed, and the attempt would be graded without that.
+ * True if answers of the attempt are recorded. A workflow that was terminated and started again reads them from the
+ * store: a fresh sandbox would lack what its tools changed, and the attempt would be graded without that.
  */
 const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
 
@@ -48,7 +48,7 @@ const specOf = ({ task }: Attempt, sandbox: string, { sandboxTtlSeconds }: InitD
 
 type Progress = (detail: unknown) => void;
 
-/** Whoever waits for an image hears what it waits for, and need not wait when nobody wants its sandbox any more. */
+/** Waits for the sandbox's image, and reports the progress. The wait ends if nobody needs the sandbox any more. */
 async function imageOf(
   spec: SandboxSpec,
   { provider }: InitDeps,
@@ -59,7 +59,10 @@ async function imageOf(
   progress(null);
 }
 
-/** Errors: `SandboxLost` where the attempt's tools acted in a sandbox that is gone: the next attempt begins anew. */
+/**
+ * Errors: `SandboxLost` if the attempt's tools acted in a sandbox that is lost: the next attempt starts from the
+ * beginning.
+ */
 async function make(input: Attempt, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<SandboxRef> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
@@ -74,28 +77,30 @@ async function make(input: Attempt, deps: InitDeps, signal: AbortSignal, progres
   return { sandbox, host, ttlSeconds: sandboxTtlSeconds };
 }
 
-/** Leaves no lease and no sandbox behind; where that fails too, the lease runs out and the sweeper takes the rest. */
+/** Removes sandbox and lease. If this fails too, the lease expires and the sweeper removes the rest. */
 async function unmake(sandbox: string, { store, provider }: InitDeps): Promise<void> {
   try {
     await provider.destroy(sandbox);
     await store.releaseLease(sandbox);
   } catch {
-    // What failed first is what is told.
+    // The first failure is reported.
   }
 }
 
-/** A worker that stood still may fail after the server gave it up: the sandbox of this name is another execution's then. */
+/** A frozen worker may fail after the server gave it up: then the sandbox of this name belongs to another execution. */
 async function isLatest(key: string, execution: number, { store }: InitDeps): Promise<boolean> {
   return (await store.begun(key)) === execution;
 }
 
-/** A sandbox that could not be reached for now, and in which the attempt has acted, is tried again, not ended. */
+/** True if the sandbox is only unreachable for now, and the attempt has acted in it: then it is kept for a retry. */
 async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { store }: InitDeps): Promise<boolean> {
   if (error instanceof SandboxLost || wasCancelled(signal)) return false;
   return hasActed(input, store).catch(() => true);
 }
 
-/** Under the lease; where nothing comes of it, neither lease nor sandbox stays. */
+/**
+ * Restores the sandbox under a lease. If that fails, sandbox and lease are removed, unless the attempt has acted there.
+ */
 async function restored(
   input: RestoreInput,
   deps: InitDeps,
@@ -137,7 +142,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
     prepareSandbox: (input) =>
       tried(limits, async (signal, progress) => {
         const sandbox = attemptKey(input);
-        // Nothing is left to do in it.
+        // Nothing remains to be done in it.
         if (await deps.store.get(keys.collect(input)))
           return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
         await checkWorkersLost(deps.store);
@@ -147,7 +152,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
         try {
           return await make(input, deps, signal, progress);
         } catch (error) {
-          // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
+          // If the server gave this execution up, and not the workflow, a retry may use this sandbox by now.
           const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
           if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
           throw error;

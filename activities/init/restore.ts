@@ -1,6 +1,6 @@
 /**
- * A lost sandbox's place is taken by a fresh one in the same state: the attempt's recorded calls are run again in it,
- * and its digest is compared. The policy is asked nothing, and no answer on record changes.
+ * Replaces a lost sandbox by a fresh one in the same state: the attempt's recorded calls are run again in it, and its
+ * digest is compared. The policy is not sampled, and no recorded answer changes.
  */
 
 import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
@@ -19,7 +19,7 @@ export interface RestoreDeps {
   readonly sandboxTtlSeconds: number;
 }
 
-/** The sandbox whose place is taken, and its lease: wherever it was, its room is free. */
+/** Removes the lost sandbox and its lease, so that its room is free, on whatever host it was. */
 export async function forgetLost(
   input: RestoreInput,
   { store, provider }: Pick<RestoreDeps, 'store' | 'provider'>,
@@ -30,8 +30,8 @@ export async function forgetLost(
 }
 
 /**
- * Asked for twice, it is the same sandbox; one that has acted since is not touched.
- * Errors: `RestoreFailed`; `SandboxLost` where it was restored and is gone again; those of `create`.
+ * A repeated call returns the same sandbox, and does not touch one in which the attempt has acted since.
+ * Errors: `RestoreFailed`; `SandboxLost` if it was restored and is lost again; those of `create`.
  */
 export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Promise<string> {
   const { store, provider, host, sandboxTtlSeconds } = deps;

@@ -1,6 +1,7 @@
 /**
- * The `reward` queue: grades what was collected, in a fresh sandbox, which ends with the execution that made it, or with
- * the next one where that was killed. A grader's own failure is retried in another one and is never a reward.
+ * The `reward` queue: grades what was collected, in a fresh sandbox. The sandbox ends with the execution that made it
+ * or,
+ * if that was killed, with the next one. A grader's own failure is retried in another sandbox and is never a reward.
  */
 
 import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
@@ -30,13 +31,13 @@ export class GraderFailed extends Error {
 }
 
 /**
- * A sandbox that is lost while it grades is none of the rollout's: the next try has another one. What a grader of one's
- * own throws is its failure, named by where it threw, unless the disk threw it.
+ * A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. An error in a
+ * user's grader is the grader's failure, and names the place that threw it, unless the disk caused it.
  */
 function blameGrader(error: unknown): never {
   if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
     throw new GraderFailed(error.message, { cause: error });
-  // A disk that is full is nobody's code: the rollout is held until it is mended.
+  // A full disk is not the fault of any code: the rollout is held until there is room.
   if (isTransient(classifyDiskError(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
   // No cause: its message would be shown instead, without the place.
   const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
@@ -47,7 +48,7 @@ function blameGrader(error: unknown): never {
 
 const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
 
-/** A grader that throws at once is one that fails. */
+/** A grader that throws, instead of returning a promise that rejects, fails in the same way. */
 async function gradeBy(environment: Environment, ...args: Parameters<Environment['grade']>): Promise<Verdict> {
   try {
     return checkedVerdict(await environment.grade(...args), environment.name);
@@ -56,7 +57,7 @@ async function gradeBy(environment: Environment, ...args: Parameters<Environment
   }
 }
 
-/** Errors: `GraderFailed` for what is no verdict: it would be trained on as it is. */
+/** Errors: `GraderFailed` if the value is not a verdict: it would be trained on as it is. */
 function checkedVerdict(verdict: Verdict, name: string): Verdict {
   const given = verdict as Partial<Record<string, unknown>> | undefined;
   if (given?.['code'] === 'grader-failed') return verdict;
@@ -67,7 +68,7 @@ function checkedVerdict(verdict: Verdict, name: string): Verdict {
     typeof given['passed'] === 'boolean';
   if (isGraded) return verdict;
   throw new GraderFailed(
-    `grade of ${name} gave ${JSON.stringify(verdict) ?? 'nothing'}: give { code: 'graded', reward: a number, passed: true or false, reason }`,
+    `grade of ${name} returned ${JSON.stringify(verdict) ?? 'nothing'}: return { code: 'graded', reward: a number, passed: true or false, reason }`,
   );
 }
 
@@ -78,8 +79,8 @@ const sandboxOf = (input: RewardInput, execution: number | '' = ''): string =>
   `${attemptKey(input)}/grade-${execution}`;
 
 /**
- * A worker that was killed ends nothing, and its retry is the first to know: what executions up to `last` made here would
- * take room until their leases run out. What cannot be ended now is left to those.
+ * Ends the sandboxes that executions up to `last` made on this host. A killed worker leaves its sandbox behind, which
+ * would take room until its lease expires. A sandbox that cannot be ended now ends with its lease.
  */
 async function endEarlier(input: RewardInput, last: number, { store, provider, host }: RewardDeps): Promise<void> {
   if (last === 0) return;
@@ -94,16 +95,19 @@ async function endEarlier(input: RewardInput, last: number, { store, provider, h
   await Promise.allSettled(ends);
 }
 
-/** On record, unless a newer execution has begun: that has ended this one's sandbox, and the grader may have taken it for the work's fault. */
+/**
+ * Records the verdict, unless a newer execution has started: it has ended this one's sandbox, and the grader may have
+ * blamed the work.
+ */
 async function recorded(verdict: Graded, input: RewardInput, execution: number, store: Store): Promise<Graded> {
   const key = keys.verdict(input);
   if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);
   const known = await store.get<Graded>(key);
   if (known) return known;
-  throw new GraderFailed('another execution grades this by now');
+  throw new GraderFailed('another execution has started to grade this');
 }
 
-/** Of a grader that is given up, cancelled or not, nothing counts any more: neither its word nor its failure. */
+/** If the grading is aborted, cancelled or not, its result no longer counts: neither its verdict nor its failure. */
 async function gradeOnce(
   input: RewardInput,
   { store, provider, host }: RewardDeps,

@@ -22,7 +22,7 @@ it('a try that is over its time ends, and so does what listens, however long its
   vi.useRealTimers();
   expect(ended).toMatchObject({
     name: 'DeadlinePassed',
-    message: 'the 5 s that were left of agent.deadlineSeconds have passed',
+    message: 'the remaining 5 s of agent.deadlineSeconds have passed',
   });
   expect(heard).toBe(ended);
 });

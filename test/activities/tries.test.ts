@@ -104,7 +104,7 @@ it('what begins after too many lost workers is quarantined, and failures do not 
   expect(refused).toMatchObject({
     type: 'WorkersLost',
     nonRetryable: true,
-    message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers ended, stood still or were silent for 15 s in it, one after the other`,
+    message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers in a row ended, froze or were silent for 15 s while they ran it`,
   });
 });
 

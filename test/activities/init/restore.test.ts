@@ -106,7 +106,7 @@ describe('a sandbox that takes a lost one’s place', () => {
     await expect(restore()).rejects.toMatchObject({
       type: 'RestoreFailed',
       nonRetryable: true,
-      message: expect.stringMatching(/after turn 2 the workspace was/),
+      message: expect.stringMatching(/after turn 2 the workspace had the digest/),
     });
     expect([...world.now.provider.live]).toEqual([]);
     expect(await world.now.store.leases('sandbox')).toEqual([]);
