@@ -1,4 +1,4 @@
-/** A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, begun twice or not checked for room. */
+/** A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not checked for disk space. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -66,7 +66,7 @@ async function rolledOut(): Promise<void> {
   });
 }
 
-/** An engine of which `requests` were asked; a new one is a trainer that was started again. */
+/** An engine that records its `requests`; a new one is a trainer that was started again. */
 function engineOf(updater: Updater) {
   const requests: UpdateRequest[] = [];
   const engine: Pick<Engine, 'update'> = {
@@ -97,7 +97,7 @@ function stepOf(name: string, n: number, engine: Engine, over: Partial<Algorithm
   return updateOnce(input, store, engine, () => undefined);
 }
 
-/** The store of a run whose updates are not on record. */
+/** The store of a run whose updates are not recorded. */
 function forgetful() {
   return new Proxy(world.now.store, {
     get: (target, property) => {
@@ -119,7 +119,7 @@ const bits = (dir: string) =>
   );
 
 describe('a run with a critic', () => {
-  it('goes on with it from step to step, with a rate of its own, and a trainer that starts again ends in the same bits', async () => {
+  it('continues it from step to step, with its own learning rate, and a restarted trainer ends in the same bits', async () => {
     await rolledOut();
     const live = engineOf(new Updater());
     for (const n of [1, 2, 3]) await stepOf('live', n, live.engine);
@@ -133,17 +133,17 @@ describe('a run with a critic', () => {
       'critic/critic_lr': 5e-4,
       'critic/critic_loss': expect.any(Number) as number,
     });
-    // What the run tells of its weights is of the policy's alone.
+    // The run reports the policy's weights alone.
     expect(entry.sha256).toBe(weightsDigest(await loadWeights(stepDir('live', 3))));
     expect((await readCheckpointRecord(join(stepDir('live', 3), 'critic')))?.optimizer?.steps).toBe(3);
   });
 
-  it('takes it along through a step that taught nothing, and goes on as if that had not been', async () => {
+  it('carries it over a step that taught nothing, and continues as if that step had not been', async () => {
     await rolledOut();
     const updater = new Updater();
     const nothing: Partial<AlgorithmSettings> = { overlongFilter: true };
     const silent = async (n: number) => {
-      // Nobody finished by itself: everything is left out.
+      // No rollout called finish: all are left out.
       const { engine, requests } = engineOf(updater);
       const store = world.now.store;
       const cut = new Proxy(store, {
@@ -178,7 +178,7 @@ describe('a run with a critic', () => {
     expect((await readCheckpointRecord(join(stepDir('live', 3), 'critic')))?.optimizer?.steps).toBe(2);
   });
 
-  it('asks for room for both, whether the critic is there or begins now', async () => {
+  it('checks disk space for both, whether the critic exists or starts now', async () => {
     await rolledOut();
     await stepOf('live', 1, engineOf(new Updater()).engine);
     // A tiny policy of about 0.3 MB takes three times that; its critic as much again.
@@ -190,13 +190,13 @@ describe('a run with a critic', () => {
     await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir });
     await expect(roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, critic })).rejects.toThrow(/No space/);
     await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, critic })).rejects.toThrow(/No space/);
-    // Of a policy whose new adapter is trained nothing but that is written, however many shards there are.
+    // If a new adapter of the policy is trained, only the adapter is written, however many shards there are.
     const lora = { rank: 2, alpha: 4, targetModules: ['q_proj' as const], seed: 3 };
     await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir }, 9)).rejects.toThrow(/No space/);
     await roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora }, 9);
     await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, lora, critic });
     await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora }, 2000)).rejects.toThrow(/No space/);
-    // Nor of a critic that is an adapter; in shards it has states and gradients of its own.
+    // The same holds for a critic with an adapter; in shards it has its own states and gradients.
     const small = { ...critic, lora };
     await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, critic: small });
     await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic: small }, 2000)).rejects.toThrow(

@@ -1,6 +1,7 @@
 /**
- * Hunts a digit that changed in the store's file and goes into an update, a grade or a report without a word: whoever reads
- * it ends with the record's key, once, and nothing is made of what is left.
+ * Hunts a changed digit in the store's file that enters an update, a grade or a report unnoticed: every reader fails
+ * with
+ * the record's key, without a retry, and the rest is not used.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -86,7 +87,7 @@ const changed = (...changes: ReadonlyArray<readonly [from: string, to: string]>)
   changeOnDisk(dir, ...changes);
   store = openSqliteStore(dir);
 };
-/** The store without the row of this key, as one whose place in the file nothing points to. */
+/** The store without the row of this key, as if no page of the file pointed to it. */
 const without = (key: string) => {
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
   raw.prepare('DELETE FROM results WHERE key = ?').run(key);
@@ -116,7 +117,7 @@ const grade = (ref = artifact) =>
     }),
   );
 const summary = () => summaryOf(RUN, store, { address: '', namespace: '', ui: '' });
-/** As Temporal is told: by class and key, and not to be tried again. */
+/** The failure that Temporal receives: with class and key, and non-retryable. */
 const refused = (key: string) => ({
   type: 'StoreCorrupt',
   nonRetryable: true,

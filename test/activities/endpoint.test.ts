@@ -1,6 +1,6 @@
 /**
- * Hunts turns of an endpoint that are not what the engine would have said, transcripts that lose or invent something,
- * and records that pass off as training data what is none. Over real HTTP; the server's protocol is a loopback stand-in.
+ * Hunts turns of an endpoint that differ from the engine's, transcripts that lose or invent something, and records that
+ * claim to be training data and are not. Over real HTTP; the server's protocol is a loopback stand-in.
  */
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -62,7 +62,7 @@ const answered = (turn: number, ...contents: string[]) =>
   world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), {
     messages: contents.map((content) => ({ role: 'tool', name: 'bash', content })),
   });
-/** A detection asks for one token first. */
+/** A detection samples one token first. */
 const probed = (engine: ScriptedEngine) =>
   void engine.answers.unshift({ tokens: [7], logprobs: [-1], finishReason: 'length' });
 
@@ -96,7 +96,7 @@ describe('an endpoint that takes ids', () => {
   );
 
   it.each([{ minP: 0.1 }, { repetitionPenalty: 1.2 }, { stop: ['x'] }])(
-    'is not asked with %o, which it would not be sent',
+    'is not used with %o, which it would not receive',
     async (option) => {
       const { handler, engine } = engineServer();
       const { generate } = await serving(handler, ids);
@@ -110,7 +110,7 @@ describe('an endpoint that takes ids', () => {
     },
   );
 
-  it('is looked at once in a run, however many rollouts there are', async () => {
+  it('is detected once in a run, however many rollouts there are', async () => {
     const { handler, engine } = engineServer();
     probed(engine);
     const { server, generate } = await serving(handler, { mode: 'auto', tokenizer: '/t' });
@@ -164,7 +164,7 @@ describe('an endpoint that takes ids', () => {
     expect(data).toEqual([]);
   });
 
-  it('with log-probabilities of another temperature says so', async () => {
+  it('with log-probabilities of another temperature is recorded as not trainable', async () => {
     const { handler, engine } = engineServer();
     probed(engine);
     const { generate } = await serving(handler, ids);
@@ -206,7 +206,7 @@ describe('an endpoint that takes chat', () => {
     return () => answers[next++] ?? null;
   };
 
-  it('is told every call and every answer in its own form, and given the tools', async () => {
+  it('receives every call and every answer in its own form, and the tools', async () => {
     const { server, generate } = await serving(
       scripted(
         message('Looking.', [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')], 'tool_calls'),
@@ -260,7 +260,7 @@ describe('an endpoint that takes chat', () => {
       new RegExp(`^${malformedChatCallHint('In the call of bash, its arguments are not an object.')}$`),
     ],
     ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noChatCallHint}$`)],
-  ])('after %s goes on with a hint, and with what was said as text', async (_, first, text, hint) => {
+  ])('after %s continues with a hint, and with the sampled text', async (_, first, text, hint) => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
     expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
     await generate(2);
@@ -283,7 +283,7 @@ describe('an endpoint that takes chat', () => {
       },
       'context-full',
     ],
-  ])('ends the loop where %s', async (_, answer, kind) => {
+  ])('ends the loop if %s', async (_, answer, kind) => {
     const { generate } = await serving(scripted(answer), chat);
     expect(await generate(1)).toMatchObject({ kind, calls: 0 });
   });
@@ -295,7 +295,7 @@ describe('an endpoint that takes chat', () => {
     expect(server.asked.length).toBe(1);
   });
 
-  it('leaves a record that says why it cannot be trained on, and so does the trajectory', async () => {
+  it('leaves a record with the reason why it cannot be trained on, and so does the trajectory', async () => {
     const { generate } = await serving(
       scripted(message('Done.', [{ id: 'a', type: 'function', function: { name: 'finish', arguments: '' } }])),
       chat,
@@ -352,7 +352,7 @@ describe('a failure', () => {
     expect(failed).toMatchObject({ field, remedy: expect.stringContaining('says the server') as string });
   });
 
-  it('of the moment is left to a later attempt, at the time that the server names', async () => {
+  it('that is transient is left to a later attempt, at the time that the server names', async () => {
     const { generate } = await serving(error(429, '', { 'retry-after': '120' }), { mode: 'chat' });
     const failed = await generate(1).catch((reason: unknown) => reason);
     expect(failed).toBeInstanceOf(EndpointUnavailable);
@@ -375,7 +375,7 @@ describe('a failure', () => {
     ]);
   });
 
-  it('to name another endpoint for a rollout that has begun is told', async () => {
+  it('to name another endpoint for a rollout that has started is reported', async () => {
     const { handler } = engineServer({ owner: 'somebody' });
     const { generate, policy } = await serving(handler, { mode: 'auto' });
     await generate(1);
@@ -388,7 +388,7 @@ describe('a failure', () => {
   });
 });
 
-describe('an endpoint that is asked before anything is made for it', () => {
+describe('an endpoint that is checked before anything is made for it', () => {
   const refusing =
     (status: number): Handler =>
     ({ path }) =>
@@ -422,7 +422,7 @@ describe('an endpoint that is asked before anything is made for it', () => {
     },
   );
 
-  it('whose variable is not set is refused and not asked', async () => {
+  it('whose variable is not set is refused, and receives no request', async () => {
     const { refused, asked } = await check(refusing(200), {}, {});
     expect(refused).toMatchObject({ field: 'policies.p.endpoint.apiKeyEnv', value: 'KEY' });
     expect(asked).toEqual([]);
@@ -432,7 +432,7 @@ describe('an endpoint that is asked before anything is made for it', () => {
     ['down', 503],
     ['of the opinion that one token is too few', 400],
     ['busy', 429],
-  ])('that is %s passes, asked once', async (_why, status) => {
+  ])('that is %s passes, after one request', async (_why, status) => {
     const { refused, asked } = await check(refusing(status));
     expect(refused).toBeUndefined();
     expect(asked).toEqual(['/v1/models', '/v1/chat/completions']);
@@ -449,12 +449,12 @@ describe('an endpoint that is asked before anything is made for it', () => {
     });
   });
 
-  it('that gives no ids where ids are asked for is refused', async () => {
+  it('that gives no ids although ids are required is refused', async () => {
     const { refused } = await check(refusing(404), ids);
     expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint' });
   });
 
-  it('that answers under any name is refused where it does not list the one that is asked for', async () => {
+  it('that answers under any name is refused if it does not list the requested one', async () => {
     const names: Handler = ({ path }) =>
       path.endsWith('/models')
         ? { body: { data: [{ id: 'file.gguf', aliases: ['other'], owned_by: 'llamacpp' }] } }
@@ -468,7 +468,7 @@ describe('an endpoint that is asked before anything is made for it', () => {
   });
 });
 
-it('an answer that its own server cannot read is a mistake of the policy: it is told, and the rollout goes on', async () => {
+it('an answer that its own server cannot read is a mistake of the policy, which gets a hint, and the rollout continues', async () => {
   const { generate } = await serving(
     () => ({
       status: 500,

@@ -1,4 +1,6 @@
-/** Hunts an activity whose silence is taken for death while it only waits for a disk, and one that does not say what it waits for. */
+/**
+ * Hunts an activity that counts as dead while it only waits for a disk, and one that does not report what it waits for.
+ */
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { withHeartbeat } from '../../activities/heartbeat.ts';

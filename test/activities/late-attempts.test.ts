@@ -1,7 +1,7 @@
 /**
- * An execution that the server gave up, and whose worker lives all the same, ends after a newer one has: it must change
- * no record and no event, and report what stands. Why: a worker that stands still for a minute (a stopped process, a
- * frozen machine) is given up after 15 s, and then goes on where it was. Not asserted: the sandbox's own journal and
+ * An execution that the server gave up, and whose worker still lives, ends after a newer one has: it must change no
+ * record and no event, and report what is recorded. Why: a worker that is frozen for a minute (a stopped process, a
+ * frozen machine) is given up after 15 s, and then continues where it was. Not asserted: the sandbox's own journal and
  * the checkpoint's folder; see test/sandboxes/journal.test.ts and test/trainer/update.test.ts.
  */
 import { expect, it, vi } from 'vitest';
@@ -32,13 +32,13 @@ const attempt = attemptOf();
 const sandbox = `${attempt.rollout}#1`;
 const onHost = { ...attempt, sandbox, host: 'here', turn: 1, toolTimeoutSeconds: 7 };
 
-/** All that anybody could read later. */
+/** Everything that could be read later. */
 async function everything() {
   const { store } = world.now;
   return { results: await store.list(''), events: await store.events(RUN), leases: await store.leases('sandbox') };
 }
 
-/** Begins `work` twice; the first execution goes on only after the second has ended and was written down. */
+/** Starts `work` twice; the first execution continues only after the second has ended and was recorded. */
 async function overtaken<T>(first: () => Promise<T>, letGo: () => void, second: () => Promise<T>) {
   const late = first();
   const newer = await second();
@@ -67,7 +67,7 @@ function agent(store = world.now.store) {
   return createAgentRunActivities({ store, provider: world.now.provider, host: 'here', sandboxTtlSeconds: 60 });
 }
 
-/** A turn of two calls, of which the first execution's first one answers when it is let go, and otherwise than the others. */
+/** A turn of two calls. The first call of the first execution answers only when it is released, and differently. */
 async function aTurnHeldUp() {
   const { provider, store } = world.now;
   const calls = ['a', 'b'].map((command) => ({ name: 'bash', arguments: { command } }));
@@ -100,7 +100,7 @@ it('a tool that answered late has not answered, and nothing comes after it', asy
   );
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
-  // The second call of the turn was on record: it did not run again.
+  // The second call of the turn was recorded: it did not run again.
   expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([
     `${sandbox}/1/0`,
     `${sandbox}/1/0`,

@@ -1,4 +1,7 @@
-/** Hunts time that machines took of a try and that is told as the rollout's, and a try that goes on past the deadline. */
+/**
+ * Hunts time that machines took of an attempt and that counts as the rollout's, and an attempt that runs past the
+ * deadline.
+ */
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { expect, it, vi } from 'vitest';
 import { inItsTime, within, OwnClock } from '../../activities/own-time.ts';
@@ -27,7 +30,7 @@ it('a try that is over its time ends, and so does what listens, however long its
   expect(heard).toBe(ended);
 });
 
-it('what was begun with no time left is not begun', async () => {
+it('work without remaining time is not started', async () => {
   let begun = false;
   const over = () => new Error('over');
   const work = within({ ms: 0, clock: new OwnClock(), over }, signal(), async () => void (begun = true));

@@ -1,4 +1,6 @@
-/** A tokenizer, an engine, sandboxes and an environment that do what a test says, and write down what was asked of them. */
+/**
+ * A tokenizer, an engine, sandboxes and an environment that do what a test scripts, and record the calls that they get.
+ */
 
 import { createHash } from 'node:crypto';
 import type { PolicyTokenizer } from '../../activities/generate/generate.ts';
@@ -13,12 +15,12 @@ import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 
 const END = 0;
-/** Ids from here on are second names of characters: text that is decoded and encoded again gets other ids. */
+/** Ids from here on are second ids of characters: text that is decoded and encoded again gets other ids. */
 const ALIAS = 1000;
 
 const codeOf = (character: string) => character.codePointAt(0) ?? 0;
 
-/** An id per character; `$` ends a turn. `stable: false` is a template that drops what the policy said before. */
+/** An id per character; `$` ends a turn. `stable: false`: a template that drops the policy's earlier turns. */
 export function characterTokenizer({ stable = true } = {}): PolicyTokenizer {
   const line = (message: Message, isLast: boolean) => {
     const dropped = !stable && !isLast && message.role === 'assistant';
@@ -37,7 +39,7 @@ export function characterTokenizer({ stable = true } = {}): PolicyTokenizer {
   };
 }
 
-/** What a policy samples when it says `text` in ids that no encoder would choose. */
+/** A sampled answer with the text `text`, in ids that no encoder would choose. */
 export function saying(text: string, finishReason: GenerateResult['finishReason'] = 'stop'): GenerateResult {
   const ids = Array.from(text, (character) => codeOf(character) + ALIAS);
   const tokens = finishReason === 'stop' ? [...ids, END] : ids;
@@ -65,7 +67,7 @@ export class ScriptedEngine implements Engine {
   readonly signals: Array<AbortSignal | undefined> = [];
   readonly updates: UpdateRequest[] = [];
   answers: Array<GenerateResult | (() => Promise<GenerateResult>)> = [];
-  /** Told of every call, where it is there. */
+  /** Receives every call, if it is set. */
   cost: GenerateCost | undefined;
   onUpdate: () => Promise<UpdateMetrics> = async () => someMetrics;
 
@@ -101,15 +103,15 @@ export class ScriptedProvider implements SandboxProvider {
   readonly calls: ExecCall[] = [];
   /** What each sandbox ran, by call: its state is this and nothing else. */
   readonly #journals = new Map<string, Map<string, string>>();
-  /** A sandbox in which the same commands come out otherwise. */
+  /** A sandbox in which the same commands have other results. */
   drifts: (id: string) => boolean = () => false;
   /** What every sandbox waits for before it is made. */
   prepares: (hear: (line: string) => void) => Promise<void> = () => Promise.resolve();
-  /** Runs when a sandbox is there, before anybody has heard of it. */
+  /** Called when a sandbox was made, before `create` returns. */
   afterCreate: () => void | Promise<void> = () => undefined;
   /** Runs before each command. */
   beforeExec: (call: ExecCall) => void = () => undefined;
-  /** What it returns is the command's output, where it returns anything. */
+  /** A returned text is the command's output. */
   duringExec: () => Promise<string | void> = () => Promise.resolve();
 
   prepare(_spec: unknown, hear: (line: string) => void): Promise<void> {
@@ -173,12 +175,12 @@ export class ScriptedProvider implements SandboxProvider {
   }
 }
 
-/** Its grader says the next of `verdicts`, and then that everything passed. */
+/** Its grader returns the next of `verdicts`, and after those that everything passed. */
 export class ScriptedEnvironment implements Environment {
   readonly name: string;
   readonly graded: Array<{ readonly artifact: string; readonly sandbox: string }> = [];
   verdicts: Array<Verdict | Error> = [];
-  /** The number of each try, and how many of the first ones fail. */
+  /** The number of each attempt, and how many of the first ones fail. */
   readonly collected: number[] = [];
   collectFailures = 0;
 

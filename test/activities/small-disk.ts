@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { afterEach } from 'vitest';
 
-/** Mounts a disk of `bytes` (whole pages) at `dir`, which is made; it is gone after the test. */
+/** Makes `dir` and mounts a disk of `bytes` (whole pages) there; it is removed after the test. */
 export function useSmallDisk(): (dir: string, bytes: number) => string {
   let mounted: string | undefined;
   afterEach(() => {

@@ -1,5 +1,6 @@
 /**
- * Hunts a rollout that is masked because its workers were killed, and a failure that is tried for ever: what counts as a
+ * Hunts a rollout that is masked because its workers were killed, and a failure that is retried forever: what counts as
+ * a
  * failure, what as a lost worker, and what as neither. Contexts are made by hand; a real server, and processes that are
  * killed, are in test/workflows/failures/killed-workers.test.ts.
  */
@@ -88,7 +89,7 @@ it('a failure is for good when as many were thrown as may be, and says that it c
 });
 
 it('workers that are lost spend none of what failures may, however many they are', async () => {
-  // Tries 1 to 30 said nothing: their workers were killed.
+  // Attempts 1 to 30 recorded nothing: their workers were killed.
   for (let attempt = 31; attempt < 30 + RETRIES.reward.attempts; attempt += 1)
     expect(await failed(attempt)).toMatchObject({ nonRetryable: false });
   expect(await failed(30 + RETRIES.reward.attempts)).toMatchObject({ nonRetryable: true });
@@ -132,7 +133,7 @@ it.each([['CANCELLED'], ['WORKER_SHUTDOWN']])(
         () =>
           tried(limits(), async (signal) => {
             control.abort(new CancelledFailure(reason));
-            // The process may end here: what is to be known is on record already.
+            // The process may end here: the end is recorded already.
             await expect.poll(async () => (await world.now.store.list(keys.tries(info(attempt)))).length).toBe(attempt);
             signal.throwIfAborted();
           }),
@@ -169,7 +170,7 @@ it('a store that cannot be written bounds tries all the same, and a failure that
     execution(attempt, () => tried({ store, place }, work)).catch((error: unknown) => error);
   for (const work of [broken, failing]) {
     expect(await thrown(RETRIES.reward.attempts - 1, work)).toMatchObject({ type: 'StoreFull', nonRetryable: false });
-    // All but this one may have been lost workers.
+    // All other attempts may have been lost workers.
     expect(await thrown(RETRIES.reward.attempts, work)).toMatchObject({
       type: 'StoreFull',
       nonRetryable: true,
@@ -195,7 +196,7 @@ it('what is tried for ever ends for a full disk as a place’s failures do, and 
   });
 });
 
-it('what is tried for ever ends where nothing can be put on record', async () => {
+it('endless retries end also if nothing can be recorded', async () => {
   const store = {
     putOnce: () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' })),
     list: () => Promise.resolve([]),
@@ -287,7 +288,7 @@ it('a call that hangs ends with the patience, and is the last', async () => {
   });
 });
 
-it('where patience cannot be read, it counts from the first try on', async () => {
+it('if patience cannot be read, it counts from the first attempt on', async () => {
   const broken = () => Promise.reject(new TypeError('no such table'));
   const store = { putOnce: broken, list: broken } as unknown as Store;
   const down = () => Promise.reject(Object.assign(new Error('refused'), { name: 'EndpointUnavailable' }));
@@ -433,7 +434,7 @@ it.each(['update', 'planUpdate'] as const)(
   },
 );
 
-it('what is on record is answered, however many workers were lost', async () => {
+it('a recorded result is returned, however many workers were lost', async () => {
   world.now.engine.answers = [saying(finishCall)];
   const generate = () =>
     generateTurn(
@@ -445,7 +446,7 @@ it('what is on record is answered, however many workers were lost', async () => 
   expect(await execution(LOST_WORKERS + 30, generate)).toEqual(first);
 });
 
-// The last one: its process believes for a while that it stood still.
+// This is the last test: its process considers itself frozen for a while.
 it('what fails in a process that stood still is a lost worker, before anybody has said that it was given up', async () => {
   const now = vi.spyOn(performance, 'now');
   const late = execution(9, () =>

@@ -1,4 +1,4 @@
-/** A store on disk, scripted parts around it, and the inputs of one rollout: thrown away after each test. */
+/** A store on disk, scripted parts around it, and the inputs of one rollout: removed after each test. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -70,7 +70,7 @@ export function useWorld(): { readonly now: World } {
   };
 }
 
-/** Runs an activity as a worker does: with somebody to send heartbeats to. */
+/** Runs an activity as a worker does, with a context that takes heartbeats. */
 export function inActivity<T>(
   body: () => Promise<T>,
   cancellationSignal = new AbortController().signal,
@@ -128,7 +128,7 @@ export const algorithm: AlgorithmSettings = {
   microBatchTokens: 1024,
 };
 
-/** Puts down how a rollout of the first step ended, with a reward or a failure. */
+/** Records how a rollout of the first step ended, with a reward or a failure. */
 export async function ended(
   store: Store,
   task: number,
@@ -153,10 +153,10 @@ export async function ended(
   return rollout;
 }
 
-/** Batches by what they rolled out, of each store. */
+/** Batches of each store, by their rollouts. */
 const batches = new WeakMap<Store, Map<string, string>>();
 
-/** Puts a manifest of the first step's rollouts of `tasks` down; returns the batch that it is of: another one for other rollouts. */
+/** Records a manifest of the first step's rollouts of `tasks`. Returns its batch: another one for other rollouts. */
 export async function putManifest(store: Store, tasks: readonly string[], samples = 2): Promise<string> {
   const first = `train/${RUN}/step-1`;
   const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(first, [task], samples) }));
@@ -169,7 +169,7 @@ export async function putManifest(store: Store, tasks: readonly string[], sample
   return batch;
 }
 
-/** The events of a run as `EVENT DETAIL`, those of `name` alone where it is given. */
+/** The events of a run as `EVENT DETAIL`; only those of `name` if it is given. */
 export async function eventLines(store: Store, name?: RolloutEventName): Promise<string[]> {
   const events = await store.events(RUN);
   return events
@@ -177,7 +177,7 @@ export async function eventLines(store: Store, name?: RolloutEventName): Promise
     .map(({ event, detail }) => (detail ? `${event} ${detail}` : event));
 }
 
-/** The store as a process sees it that is killed when it calls `method` with a key that begins with `prefix`. */
+/** The store as a process sees it that is killed when it calls `method` with a key that starts with `prefix`. */
 export function dyingAt(store: Store, method: keyof Store, prefix = ''): Store {
   return new Proxy(store, {
     get(target, name) {

@@ -1,6 +1,7 @@
 /**
- * Hunts sweeps that run again what is on record, that lose or count twice what failed, and results that depend on how
- * often a sweep was stopped. Real Temporal, store and bookkeeping; the rollouts' own activities are scripted.
+ * Hunts sweeps that repeat recorded work, that lose failures or count them twice, and results that depend on how often
+ * a
+ * sweep was stopped. Real Temporal, store and bookkeeping; the rollouts' own activities are scripted.
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { rootCause } from '@temporalio/common';
@@ -54,9 +55,9 @@ const place = (rollout: string | undefined) => rollout?.split('/').slice(-2).joi
 const all = [0, 1, 2, 3].flatMap((task) => [0, 1, 2].map((k) => `toy-held-out-${task}/${k}`));
 
 describe('a sweep', () => {
-  it('rolls out every policy under every setting, and tells pass@k, failures and families of each', async () => {
+  it('rolls out every policy under every setting, and reports pass@k, failures and families of each', async () => {
     const id = newId();
-    // Even tasks pass always, odd ones in their first sample.
+    // Even tasks always pass, odd ones only in their first sample.
     world.script = { reward: (rollout) => (/-[02]\/\d$|-[13]\/0$/.test(rollout) ? 1 : 0) };
     const result = await sweep(id, {
       policies: [join(dir, 'good'), { name: 'other', policy: join(dir, 'bad') }],
@@ -91,7 +92,7 @@ describe('a sweep', () => {
     ).toBe(32);
   });
 
-  it('keeps what failed in the denominator, tells why, and runs it alone when it is started again', async () => {
+  it('keeps failures in the denominator, reports why, and runs only those when it is started again', async () => {
     const id = newId();
     const broken = new Set(['toy-held-out-1/2', 'toy-held-out-3/0', 'toy-held-out-3/2']);
     world.script = {
@@ -136,7 +137,7 @@ describe('a sweep', () => {
     expect(rolledOut()).toEqual([]);
   });
 
-  it('fails where more was not graded than it allows, with its results on record', async () => {
+  it('fails if more rollouts were not graded than it allows, with its results recorded', async () => {
     const id = newId();
     world.script = {
       before: (activity) => {
@@ -154,7 +155,7 @@ describe('a sweep', () => {
     expect(await sweep(id, tasks)).toMatchObject({ graded: 6, rounds: 2 });
   });
 
-  it('that was cancelled goes on with what is missing, and comes to the numbers of one that was not', async () => {
+  it('that was cancelled continues with what is missing, and has the numbers of one that was not', async () => {
     const id = newId();
     const reward = (rollout: string) => (/-[13]\/[12]$/.test(rollout) ? 0 : 1);
     let graded = 0;
@@ -186,7 +187,7 @@ describe('a sweep', () => {
     expect(resultsOf(id).accounting).toMatchObject({ evaluated: 12, lost: 0, duplicated: 0 });
   });
 
-  it('pauses between its batches and goes on', async () => {
+  it('pauses between its batches and continues', async () => {
     const id = newId();
     let release: () => void;
     const held = new Promise<void>((resolve) => {
@@ -250,7 +251,7 @@ describe('a sweep', () => {
     expect(rolledOut()).toEqual([]);
   });
 
-  it('that continued while it was paused hears the resume that came before its first task', async () => {
+  it('that continued as new while it was paused receives a resume that came before its first task', async () => {
     const id = newId();
     const { evalDir } = await sweep(id);
     const { config: resolved } = (await world.now.store.get<EvalRecord>(evalKeys.record(id)))!;
@@ -278,7 +279,7 @@ describe('a sweep', () => {
     expect(await handle.result()).toMatchObject({ rounds: 2 });
   });
 
-  it('that goes on is attached to by its own settings alone, whoever started it', async () => {
+  it('that is running can be attached to only with its own settings, whoever started it', async () => {
     const id = newId();
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * Hunts turns that wait for a worker that is gone while others are free, and updates in shards that are made otherwise
- * than planned: out of order, twice, or whole beside. Not asserted: that a cache saves time.
+ * Hunts turns that wait for a lost worker while others are free, and updates in shards that are made otherwise than
+ * planned: out of order, twice, or also as a whole. Not asserted: that a cache saves time.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ const dir = mkdtempSync(join(tmpdir(), 'longhaul-pool-'));
 let server: PrivateServer;
 let world: World;
 let script: Script = {};
-/** Turns that the worker `near` was given, and what it does with them. */
+/** The turns that the worker `near` receives, and what it does with them. */
 const near: number[] = [];
 let nearly: (turn: number) => void = () => undefined;
 const updates: UpdateInput[] = [];
@@ -99,7 +99,7 @@ async function eventsOf(id: string): Promise<string[]> {
 }
 
 describe('a turn', () => {
-  it('goes to the worker that has the context, without a further event, and where one worker is there nothing changes', async () => {
+  it('goes to the worker that has the context, without a further event; with one worker nothing changes', async () => {
     await (await rollout('plain')).result();
     script = { worker: () => 'near' };
     expect(await (await rollout('sticky')).result()).toMatchObject({ status: 'graded', turns: 3 });
@@ -107,19 +107,19 @@ describe('a turn', () => {
     expect(await eventsOf('sticky')).toEqual(await eventsOf('plain'));
   });
 
-  it('falls back to any worker when that one is gone, and goes on there', async () => {
+  it('falls back to any worker when that one is lost, and continues there', async () => {
     script = { worker: ({ turn }) => (turn === 1 ? 'nobody' : undefined) };
     const begun = Date.now();
     expect(await (await rollout('gone')).result()).toMatchObject({ status: 'graded', turns: 3 });
     expect(asked('generate').length).toBe(3);
-    // The server's timer, not a timing: it waited for the worker, once.
+    // This is the server's timer, not a measured time: it waited for the worker, once.
     expect(Date.now() - begun).toBeGreaterThan(4_500);
     expect(
       (await eventsOf('gone')).filter((type) => type.includes('ACTIVITY_TASK_TIMED_OUT') || type === '14').length,
     ).toBe(1);
   });
 
-  it('falls back when that worker fails, but not from what would fail anywhere', async () => {
+  it('falls back when that worker fails, but not for a failure that every worker would have', async () => {
     script = { worker: () => 'near' };
     nearly = (turn) => {
       if (turn === 2) throw new Error('the engine died');
@@ -151,7 +151,7 @@ describe('an update in shards', () => {
       ['planUpdate', 'forwardBackward', 'optimStep', 'update'].includes(activity) ? [`${activity} ${at}`.trim()] : [],
     );
 
-  it('is planned, made shard by shard and step by step, and put on record once; a shard whose worker died is made again', async () => {
+  it('is planned, made shard by shard and step by step, and recorded once; a shard whose worker died is made again', async () => {
     let died = 0;
     script = {
       rounds: () => [2, 1],
@@ -197,13 +197,13 @@ describe('an update in shards', () => {
     await again.terminate();
   });
 
-  it('without a second shard is one activity, as ever', async () => {
+  it('with one shard is one activity', async () => {
     await (await start('train', 'train/whole', config('whole', { shards: 1 }))).result();
     expect(parts()).toEqual(['update']);
     expect(updates[0]).not.toHaveProperty('shards');
   });
 
-  it('waits for workers that train where that is asked for', async () => {
+  it('waits for training workers if the placement is disaggregated', async () => {
     await (await start('train', 'train/apart', config('apart', { placement: 'disaggregated' }))).result();
     expect(parts()).toEqual([]);
     expect(asked('apart update').length).toBe(1);

@@ -1,6 +1,7 @@
 /**
- * Hunts what is said to a workflow too early or too late to be heard: a circuit that opens before the run has begun, a
- * cancellation while its end is put on record, a record that fails when nothing else is waited for. The server is real,
+ * Hunts signals and failures that reach a workflow too early or too late: a circuit that opens before the run has
+ * started,
+ * a cancellation while its end is recorded, a record that fails when nothing else is waited for. The server is real,
  * activities are scripted.
  */
 import { ApplicationFailure } from '@temporalio/common';
@@ -47,7 +48,7 @@ it.each([
   ['train', 'train/late', configOf('late'), 'closeRun'],
   ['evalSweep', 'eval/late', { agent, dispatcher: { type: 'batch' } }, 'closeSweep'],
 ])(
-  'a %s that is cancelled while its end is put on record is on record as cancelled, not as going on',
+  'a %s that is cancelled while its end is recorded is recorded as cancelled, not as running',
   async (workflow, id, config, activity) => {
     world.script = {
       before: (called, { rollout }) => (called === activity && rollout === 'completed' ? sleep(5_000) : undefined),
@@ -67,7 +68,7 @@ it('a batch whose last failure cannot be put on record does not end as if it wer
         throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
       if (activity === 'computeReward') while (world.count('recordFailures') === 0) await sleep(20);
       if (activity !== 'recordFailures') return;
-      // Until the other one is graded, and the batch has heard of it.
+      // Until the other one is graded, and the batch has received its end.
       while (world.count('computeReward') === 0) await sleep(20);
       await sleep(1_500);
       throw ApplicationFailure.nonRetryable('damaged', 'StoreCorrupt');

@@ -1,4 +1,7 @@
-/** Hunts children that hear an old word last, words out of order, and a burst of signals that Temporal would refuse. */
+/**
+ * Hunts children that receive an old signal last, signals out of order, and a burst of signals that Temporal would
+ * refuse.
+ */
 import fc from 'fast-check';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
@@ -31,7 +34,7 @@ function nursery(answer: (id: number) => Promise<void>) {
 }
 const settled = () => sleep(20);
 
-it('2,000 children hear of a pause and of its end, a hundred at a time', async () => {
+it('2,000 children receive a pause and its end, a hundred at a time', async () => {
   const { counts, child } = nursery(async () => undefined);
   const relay = new PauseRelay();
   const children = Array.from({ length: 2000 }, (_, i) => child(i));
@@ -55,7 +58,7 @@ it('a run that is never paused sends nothing', async () => {
   expect(one.words).toEqual([]);
 });
 
-it('a child that begins during a pause hears of it; one that has ended holds nobody up', async () => {
+it('a child that starts during a pause receives it; one that has ended delays no other', async () => {
   const { child } = nursery(async (id) => {
     if (id === 0) throw new Error('has ended');
   });
@@ -68,7 +71,7 @@ it('a child that begins during a pause hears of it; one that has ended holds nob
   expect(late.words).toEqual(['pause']);
 });
 
-it('whatever is asked for, and however signals are delayed, each child ends with the last word and hears no word twice', async () => {
+it('for any requests and any delays, each child receives the newest signal last and no signal twice', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.boolean(), { maxLength: 12 }),
@@ -139,7 +142,7 @@ it('a word of a child that stood still is old where a resumption is on its way t
     await settled();
   }
   expect([0, 1, 2, 3].map((heard) => relay.isResumed('0', heard))).toEqual([true, true, false, false]);
-  // Nobody knows it; it was begun anew; it runs since before.
+  // It is unknown; it was started anew; it has run since before.
   expect(relay.isResumed('1', 0)).toBe(false);
   relay.add('0', child(0));
   expect(relay.isResumed('0', 0)).toBe(false);

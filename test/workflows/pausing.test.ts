@@ -1,5 +1,6 @@
 /**
- * Hunts pauses that reach too little, that are lost, or that cost a sandbox. The server is real, activities are scripted.
+ * Hunts pauses that do not reach all work, that are lost, or that cost a sandbox. The server is real, activities are
+ * scripted.
  * Not asserted: that a real sandbox outlives its time to live while paused (test/activities/agent-run/agent-run.test.ts renews it).
  */
 import type { WorkflowHandle } from '@temporalio/client';
@@ -42,7 +43,7 @@ const config = (run: string, over: object = {}) => ({
 });
 
 describe('a rollout', () => {
-  it('ends its turn, keeps its sandbox alive while it stands still, and goes on where it was', async () => {
+  it('ends its turn, keeps its sandbox alive while it is paused, and continues where it was', async () => {
     const id = newId();
     world.script = {
       ttlSeconds: () => 3,
@@ -59,7 +60,7 @@ describe('a rollout', () => {
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: 3 });
   });
 
-  it('whose sandbox is lost while it is paused is restored once it is resumed, and says so', async () => {
+  it('whose sandbox is lost while it is paused is restored once it is resumed, and shows it', async () => {
     const id = newId();
     let lost = false;
     world.script = {
@@ -81,7 +82,7 @@ describe('a rollout', () => {
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, restores: 1 });
   });
 
-  it('is not failed by a renewal that fails for another reason', async () => {
+  it('does not fail if a renewal fails for another reason', async () => {
     const id = newId();
     world.script = {
       ttlSeconds: () => 3,
@@ -96,7 +97,7 @@ describe('a rollout', () => {
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
   });
 
-  it('in its last turn is graded all the same', async () => {
+  it('in its last turn is still graded', async () => {
     const id = newId();
     world.script = {
       before: async (activity, { turn }) => {
@@ -163,7 +164,7 @@ it('a rollout that waits at a gate while its batch is paused keeps its sandbox',
 describe('a run', () => {
   const status = (handle: WorkflowHandle) => handle.query<TrainStatus>('status');
 
-  it('paused before it has begun opens, begins nothing, and goes on when it is resumed', async () => {
+  it('paused before it has started opens, starts nothing, and continues when it is resumed', async () => {
     const run = newId();
     const handle = await world.start('train', `train/${run}`, config(run));
     await handle.signal('pause');
@@ -238,7 +239,7 @@ describe('a run whose steps are changed', () => {
     return (await handle.result()) as { readonly steps: number };
   };
 
-  it('during its last evaluation goes on', async () => {
+  it('during its last evaluation continues', async () => {
     expect(await prolongedAt('summariseEvaluation', 2, 3)).toMatchObject({ steps: 3 });
     expect(world.count('update')).toBe(3);
   });

@@ -1,6 +1,7 @@
 /**
- * Hunts inputs that no workflow can use and none refuses: what is thrown while its code runs is tried again for ever, and
- * its caller waits as long. The server is real; callers are any Temporal client.
+ * Hunts inputs that no workflow can use and none refuses: an error that workflow code throws is retried forever, and
+ * the
+ * caller waits as long. The server is real; callers are any Temporal client.
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { rootCause } from '@temporalio/common';
@@ -43,7 +44,7 @@ it.each([
   ['dispatcher', undefined],
   ['stragglers.deadlineSeconds', 1e300],
   ['tasks', Array.from({ length: 20_001 }, (_, i) => `t-${i}`)],
-])('a batch refuses its %s where it cannot be used', async (field, value) => {
+])('a batch refuses its %s if it cannot be used', async (field, value) => {
   const [name = '', inner] = field.split('.');
   const input = { ...batch, [name]: inner === undefined ? value : { [inner]: value } };
   expect(await endOf('batch', `refused/${crypto.randomUUID()}`, input)).toContain(`${field}: `);
@@ -54,7 +55,7 @@ it.each([
   ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 'long' }],
   ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 1e300 }],
   ['agent.deadlineSeconds', { deadlineSeconds: 1e300 }],
-])('a rollout refuses its %s where no timer can hold it', async (field, over) => {
+])('a rollout refuses its %s if it is too long for a timer', async (field, over) => {
   expect(
     await endOf('rollout', `refused/${crypto.randomUUID()}`, {
       task: 't-train-0',
@@ -64,7 +65,7 @@ it.each([
   ).toContain(`${field}: `);
 });
 
-it('what is allowed at most can be had', async () => {
+it('the largest allowed values work', async () => {
   const input = { task: 't-train-0', policy, agent: { ...agent, deadlineSeconds: 315_360_000 } };
   expect(await (await world.start('rollout', 'longest', input)).result()).toMatchObject({ status: 'graded' });
 });

@@ -1,5 +1,5 @@
 /**
- * Golden histories replayed against the workflow code of today: what runs now must be able to go on after an upgrade.
+ * Golden histories replayed against today's workflow code: running workflows must be able to continue after an upgrade.
  * Not asserted: that histories written by other SDK versions exist; each dependency bump runs this gate.
  */
 import { Worker } from '@temporalio/worker';
@@ -39,7 +39,7 @@ describe('golden histories', () => {
     await replay(history, workflowId);
   });
 
-  it('whose activities were asked for on another queue replay: what serves them may move', async () => {
+  it('whose activities were on another queue replay: a queue may change', async () => {
     const { workflowId, history } = read('rollout-happy.json');
     const text = JSON.stringify(history);
     const moved = text.replaceAll('"taskQueue":{"name":"gpu"', '"taskQueue":{"name":"elsewhere"');
@@ -47,7 +47,7 @@ describe('golden histories', () => {
     await replay(JSON.parse(moved) as typeof history, workflowId);
   });
 
-  it('would be told from a history of other code', async () => {
+  it('differ detectably from a history of other code', async () => {
     const { workflowId, history } = read('rollout-happy.json');
     const other = JSON.parse(JSON.stringify(history).replaceAll('"agentRun"', '"somethingElse"')) as typeof history;
     await expect(replay(other, workflowId)).rejects.toThrow(DeterminismViolationError);

@@ -1,6 +1,7 @@
 /**
- * Hunts batches that mask rollouts because those of a run before still release their sandboxes under the same ids, and
- * waits for such an id without an end.
+ * Hunts batches that mask rollouts because those of a previous run still release their sandboxes under the same ids,
+ * and
+ * endless waits for such an id.
  */
 import fc from 'fast-check';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,7 +13,7 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 const world = useWorkflowWorld();
 const policy = { dir: '/p', version: 3 };
 
-it('a rollout whose id is still taken begins when it is free, and the others do not wait for it', async () => {
+it('a rollout whose id is still taken starts when it is free, and the others do not wait for it', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -48,7 +49,7 @@ it('a rollout whose id is still taken begins when it is free, and the others do 
   expect((await batch.result()) as BatchResult).toMatchObject({ rollouts: 4, graded: 4, failures: {} });
 });
 
-it('the pauses grow, and end before patience does', () => {
+it('the pauses grow, and end before the patience does', () => {
   const pauses: number[] = [];
   for (let tries = 1, waited = 0; ; tries += 1) {
     const pause = pauseAfter(tries, waited);

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { WorkClock } from '../../workflows/work-clock.ts';
 
-it('stands still while it is stopped, however often it is told so, and goes on from there', () => {
+it('does not advance while it is stopped, however often it is stopped, and continues from there', () => {
   const clock = new WorkClock();
   expect(clock.reading(1000)).toBe(1000);
   clock.stop(2000);

@@ -37,7 +37,9 @@ const batchInput = (over: object = {}) => ({
 const msOf = ({ seconds, nanos }: { readonly seconds?: unknown; readonly nanos?: number | null } = {}) =>
   Number(seconds ?? 0) * 1000 + (nanos ?? 0) / 1e6;
 
-/** Each scheduling of an activity by a workflow: when that was by the workflow's own clock, and what a try of it may take. */
+/**
+ * Each scheduling of an activity by a workflow: its time by the workflow's own clock, and how long an attempt may take.
+ */
 async function scheduled(
   id: string,
   activity: string,
@@ -132,12 +134,12 @@ describe('rollout', () => {
     ['agentRun', 60],
   ])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow, deadlineSeconds) => {
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
-    // A turn has half a minute more, to end by itself: here its worker says at once that all of that is over.
+    // A turn has half a minute more, to end by itself: here its worker reports at once that this has passed.
     const over = () => Promise.reject(ApplicationFailure.nonRetryable('over', 'DeadlinePassed'));
     world.script = { before: (activity) => (activity === slow ? (slow === 'agentRun' ? over() : held) : undefined) };
     const id = newId();
     const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds } }]);
-    // What is under way never ends by itself: only the deadline can end the rollout.
+    // The running call never ends by itself: only the deadline can end the rollout.
     const result = await Promise.race([handle.result() as Promise<RolloutResult>, sleep(60_000, undefined)]);
     letGo();
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
@@ -165,7 +167,7 @@ describe('rollout', () => {
     await sleep(stoodMs);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded' });
-    // What is left of its time is what each of its calls may take; one millisecond for what is rounded.
+    // Each of its calls may take the remaining time; one millisecond is for rounding.
     const [before, after] = await scheduled(id, 'generate');
     expect(before!.leftMs - after!.leftMs).toBeLessThanOrEqual(after!.atMs - before!.atMs - stoodMs + 1);
   });
@@ -206,7 +208,7 @@ describe('rollout', () => {
     expect(world.now.log.live).toBe(0);
   });
 
-  it('pauses at a turn and goes on', async () => {
+  it('pauses at a turn and continues', async () => {
     const id = newId();
     world.script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
@@ -306,7 +308,7 @@ describe('batch', () => {
     expect(world.now.log.calls).toEqual([]);
   });
 
-  it('draws groups until as many vary as are wanted, each noted before it begins', async () => {
+  it('draws groups until as many vary as are wanted, each recorded before it starts', async () => {
     // Every other group varies: the second sample of tasks 0, 2, 4, … fails.
     world.script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
     const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
@@ -335,7 +337,7 @@ describe('batch', () => {
     expect(Math.min(...order.slice(8))).toBe(4);
   });
 
-  it('takes every candidate where too few groups vary', async () => {
+  it('takes every candidate if too few groups vary', async () => {
     const result = await batch(newId(), { samples: 2, wanted: 2 });
     expect(result).toMatchObject({ groups: 3, rollouts: 6 });
   });
@@ -377,38 +379,41 @@ describe('train', () => {
     expect([...rollouts]).toContain(`train/${run}/eval-2-greedy/t-held-out-0/0`);
   });
 
-  it.each(['sync', 'one-step-off'])('hands an update all that it drew and how to judge it, %s', async (mode) => {
-    const run = newId();
-    const updates: UpdateInput[] = [];
-    // The first sample of a group's task fails where its number is odd: of the ten tasks every other varies.
-    world.script = {
-      turn: () => 'finish',
-      reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1),
-      update: (input) => void updates.push(input),
-      batch: ({ batch, tasks }) => void manifests.set(batch, tasks),
-    };
-    const manifests = new Map<string, readonly string[]>();
-    const batch = {
-      tasks: 2,
-      samples: 2,
-      dynamicSampling: { type: 'replace', maxSampleBatches: 3, minReplaceRatio: 0.5 },
-    };
-    await (
-      await start('train', `train/${run}`, [
-        config(run, { batch, training: { mode }, evaluation: { tasks: 1, greedy: false } }),
-      ])
-    ).result();
-    expect(updates.length).toBe(2);
-    for (const { replace, batches, wanted } of updates) {
-      const tasks = manifests.get(batches[0]!)!;
-      expect([replace, wanted]).toEqual([{ groups: 2, minReplaceRatio: 0.5 }, undefined]);
-      const varies = (from: number) => tasks.slice(from, from + 2).every((task) => /[13579]$/.test(task));
-      const pairs = Array.from({ length: tasks.length / 2 }, (_, i) => varies(2 * i));
-      // Every pair before the last had too few; the last has enough, or there are no more.
-      expect(pairs.slice(0, -1)).toEqual(pairs.slice(0, -1).map(() => false));
-      expect(pairs.at(-1) === true || pairs.length === 3).toBe(true);
-    }
-  });
+  it.each(['sync', 'one-step-off'])(
+    'passes all drawn groups and the rule to judge them to an update, %s',
+    async (mode) => {
+      const run = newId();
+      const updates: UpdateInput[] = [];
+      // The first sample of a group's task fails where its number is odd: of the ten tasks every other varies.
+      world.script = {
+        turn: () => 'finish',
+        reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1),
+        update: (input) => void updates.push(input),
+        batch: ({ batch, tasks }) => void manifests.set(batch, tasks),
+      };
+      const manifests = new Map<string, readonly string[]>();
+      const batch = {
+        tasks: 2,
+        samples: 2,
+        dynamicSampling: { type: 'replace', maxSampleBatches: 3, minReplaceRatio: 0.5 },
+      };
+      await (
+        await start('train', `train/${run}`, [
+          config(run, { batch, training: { mode }, evaluation: { tasks: 1, greedy: false } }),
+        ])
+      ).result();
+      expect(updates.length).toBe(2);
+      for (const { replace, batches, wanted } of updates) {
+        const tasks = manifests.get(batches[0]!)!;
+        expect([replace, wanted]).toEqual([{ groups: 2, minReplaceRatio: 0.5 }, undefined]);
+        const varies = (from: number) => tasks.slice(from, from + 2).every((task) => /[13579]$/.test(task));
+        const pairs = Array.from({ length: tasks.length / 2 }, (_, i) => varies(2 * i));
+        // Every pair except the last has too few that vary; the last has enough, or there are no more candidates.
+        expect(pairs.slice(0, -1)).toEqual(pairs.slice(0, -1).map(() => false));
+        expect(pairs.at(-1) === true || pairs.length === 3).toBe(true);
+      }
+    },
+  );
 
   it('refuses a bad configuration and names the field', async () => {
     const handle = await start('train', `train/${newId()}`, [
@@ -418,7 +423,7 @@ describe('train', () => {
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).toMatch(/steps/);
   });
 
-  it('pauses between steps, takes a new configuration, and goes on with it', async () => {
+  it('pauses between steps, takes a new configuration, and continues with it', async () => {
     const run = newId();
     let release: () => void;
     const held = new Promise<void>((resolve) => {
@@ -443,7 +448,7 @@ describe('train', () => {
     expect(await handle.result()).toMatchObject({ steps: 1 });
   });
 
-  it('is cancelled also where the update that it waited for failed meanwhile', async () => {
+  it('is cancelled also if the update that it waited for failed meanwhile', async () => {
     const run = newId();
     world.script = {
       before: async (activity) => {

@@ -1,5 +1,5 @@
 /**
- * Hunts tool calls that run again although their answers are on record, and sandboxes that outlive what they were for.
+ * Hunts tool calls that run again although their answers are recorded, and sandboxes that outlive their use.
  * Not asserted: what the sandbox's own journal prevents; see the tests of sandboxes.
  */
 import { ApplicationFailure } from '@temporalio/common';
@@ -42,7 +42,7 @@ async function turnOf(...calls: ToolCall[]): Promise<void> {
   });
 }
 
-/** What a call's answer says of it, from a rollout that made it. */
+/** The digest of a call, read from the answer of a rollout that made it. */
 async function policyCalledElsewhere(
   given: string | Record<string, unknown>,
   take: (call: string | undefined) => Promise<unknown>,
@@ -157,7 +157,7 @@ describe('agentRun', () => {
     expect(await actRecord()).toBeUndefined();
   });
 
-  it('knows a call again whose arguments are written in another order', async () => {
+  it('recognizes a call whose arguments are written in another order', async () => {
     await turnOf({ name: 'bash', arguments: { command: 'cat a', timeout: 3 } });
     await policyCalledElsewhere({ timeout: 3, command: 'cat a' }, async (call) =>
       world.now.store.putOnce(keys.answer(input, 1, 0), {
@@ -210,7 +210,7 @@ describe('agentRun', () => {
     expect(ended).toMatchObject({ type: 'DeadlinePassed', nonRetryable: true });
   });
 
-  it('says that a sandbox is lost in a way that no retry follows', async () => {
+  it('reports a lost sandbox by a failure that is not retried', async () => {
     await policyCalled('ls');
     await world.now.provider.destroy(sandbox);
     const failure = await act().catch((error: unknown) => error);
@@ -222,7 +222,7 @@ describe('agentRun', () => {
     });
   });
 
-  it('lets go of a sandbox that was lost during a call', async () => {
+  it('closes a sandbox that was lost during a call', async () => {
     await policyCalled('ls');
     world.now.provider.beforeExec = () => {
       throw new SandboxLost('it ended');
@@ -232,7 +232,7 @@ describe('agentRun', () => {
     expect(await actRecord()).toBeUndefined();
   });
 
-  it('fails where the turn holds no calls', async () => {
+  it('fails if the turn holds no calls', async () => {
     await expect(act()).rejects.toThrow(`${keys.generate(input, 1)} holds no tool calls`);
   });
 });
@@ -246,7 +246,7 @@ describe('a turn that may be the last', () => {
   const finish = { name: 'finish', arguments: {} };
   const ls = { name: 'bash', arguments: { command: 'ls' } };
 
-  it('has what is graded taken out with it, and lets go of the sandbox', async () => {
+  it('collects the artifact with it, and releases the sandbox', async () => {
     await policyCalled('ls', 'finish');
     const outcome = await last('if-finished');
     expect(outcome).toMatchObject({ line: 'ran ls', collected: { bytes: 'diff of toy-train-0'.length } });
@@ -256,7 +256,7 @@ describe('a turn that may be the last', () => {
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 
-  it('leaves nothing to compare with, and asks for none: its workspace is looked at no more', async () => {
+  it('records no digest: its workspace is not read any more', async () => {
     await policyCalled('ls', 'finish');
     await last('always');
     expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`]);
@@ -267,7 +267,7 @@ describe('a turn that may be the last', () => {
     });
   });
 
-  it('is not the last where a call before finish was refused, and every call is answered', async () => {
+  it('is not the last if a call before finish was refused, and every call is answered', async () => {
     await turnOf(missing, ls, finish, ls);
     const outcome = await last('if-finished');
     expect(outcome).toMatchObject({
@@ -286,14 +286,14 @@ describe('a turn that may be the last', () => {
     expect(world.now.provider.calls.filter(({ command }) => command === 'ls').length).toBe(1);
   });
 
-  it('is the last by number whatever was refused in it', async () => {
+  it('is the last by its number, whatever was refused in it', async () => {
     await turnOf(missing, finish);
     const outcome = await last('always');
     expect(outcome.unfinished).toBe(true);
     expect(await diffOf(outcome)).toBe('diff of toy-train-0');
   });
 
-  it('that a command fails in is finished: what a command did is its answer', async () => {
+  it('in which a command fails is finished: a failed command has its answer', async () => {
     await policyCalled('false', 'finish');
     expect((await last('if-finished')).unfinished).toBeUndefined();
   });
@@ -320,7 +320,7 @@ describe('a turn that may be the last', () => {
     expect((await actRecord())?.messages).toEqual([{ role: 'tool', name: 'bash', content: 'ran ls' }]);
   });
 
-  it('asked for again when a later turn was the last, has still not finished', async () => {
+  it('repeated when a later turn was the last, has still not finished', async () => {
     await turnOf(missing, finish);
     const unfinished = await last('if-finished');
     await inActivity(() => activities().collect({ ...attempt, sandbox, host: 'here' }));
@@ -350,7 +350,7 @@ describe('collect', () => {
     expect(await store.leases('sandbox')).toEqual([]);
   });
 
-  it('that failed keeps the sandbox, and tells the next try apart from it', async () => {
+  it('that failed keeps the sandbox, and the next attempt has another number', async () => {
     environment.collectFailures = 1;
     await expect(collect()).rejects.toMatchObject({ nonRetryable: false });
     expect([...world.now.provider.live]).toEqual([sandbox]);
@@ -358,13 +358,13 @@ describe('collect', () => {
     expect(environment.collected).toEqual([1, 2]);
   });
 
-  it('says that a sandbox is lost before anything was collected', async () => {
+  it('reports that a sandbox is lost before anything was collected', async () => {
     await world.now.provider.destroy(sandbox);
     await expect(collect()).rejects.toMatchObject({ type: 'SandboxLost', nonRetryable: true });
   });
 });
 
-it('releaseSandbox ends the sandbox and its lease, also when asked again', async () => {
+it('releaseSandbox ends the sandbox and its lease, also when it is repeated', async () => {
   for (let i = 0; i < 2; i++)
     await inActivity(() => activities().releaseSandbox({ ...attempt, sandbox, host: 'here' }));
   expect([...world.now.provider.live]).toEqual([]);
@@ -382,7 +382,7 @@ describe('holdSandbox', () => {
     expect(leases[0]?.expiresAt).toBeGreaterThanOrEqual(before);
   });
 
-  it('says that a sandbox is lost, and takes no lease for it', async () => {
+  it('reports that a sandbox is lost, and takes no lease for it', async () => {
     await world.now.provider.destroy(sandbox);
     await world.now.store.releaseLease(sandbox);
     await expect(inActivity(() => activities().holdSandbox(input))).rejects.toMatchObject({ type: 'SandboxLost' });

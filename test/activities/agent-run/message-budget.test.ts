@@ -1,6 +1,6 @@
 /**
- * Hunts messages whose calls outlast their activity: the rollout would be masked, and the policy without the reward that
- * it did not earn. Real bubblewrap sandboxes; what is counted is what ran, never a clock.
+ * Hunts messages whose calls outlast their activity: the rollout would be masked, and the policy would escape a low
+ * reward. Real bubblewrap sandboxes; the tests count calls that ran, never time.
  */
 
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -60,7 +60,7 @@ beforeEach(async () => {
 });
 
 describe('calls of one message', () => {
-  it('that take three times the limit of one leave no time for others, which are told so, and the rollout goes on', async () => {
+  it('that take three times the limit of one leave no time for others, which are refused, and the rollout continues', async () => {
     await policyCalled(1, [...Array.from({ length: 30 }, () => 'sleep 999'), 'finish']);
     await expect(act(1, dyingAt(world.now.store, 'putOnce', 'act:'))).rejects.toThrow('killed here');
     expect(await act(1)).toMatchObject({ unfinished: true });
@@ -71,7 +71,7 @@ describe('calls of one message', () => {
       'Error: not run: the calls of this message have taken their 3 seconds. Make it in the next one.',
     );
     expect(others.slice(0, 26)).toEqual(Array.from({ length: 26 }, () => fourth));
-    // What ran is on record: the worker that was killed cost none of it a second run.
+    // Calls that ran are recorded: none of them runs again after the worker was killed.
     expect(await world.now.store.repeats()).toMatchObject({ tool: 0 });
     await policyCalled(2, ['echo on']);
     await act(2);
@@ -100,7 +100,7 @@ describe('calls of one message', () => {
     ]);
   });
 
-  it('that were not run are not run in a sandbox that takes a lost one’s place either', async () => {
+  it('that were not run are not run in a replaced sandbox either', async () => {
     await policyCalled(1, ['echo a > a; sleep 999', 'sleep 999', 'sleep 999', 'echo b > b']);
     await act(1);
     await provider.destroy(`${attempt.rollout}#1`);

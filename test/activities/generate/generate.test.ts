@@ -65,7 +65,7 @@ describe('a turn', () => {
     expect((await recordOf(1))?.temperature).toBe(temperature);
   });
 
-  it('keeps what the call took, where the engine tells it', async () => {
+  it('records the cost of the call, if the engine reports it', async () => {
     const cost = { queueSeconds: 0.1, seconds: 0.5, cachedTokens: 3, batchSize: 2 };
     world.now.engine.cost = cost;
     world.now.engine.answers = [saying(call('ls'))];
@@ -73,7 +73,7 @@ describe('a turn', () => {
     expect((await recordOf(1))?.cost).toEqual(cost);
   });
 
-  it('says who has its context only where there are several, and the engine is ours', async () => {
+  it('names the worker with its context only if there are several, and the engine is ours', async () => {
     world.now.engine.answers = [saying(call('ls'))];
     const named = await generateTurn(turnInput(1), { ...world.now.deps, worker: 'host/gpu-2' }, signal);
     expect(named.worker).toBe('host/gpu-2');
@@ -89,7 +89,7 @@ describe('a turn', () => {
     expect(await world.now.store.repeats()).toEqual({ model: 0 });
   });
 
-  it('that two attempts sample at once is what the first to end sampled, for both', async () => {
+  it('that two executions sample at once is that of the first to end, for both', async () => {
     const held = [Promise.withResolvers<GenerateResult>(), Promise.withResolvers<GenerateResult>()] as const;
     world.now.engine.answers = [() => held[0].promise, () => held[1].promise];
     const attempts = [generate(turnInput(1)), generate(turnInput(1))] as const;
@@ -103,7 +103,7 @@ describe('a turn', () => {
     expect(await world.now.store.repeats()).toEqual({ model: 1 });
   });
 
-  it('of another policy is refused, not passed off as the one that was asked for', async () => {
+  it('of another policy is refused, not returned as the requested one', async () => {
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     await generate(turnInput(1));
     const refused = generate(turnInput(1, { policy: { dir: '/other', version: 4 } }));
@@ -112,7 +112,7 @@ describe('a turn', () => {
     expect((await recordOf(1))?.version).toBe(3);
   });
 
-  it('of another directory, or of files written over those that sampled, is refused; files that are gone change nothing', async () => {
+  it('of another directory, or of files that were overwritten, is refused; missing files change nothing', async () => {
     world.now.engine.answers = [saying(call('ls'))];
     const first = await generate(turnInput(1));
     const elsewhere = generate(turnInput(1, { policy: { dir: '/other', version: 3 } }));
@@ -144,12 +144,12 @@ describe('a turn', () => {
     });
   });
 
-  it('a folder that never was is a wrong input: nobody could bring it back', async () => {
+  it('a folder that never existed is a wrong input: nobody could restore it', async () => {
     const mistyped = ofFolder(turnInput(1, { policy: { dir: '/typo', version: 0 } }));
     await expect(mistyped).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.dir', value: '/typo' });
   });
 
-  it('a folder that is there and lacks a file is a torn checkpoint', async () => {
+  it('a folder that exists and lacks a file is a torn checkpoint', async () => {
     const { dir, deps } = world.now;
     const cut = generateTurn(
       turnInput(1, { policy: { dir, version: 0 } }),
@@ -159,13 +159,13 @@ describe('a turn', () => {
     await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
   });
 
-  it('asks nothing of files that are not those that the rollout was started with', async () => {
+  it('does not sample from files that are not those with which the rollout was started', async () => {
     const refused = generate(turnInput(1, { policy: { dir: '/policy', version: 3, digest: 'of before' } }));
     await expect(refused).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/policy' });
     expect(world.now.engine.requests).toEqual([]);
   });
 
-  it('that the engine failed at is not recorded', async () => {
+  it('at which the engine failed is not recorded', async () => {
     world.now.engine.answers = [() => Promise.reject(new Error('the engine broke')), saying(finishCall)];
     await expect(generate(turnInput(1))).rejects.toThrow('the engine broke');
     expect(await recordOf(1)).toBeUndefined();
@@ -195,7 +195,7 @@ describe('the context', () => {
       '<function=bash>\n<parameter=command>ls',
       malformedCallHint('function-xml', 'The call has no closing </function>.'),
     ],
-  ])('after %s goes on with a hint', async (_, text, hint) => {
+  ])('after %s continues with a hint', async (_, text, hint) => {
     world.now.engine.answers = [saying(text), saying(finishCall)];
     expect(await generate(turnInput(1))).toMatchObject({ kind: 'hint', calls: 0 });
     await generate(turnInput(2));
@@ -206,7 +206,7 @@ describe('the context', () => {
     ]);
   });
 
-  it('starts anew where the template rewrites the past', async () => {
+  it('starts anew if the template changes earlier tokens', async () => {
     const tokenizer = characterTokenizer({ stable: false });
     const deps = { ...world.now.deps, tokenizerOf: async () => tokenizer };
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
@@ -226,7 +226,7 @@ describe('an ending', () => {
     expect(await generate(turnInput(1))).toMatchObject({ kind: 'finish', calls: 1 });
   });
 
-  it('by a full context does not ask the engine', async () => {
+  it('by a full context sends no request to the engine', async () => {
     const input = turnInput(1, { maxContextTokens: PROMPT.length });
     expect(await generate(input)).toEqual({
       kind: 'context-full',
@@ -242,7 +242,7 @@ describe('an ending', () => {
   it.each([
     ['the context is full', 5, 'context-full', 5],
     ['the turn is too long', 500, 'response-cut', 100],
-  ])('where %s is told from the other, and a cut call is never run', async (_, room, kind, maxTokens) => {
+  ])('because %s is distinguished from the other, and a cut call is never run', async (_, room, kind, maxTokens) => {
     world.now.engine.answers = [saying(call('ls'), 'length')];
     const outcome = await generate(turnInput(1, { maxContextTokens: PROMPT.length + room }));
     expect(outcome).toMatchObject({ kind, calls: 0 });
@@ -250,7 +250,7 @@ describe('an ending', () => {
     expect((await recordOf(1))?.parsed.kind).toBe('no-call');
   });
 
-  it('by a stop token that just fits is no cut', async () => {
+  it('by a stop token that just fits is not a cut', async () => {
     const { tokens } = saying(finishCall);
     world.now.engine.answers = [saying(finishCall)];
     expect(await generate(turnInput(1, { maxContextTokens: PROMPT.length + tokens.length }))).toMatchObject({
@@ -264,7 +264,7 @@ describe('a policy that a run trains meanwhile', () => {
   const updated = (version: number) =>
     world.now.store.putOnce(keys.update('r', version), { policy: { dir: `/v${version}`, version } });
 
-  it('is asked in its newest version at each turn, and the turn says which one that was', async () => {
+  it('is sampled in its newest version at each turn, and the turn records the version', async () => {
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     await generate(following(1));
     await answered(1, 'files');
@@ -278,7 +278,7 @@ describe('a policy that a run trains meanwhile', () => {
     expect([(await recordOf(1))?.version, (await recordOf(2))?.version]).toEqual([3, 5]);
   });
 
-  it('has its recorded turns returned after more updates, but none from before it began', async () => {
+  it('has its recorded turns returned after more updates; turns of an older version are refused', async () => {
     world.now.engine.answers = [saying(finishCall)];
     await updated(4);
     const first = await generate(following(1));
@@ -290,7 +290,7 @@ describe('a policy that a run trains meanwhile', () => {
 });
 
 describe('a turn that a text ended', () => {
-  it('keeps the text, and the next prompt begins with the token that it lacks', async () => {
+  it('keeps the text, and the next prompt starts with the token that it lacks', async () => {
     const { tokens, logprobs } = saying(call('ls'));
     const stopText = '</tool_call>';
     world.now.engine.answers = [

@@ -26,7 +26,7 @@ it('gives an attempt its one sandbox, however often it is asked', async () => {
   expect(await eventLines(world.now.store)).toEqual(['started']);
 });
 
-it('says in its heartbeats what its image waits for', async () => {
+it('reports in its heartbeats what its image waits for', async () => {
   vi.useFakeTimers({ toFake: ['setInterval'] });
   const heard: unknown[] = [];
   const ready = Promise.withResolvers<void>();
@@ -49,14 +49,14 @@ it('says in its heartbeats what its image waits for', async () => {
   expect((await made).sandbox).toBe(`${attemptOf().rollout}#1`);
 });
 
-/** Why: a composite signal that somebody listens to is kept by Node for good, and with it all that its activity knew. */
-it('leaves nobody listening for the end of what has ended', async () => {
+/** Why: Node keeps a composite signal with a listener forever, and with it everything that its activity referenced. */
+it('leaves no listener on the signal of an ended activity', async () => {
   const { signal } = new AbortController();
   await prepare(0, 2, signal);
   expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
-it('makes no sandbox before there is a lease for it', async () => {
+it('makes no sandbox before it has a lease', async () => {
   await prepare(0, 1);
   const waiting = prepare(1, 1);
   await new Promise((resolve) => setTimeout(resolve, 300));
@@ -65,14 +65,14 @@ it('makes no sandbox before there is a lease for it', async () => {
   expect((await waiting).sandbox).toBe(`${attemptOf(0, 1).rollout}#1`);
 });
 
-/** Why: a lease that nobody lets go of keeps a place on the host until it runs out, and the rollouts behind it wait. */
+/** Why: a lease that nobody releases takes a place on the host until it expires, and other rollouts wait. */
 describe('where a sandbox does not come to use', () => {
   const id = `${attemptOf().rollout}#1`;
   const held = async () => ({
     live: [...world.now.provider.live],
     leases: (await world.now.store.leases('sandbox')).map((lease) => lease.id),
   });
-  /** The server's word arrives while the sandbox is being made. */
+  /** The server's cancellation arrives while the sandbox is being made. */
   async function abortedInCreate(reason: string): Promise<unknown> {
     const controller = new AbortController();
     world.now.provider.afterCreate = () => controller.abort(new CancelledFailure(reason));
@@ -139,7 +139,10 @@ describe('where a sandbox does not come to use', () => {
   });
 });
 
-/** Why: a run that is terminated and started again goes through the same attempts; what was done is taken from the store. */
+/**
+ * Why: a run that is terminated and started again goes through the same attempts, and reads finished work from the
+ * store.
+ */
 describe('an attempt that acted before', () => {
   const attempt = attemptOf();
   const acted = () => world.now.store.putOnce(keys.answer(attempt, 1, 0), { role: 'tool', name: 'bash', content: '' });
@@ -158,7 +161,7 @@ describe('an attempt that acted before', () => {
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 
-  it('keeps its sandbox where that could not be reached for now', async () => {
+  it('keeps its sandbox if that is only unreachable for now', async () => {
     const made = await prepare(0);
     await acted();
     const { provider, store } = world.now;

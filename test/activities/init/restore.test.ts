@@ -1,6 +1,6 @@
 /**
- * Hunts a lost sandbox that costs what was recorded: a model call that is asked again, an answer that changes, a turn
- * that is missing in the sandbox that took its place. Sandboxes are scripted: their state is what they ran.
+ * Hunts a lost sandbox that invalidates records: a model call that is repeated, an answer that changes, a turn that is
+ * missing in the new sandbox. Sandboxes are scripted: their state is the list of commands that they ran.
  * Not asserted: real files and shells; see test/workflows/rollout/restored-rollout.test.ts.
  */
 import { describe, expect, it } from 'vitest';
@@ -49,7 +49,7 @@ async function called(turn: number, calls: ToolCall[]): Promise<void> {
   });
 }
 
-/** Two turns of three calls, and the sandbox is gone. */
+/** Two turns of three calls, then the sandbox is lost. */
 async function lostAfterTwoTurns(): Promise<void> {
   await prepare();
   await policyCalled(1, 'a', 'b');
@@ -59,7 +59,7 @@ async function lostAfterTwoTurns(): Promise<void> {
   await world.now.provider.destroy(first);
 }
 
-describe('a sandbox that takes a lost one’s place', () => {
+describe('a sandbox that replaces a lost one', () => {
   it('has run the recorded calls again in their order, under the lost one’s room, and no answer changes', async () => {
     await lostAfterTwoTurns();
     const before = await world.now.store.list('act:');
@@ -71,7 +71,7 @@ describe('a sandbox that takes a lost one’s place', () => {
     expect(await eventLines(world.now.store)).toEqual(['started', 'restored 1']);
   });
 
-  it('counts what it replays as replays, and not one tool call as repeated', async () => {
+  it('counts replays as replays, and no tool call as repeated', async () => {
     await lostAfterTwoTurns();
     await restore();
     expect(await world.now.store.repeats()).toMatchObject({ tool: 0, replay: 0, restore: 0 });
@@ -96,7 +96,7 @@ describe('a sandbox that takes a lost one’s place', () => {
       'ran d',
       'ran e',
     ]);
-    // The call that was under way when the sandbox was lost was begun twice, and says so.
+    // The call that ran when the sandbox was lost was started twice, and the journal shows it.
     expect((await store.repeats())['tool']).toBe(1);
   });
 
@@ -127,7 +127,7 @@ describe('a sandbox that takes a lost one’s place', () => {
     await expect(restore(1, blind)).rejects.toMatchObject({ type: 'RestoreFailed' });
   });
 
-  it('asked for again after a crash is the same one, and runs nothing twice', async () => {
+  it('requested again after a crash is the same one, and runs nothing twice', async () => {
     await lostAfterTwoTurns();
     const { store, provider } = world.now;
     await expect(restore(1, dyingAt(store, 'append'))).rejects.toThrow('killed here');
@@ -144,7 +144,7 @@ describe('a sandbox that takes a lost one’s place', () => {
     expect([...world.now.provider.live]).toEqual([]);
   });
 
-  it('is not needed where the work was collected', async () => {
+  it('is not needed if the work was collected', async () => {
     await lostAfterTwoTurns();
     await world.now.store.putOnce(keys.collect(attempt), { artifact: 'sha256:00', bytes: 0 });
     await restore();
@@ -153,14 +153,14 @@ describe('a sandbox that takes a lost one’s place', () => {
   });
 });
 
-/** Why: a look at the workspace costs more than most calls, and one that only reads leaves it as it was. */
+/** Why: to digest the workspace costs more than most calls, and a call that only reads does not change it. */
 describe('calls that only read', () => {
   const left = async (turn: number) => {
     const { digest, untouched } = (await world.now.store.get<ActRecord>(keys.act(attempt, turn)))!;
     return untouched ? 'untouched' : digest;
   };
 
-  it('leave what was there before, and what changes it is looked at', async () => {
+  it('keep the digest, and other calls cause a new one', async () => {
     await prepare();
     await policySearched(1);
     await act(1, first);
@@ -197,12 +197,12 @@ describe('calls that only read', () => {
   });
 });
 
-/** Why: a host that was thought dead may finish a turn after its sandbox was given up. */
+/** Why: a host that seemed dead may finish a turn after its sandbox was given up. */
 it('a turn that ended in the lost sandbox after all is made good before the next one', async () => {
   await lostAfterTwoTurns();
   await restore();
   await policyCalled(3, 'd');
-  // As the other host's worker does it, late: in a sandbox of its own that has run the same.
+  // The other host's worker is late: its sandbox has run the same calls.
   const { store, provider } = world.now;
   await provider.create({ id: 'elsewhere' });
   for (const turn of [1, 2]) await restoreInto('elsewhere', turn);

@@ -1,4 +1,4 @@
-/** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
+/** Hunts bad input that is accepted, or refused without field, value and remedy. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -54,7 +54,7 @@ it('makes the folder with the resolved configuration, and records the run', asyn
   });
 });
 
-it('that the GPU workers could not train is refused before anything is written', async () => {
+it('refuses a run that the GPU workers could not train, before anything is written', async () => {
   const parts = {
     store: world.now.store,
     temporal: { address: '', namespace: '', ui: '' },
@@ -72,7 +72,7 @@ it('that the GPU workers could not train is refused before anything is written',
   expect((await activities.openRun(good(), RUN)).config.training).toEqual({ mode: 'sync' });
 });
 
-it('twice is the run that it was', async () => {
+it('opens the same run when it is called twice', async () => {
   const first = await open(good());
   const record = await world.now.store.get(keys.run(RUN));
   expect(await open(good())).toEqual(first);
@@ -85,7 +85,7 @@ const refusal = async (opening: Promise<unknown>) => {
   return (refused as { cause: UserInputError }).cause;
 };
 
-it('takes the name that the workflow has, and refuses another one', async () => {
+it('takes the name in the workflow’s id, and refuses another one', async () => {
   const { run: _, ...nameless } = good();
   const { config, runDir } = await open(nameless, 'mine');
   expect([config.run, runDir]).toEqual(['mine', join(world.now.dir, 'runs', 'mine')]);
@@ -156,7 +156,7 @@ it.each(['config.json', 'tokenizer.json'])('refuses a policy without %s', async 
   });
 });
 
-it('knows what was changed on the live run, in its order, once each; the folder tells of it', async () => {
+it('returns the changes of the live run, in order, once each, and writes them into the folder', async () => {
   const { store } = world.now;
   const { runDir, config, changes: none } = await open(good());
   expect(none).toBeUndefined();
@@ -182,7 +182,7 @@ it('knows what was changed on the live run, in its order, once each; the folder 
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(expected);
 });
 
-it('goes on from the last step on record where rollouts overlap with updates, and from the first where they do not', async () => {
+it('continues from the last recorded step if rollouts overlap with updates, otherwise from the first', async () => {
   const { store } = world.now;
   const step = (n: number, overlap?: object) => ({
     record: { step: n },
@@ -204,13 +204,13 @@ it('goes on from the last step on record where rollouts overlap with updates, an
   expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap, owed: [4, 5] });
 });
 
-it('trains the first step on what its update was made of, where nothing but that is on record', async () => {
+it('trains the first step on the units of its update, if only the update is recorded', async () => {
   await world.now.store.putOnce(keys.update(RUN, 1), { units: [1, 3] });
   const { resume, policy } = await open(good());
   expect(resume).toEqual({ step: 0, policy, overlap: { begun: 0, running: [], ended: [] }, owed: [1, 3] });
 });
 
-it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {
+it('a run’s own module is loaded before anything is made, and must define the names that are used', async () => {
   const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
   const module = join(world.now.dir, 'losses.mjs');
   const algorithm = { loss: 'open-run-test', module };
@@ -237,7 +237,7 @@ describe('a base that is an adapter', () => {
     writeFileSync(join(base(), 'adapter_config.json'), JSON.stringify({ ...adapter, ...more }));
   const withLora = (lora: object, run = RUN) => open({ ...good(), run, policy: { base: base(), lora } });
 
-  it('goes on as the one that it is: policy.lora has to say the same, or is left out', async () => {
+  it('is trained further: policy.lora must equal it, or be left out', async () => {
     write({ rank_pattern: {}, use_rslora: false, layers_to_transform: null });
     for (const lora of [{}, { ...own, rank: 8 }, { ...own, alpha: 16 }, { ...own, targetModules: ['q_proj'] }]) {
       expect(await refusal(withLora(lora))).toMatchObject({
@@ -259,7 +259,7 @@ describe('a base that is an adapter', () => {
     { alpha_pattern: { q_proj: 2 } },
     { layers_to_transform: [0] },
     { exclude_modules: ['v_proj'] },
-  ])('with %j cannot be said', async (more) => {
+  ])('with %j cannot be expressed by policy.lora', async (more) => {
     write(more);
     expect(await refusal(withLora(own))).toMatchObject({
       field: 'policy.lora',
@@ -269,7 +269,7 @@ describe('a base that is an adapter', () => {
     await open(good());
   });
 
-  it('does not stop a run that is on record, whatever it began with', async () => {
+  it('does not stop a recorded run, whatever it started with', async () => {
     await withLora({});
     write();
     expect((await withLora({})).config.policy.lora).toMatchObject({ rank: 8 });
@@ -299,7 +299,7 @@ it.each([
   });
 });
 
-it('a loss that only the module of another run defines is refused: the thread that trains has not loaded that one', async () => {
+it('a loss that only the module of another run defines is refused: the training thread has not loaded that module', async () => {
   const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
   const [theirs, imports, empty] = ['theirs', 'imports', 'empty'].map((name) => join(world.now.dir, `${name}.mjs`)) as [
     string,
@@ -324,9 +324,9 @@ it('a loss that only the module of another run defines is refused: the thread th
   expect((await open(asking('c', imports))).config.algorithm).toMatchObject({ loss: 'of-theirs', module: imports });
 });
 
-describe('a loss of one own that another module defines too', () => {
+describe('a loss that another module defines too', () => {
   const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
-  /** A module that defines `loss`, and a run that asks for it. */
+  /** A module that defines `loss`, and a run that uses it. */
   function asking(run: string, loss: string) {
     const module = join(world.now.dir, `${run}.mjs`);
     writeFileSync(
@@ -342,14 +342,14 @@ describe('a loss of one own that another module defines too', () => {
     ) as string,
   });
 
-  it('is refused with both before anything is made', async () => {
+  it('is refused, naming both modules, before anything is made', async () => {
     await open(asking('one', 'asked-for-twice'));
     expect(await refusal(open(asking('two', 'asked-for-twice')))).toMatchObject(both('one', 'two'));
     expect(await world.now.store.get(keys.run('two'))).toBeUndefined();
     expect(existsSync(join(world.now.dir, 'runs', 'two'))).toBe(false);
   });
 
-  it('is refused too where this process has not loaded that one yet: the workers of its run have', async () => {
+  it('is refused too if this process has not loaded the other module yet: the workers of its run have', async () => {
     const { store } = world.now;
     const onRecord = async (run: string, loss: string) => {
       const record = {
@@ -377,7 +377,7 @@ describe('a loss of one own that another module defines too', () => {
   });
 });
 
-describe('what a critic begins as', () => {
+describe('the model that a critic starts from', () => {
   const withCritic = (critic: object) => ({ ...good(), algorithm: { advantage: 'gae', critic } });
   const other = () => join(world.now.dir, 'critic');
   beforeEach(() => {
@@ -385,7 +385,7 @@ describe('what a critic begins as', () => {
     writeFileSync(join(other(), 'config.json'), '{}');
   });
 
-  it('is the base policy, or the directory that is named, on record with the run', async () => {
+  it('is the base policy or the given directory, recorded with the run', async () => {
     await open(withCritic({}));
     expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: base() } });
     await open({ ...withCritic({ base: other() }), run: 'second' });
@@ -394,7 +394,7 @@ describe('what a critic begins as', () => {
     expect(await world.now.store.get<RunRecord>(keys.run('third'))).not.toHaveProperty('critic');
   });
 
-  it('is refused where it is no model, has other tokens, or the base policy has a critic beside it', async () => {
+  it('is refused if it is not a model, has other tokens, or the base policy has a critic beside it', async () => {
     const field = 'algorithm.critic.base';
     expect(await refusal(open(withCritic({ base: join(world.now.dir, 'none') })))).toMatchObject({
       field,
@@ -423,7 +423,7 @@ describe('what a critic begins as', () => {
     });
   });
 
-  it('may be an adapter, which goes on as the one that it is: other settings are refused, with its own', async () => {
+  it('may be an adapter, which is trained further: other settings are refused, and its own are named', async () => {
     const field = 'algorithm.critic.lora';
     const json = JSON.stringify({ r: 4, lora_alpha: 8, target_modules: ['v_proj', 'q_proj'] });
     writeFileSync(join(other(), 'adapter_config.json'), json);
@@ -439,7 +439,7 @@ describe('what a critic begins as', () => {
     await open({ ...withCritic({ base: other(), lora: own }), run: 'same' });
     await open({ ...withCritic({ base: other() }), run: 'whole' });
     await open({ ...withCritic({ lora: {} }), run: 'new' });
-    // One beside the base policy goes on as well.
+    // A critic beside the base policy is trained further too.
     writeFileSync(
       join(base(), 'longhaul.json'),
       JSON.stringify({ step: 1, version: 1, sha256: 'a', critic: { sha256: 'b' } }),

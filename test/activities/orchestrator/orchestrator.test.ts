@@ -61,7 +61,7 @@ const recordStep = (step: number, keep = false) =>
 const dispatch = (name: string, tasks: readonly string[], samples: number) =>
   activities().recordDispatched({ run: RUN, name, batch: `train/${RUN}/${name}`, tasks, samples });
 
-/** Every file of the run's folder but the store's. */
+/** Every file of the run's folder except the store's. */
 function files(): Record<string, string> {
   const names = readdirSync(world.now.dir, { recursive: true, withFileTypes: true });
   const paths = names
@@ -102,7 +102,7 @@ describe('recordStep', () => {
     });
   });
 
-  it('keeps the checkpoints that were asked for, the live policy and the one that it was made from', async () => {
+  it('keeps the checkpoints that are to be kept, the current policy and the one that it was made from', async () => {
     const there = () =>
       readdirSync(join(world.now.dir, 'checkpoints'))
         .map((name) => Number(name.slice('step-'.length)))
@@ -124,7 +124,7 @@ describe('recordStep', () => {
     expect(summaryFile().checkpoints.map(({ step }) => step)).toEqual([2, 9, 10, 11]);
   });
 
-  it('leaves the policy that the run began from, wherever it is', async () => {
+  it('leaves the policy that the run started from, wherever it is', async () => {
     const base = checkpointDir(world.now.dir, 0);
     mkdirSync(base, { recursive: true });
     for (const step of [1, 2, 3]) await recordStep(step);
@@ -152,7 +152,7 @@ describe('the trajectories of a step', () => {
 describe('an evaluation', () => {
   const tasks = [0, 1, 2, 3].map((i) => environment.taskId('held-out', i));
 
-  it('keeps what failed in its denominator and tells why, tells families apart, and ends every rollout', async () => {
+  it('keeps failures in its denominator with reasons, separates families, and ends every rollout', async () => {
     await dispatch('eval-0-sampled', tasks, 1);
     await dispatch('eval-0-greedy', tasks, 1);
     const outcome = (rollout: string, passed: boolean) => ({
@@ -195,7 +195,7 @@ describe('an evaluation', () => {
     ]);
   });
 
-  it('is before, or before and after: the last of them', async () => {
+  it('is the one before training, or those before and after: the last one counts', async () => {
     const evaluation = (passRate: number) => ({ passRate, greedyPassRate: null, rollouts: 2, byFamily: {} });
     await activities().recordEvaluation({ ...folder(), step: 0, evaluation: evaluation(0.25) });
     expect(summaryFile().evaluation).toMatchObject({ before: { passRate: 0.25 }, after: null });
@@ -207,27 +207,27 @@ describe('an evaluation', () => {
 });
 
 describe('closeRun', () => {
-  it('of a cancelled run masks what has no end, and says so', async () => {
+  it('of a cancelled run masks rollouts without an end, with the reason', async () => {
     await dispatch('step-1', [attemptOf().task], 3);
     await ended(world.now.store, 0, 0, 1);
     await activities().recordBatch({ run: RUN, batch: `train/${RUN}/step-1`, tasks: [attemptOf().task], samples: 1 });
     await activities().summariseEvaluation({ run: RUN, sampled: `train/${RUN}/step-1`, greedy: null });
     for (let i = 0; i < 2; i++) await activities().closeRun({ ...folder(), status: 'cancelled', message: 'stopped' });
-    // Of its own end alone: it may be begun again (run-begun-again.test.ts).
+    // Only at its own end: the run may be started again (run-begun-again.test.ts).
     expect(await eventLines(world.now.store)).toEqual(['dispatched', 'dispatched', 'dispatched', 'evaluated']);
     const accounting = { dispatched: 3, trained: 0, masked: 2, dropped: 0, evaluated: 1, duplicated: 0, lost: 0 };
     expect(summaryFile()).toMatchObject({ status: 'cancelled', message: 'stopped', accounting });
     expect(readFileSync(join(world.now.dir, 'learning-curve.svg'), 'utf8')).toMatch(/^<svg [^]*<\/svg>\n$/);
   });
 
-  it('of a completed run masks nothing: what has no end is lost, and is told', async () => {
+  it('of a completed run masks nothing: rollouts without an end are lost, and are reported', async () => {
     await dispatch('step-1', [attemptOf().task], 2);
     expect((await summaryOf(RUN, world.now.store, temporal))?.accounting.lost).toBe(0);
     await activities().closeRun({ ...folder(), status: 'completed' });
     expect(summaryFile()).toMatchObject({ status: 'completed', accounting: { dispatched: 2, masked: 0, lost: 2 } });
   });
 
-  it('is said once: the first word stands', async () => {
+  it('counts once: the first end stays', async () => {
     await activities().closeRun({ ...folder(), status: 'completed' });
     await activities().closeRun({ ...folder(), status: 'failed', message: 'late' });
     expect(summaryFile()).toMatchObject({ status: 'completed' });
@@ -235,7 +235,7 @@ describe('closeRun', () => {
 });
 
 describe('recordFailures', () => {
-  it('writes down how a rollout ended that was never graded, and leaves one that was', async () => {
+  it('records the end of a rollout that was never graded, and leaves a graded one', async () => {
     const { rollout, task } = attemptOf(0, 0);
     await ended(world.now.store, 0, 1, 1);
     const graded = await world.now.store.get(keys.outcome(attemptOf(0, 1).rollout));
@@ -314,7 +314,7 @@ describe('a run whose rollouts overlap with its updates', () => {
     ]);
   });
 
-  it('drops what no step waits for when it is completed, and that alone', async () => {
+  it('drops, when it is completed, only the rollouts that no step waits for', async () => {
     await dispatch('group-1', ['a'], 2);
     await dispatch('group-12', ['b'], 1);
     await activities().closeRun({ ...folder(), status: 'completed', untrained: [`train/${RUN}/group-1`] });

@@ -1,6 +1,6 @@
 /**
- * Hunts records that go although something still needs them: the trajectories of what is pruned, an object that another
- * run names, a run that is begun again without its turns. Real rollouts are pruned in test/e2e/training-run.test.ts.
+ * Hunts records that are deleted although something still needs them: trajectories of pruned rollouts, an object that
+ * another run names, a restarted run without its turns. Real rollouts are pruned in test/e2e/training-run.test.ts.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ const prune = (store: Store = world.now.store, name = RUN, over = {}) =>
     pruneRecords([one as Prunable], join(world.now.dir, 'store'), store, { ...options, ...over }),
   );
 
-/** Three turns, the last of which ends it, with all that work leaves behind. */
+/** Three turns, the last of which ends the rollout, with all records and executions of the work. */
 async function putManifest(): Promise<void> {
   const { store, engine, deps } = world.now;
   engine.answers = [call('ls'), 'I think so.', finishCall].map((text) => saying(text));
@@ -103,7 +103,7 @@ it('leaves the trajectory as it was, and nothing that only the work read', async
   expect((await prune()).pruned).toEqual([expect.objectContaining({ results: 0, executions: 0, objects: 0 })]);
 });
 
-it('dies at any moment, and is finished by the next call', async () => {
+it('may be killed at any moment, and is finished by the next call', async () => {
   await close('completed');
   const before = JSON.stringify(await trajectoryOf(rollout, world.now.store));
   for (const [method, prefix] of [
@@ -117,7 +117,7 @@ it('dies at any moment, and is finished by the next call', async () => {
   expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
 });
 
-/** Why: what names an object says where it is; once that is gone, no later call finds the object. */
+/** Why: an object is found by the record that names it; without the record no later call finds the object. */
 it('dies after some rollouts have been pruned, and the next call takes their objects', async () => {
   const { store } = world.now;
   const { artifact: ref } = (await store.get<{ artifact: `sha256:${string}` }>(keys.collect(attemptOf())))!;
@@ -142,7 +142,7 @@ it('is refused for a record that names another object than was written, before a
   expect(await recordsOf('generate:')).toHaveLength(3);
 });
 
-/** Why: with a digit of its key changed the last turn is out of the rollout's range, and those before it look whole. */
+/** Why: with a changed digit in its key the last turn is not found, and the turns before it look complete. */
 it('is refused for a rollout whose last turn cannot be found, and its other turns stay', async () => {
   await close('completed');
   const db = new DatabaseSync(join(world.now.dir, 'store', 'store.sqlite'));
@@ -161,7 +161,7 @@ it('is refused for a rollout whose last turn cannot be found, and its other turn
   expect(await recordsOf(`generate:${rollout}`)).toHaveLength(2);
 });
 
-it('counts alone where nothing is to be changed', async () => {
+it('only counts in a dry run', async () => {
   await close('completed');
   const { pruned } = await prune(world.now.store, RUN, { dryRun: true });
   expect(pruned).toEqual([expect.objectContaining({ results: 12, executions: 7, objects: 1 })]);
@@ -205,7 +205,7 @@ it('is refused to a run that is begun again, before anything is changed', async 
   expect((await prunable(RUN, world.now.store))?.status).toBe('cancelled');
 });
 
-/** Why: whoever begins it again between the look at its end and the mark would sample what it has sampled. */
+/** Why: a run that is started again between the check of its end and the mark would sample its turns again. */
 it('gives way to a run that is begun again at the same moment', async () => {
   await close('cancelled');
   const { store } = world.now;
@@ -226,8 +226,8 @@ it('gives way to a run that is begun again at the same moment', async () => {
   await activities().openRun(config(), RUN, 'second');
 });
 
-/** Why: an artifact is often the same in many runs, and one is recorded while another run is pruned. */
-it('never takes an object that is being named', async () => {
+/** Why: many runs often have the same artifact, and one may record it while another run is pruned. */
+it('never deletes an object that a record is just naming', async () => {
   await close('completed');
   const second = openSqliteStore(join(world.now.dir, 'store'));
   const [, kept] = await Promise.all([

@@ -1,6 +1,6 @@
 /**
- * Hunts a run that was cancelled or failed, was begun again, and is told of as if it still were; and rollouts that are
- * accounted for by the execution that left them unfinished. Not asserted here: that workflows say which execution they
+ * Hunts a run that was cancelled or failed, was started again, and is still reported as ended; and rollouts that are
+ * counted for the execution that left them unfinished. Not asserted here: that workflows report which execution they
  * are (test/workflows/training/restart.test.ts), and real rollouts (test/e2e/steering.test.ts).
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -58,7 +58,7 @@ const train = (...samples: number[]) =>
 const file = () => JSON.parse(readFileSync(join(folder().runDir, 'summary.json'), 'utf8')) as RunSummary;
 const none = { dispatched: 0, trained: 0, masked: 0, dropped: 0, evaluated: 0, duplicated: 0, lost: 0 };
 
-/** What an outsider makes of the exported events: one end a rollout. */
+/** The ends as a reader of the exported events counts them: one per rollout. */
 async function fromOutside() {
   const events = await eventsOfRun(RUN, world.now.store);
   const ends = events.filter(({ event }) => ['trained', 'masked', 'dropped', 'evaluated'].includes(event));
@@ -107,7 +107,7 @@ it.each(['cancelled', 'failed'] as const)(
   },
 );
 
-it('goes on as often as it is stopped, and its last end stands', async () => {
+it('continues as often as it is stopped, and its last end counts', async () => {
   await open('1');
   await dispatch(1, 3);
   for (let i = 1; i <= 11; i += 1) {
@@ -126,7 +126,7 @@ it('goes on as often as it is stopped, and its last end stands', async () => {
   expect(await fromOutside()).toEqual({ ...none, dispatched: 3, trained: 1, masked: 2 });
 });
 
-/** Why: a worker that stood still for a minute is given up, and then goes on with what it did. */
+/** Why: a worker that was frozen for a minute is given up, and then continues its work. */
 it('is neither begun again nor ended by an activity that is tried again or comes late', async () => {
   await open('first');
   await open('first');
@@ -143,7 +143,7 @@ it('is neither begun again nor ended by an activity that is tried again or comes
   expect((await summaryOf(RUN, world.now.store, temporal))?.status).toBe('cancelled');
 });
 
-it('that died between its record and its files writes them when it is tried again', async () => {
+it('that was killed between its record and its files writes them when it is retried', async () => {
   await open('first');
   await close('first', 'cancelled');
   await world.now.store.putOnce(keys.runAgain(RUN, 1), { at: new Date().toISOString(), execution: 'second' });
@@ -152,14 +152,14 @@ it('that died between its record and its files writes them when it is tried agai
   expect(file().status).toBe('running');
 });
 
-it('that a reset took back to before its end has the end that it comes to', async () => {
+it('that was reset to before its end has its new end', async () => {
   await open('first');
   await close('first', 'failed');
   await close('reset', 'completed');
   expect(file().status).toBe('completed');
 });
 
-it('stays completed, whoever starts it', async () => {
+it('stays completed when it is started again', async () => {
   await open('first');
   await close('first', 'completed');
   await open('second');
@@ -168,7 +168,7 @@ it('stays completed, whoever starts it', async () => {
   expect(file().status).toBe('completed');
 });
 
-it('drops what it had begun before and needs no more, and loses what it began since', async () => {
+it('drops unneeded rollouts from before its restart, and loses unfinished ones since', async () => {
   await open('first');
   await dispatch(1);
   await close('first', 'cancelled');
@@ -181,7 +181,7 @@ it('drops what it had begun before and needs no more, and loses what it began si
   expect(await eventLines(world.now.store, 'dropped')).toEqual(['dropped run-completed']);
 });
 
-it('leaves the ends of runs alone whose names begin alike', async () => {
+it('leaves the ends of runs whose names have the same prefix', async () => {
   await open('first');
   await close('first', 'cancelled');
   await world.now.store.putOnce(keys.runEnd(`${RUN}-2`), { status: 'failed', finishedAt: '', message: 'of another' });

@@ -1,7 +1,7 @@
 /**
- * Hunts a grader whose sandbox outlives its execution, or that no lease tells of: real sandboxes, whose graders sleep.
- * Why: an execution that was given up would go on beside its retry, on a host whose leases know nothing of it.
- * Not asserted: how Temporal tells an activity of its end; see test/workflows/rollout/cancelled-grading.test.ts.
+ * Hunts a grader whose sandbox outlives its execution, or has no lease: real sandboxes, whose graders sleep.
+ * Why: an execution that was given up would run beside its retry, on a host whose leases do not count it.
+ * Not asserted: how Temporal notifies an activity of its end; see test/workflows/rollout/cancelled-grading.test.ts.
  */
 import { CancelledFailure } from '@temporalio/activity';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -18,11 +18,11 @@ const GRADED: Verdict = { code: 'graded', reward: 1, passed: true, reason: '' };
 const bench = await openBench();
 const world = useWorld();
 
-/** A grader that leaves its sandboxes to others, and takes every failure of theirs for a word on the work. */
+/** A grader that never ends its sandboxes, and blames the work for every failure of theirs. */
 class Careless extends ScriptedEnvironment {
   command = 'true';
   spec: Partial<SandboxSpec> = {};
-  /** Runs when its command has. */
+  /** Called after its command has run. */
   judge: (provider: SandboxProvider) => Promise<Verdict> = () => Promise.resolve(GRADED);
   ended = Promise.resolve();
 
@@ -69,7 +69,7 @@ const left = async () => ({
 });
 const nothing = { live: [], leases: [], verdicts: [] };
 
-/** A grading that is under way, in a sandbox that is there. */
+/** A running grading, in a sandbox that exists. */
 async function sleeping() {
   grader.command = 'sleep 30';
   const controller = new AbortController();
@@ -126,8 +126,8 @@ describe('a sandbox that grades', () => {
   });
 });
 
-describe.each(['CANCELLED', 'TIMED_OUT', 'WORKER_SHUTDOWN'])('an execution that hears %s', (reason) => {
-  it('ends at once with its sandbox and its lease, and what its grader says is no verdict', async () => {
+describe.each(['CANCELLED', 'TIMED_OUT', 'WORKER_SHUTDOWN'])('an execution that receives %s', (reason) => {
+  it('ends at once with its sandbox and its lease, and its grader’s result is not a verdict', async () => {
     const { grading, abort } = await sleeping();
     abort(reason);
     expect(await grading).toMatchObject({ name: 'CancelledFailure', message: reason });
@@ -176,7 +176,7 @@ it('the retry of one that was given up grades in a sandbox of its own, and alone
 });
 
 describe('the retry of one whose worker was killed', () => {
-  /** Of the executions before, whose process says and does nothing any more. */
+  /** The sandboxes of earlier executions, whose process is dead. */
   const leftWhileRetried = async () => {
     grader.command = 'true';
     grader.judge = async () => ({ ...GRADED, reason: (await bench.provider.list()).join() });

@@ -69,7 +69,7 @@ it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])(
   },
 );
 
-it('a full disk that the grader meets itself is the disk’s failure, not the grader’s', async () => {
+it('a full disk in the grader’s own code is the disk’s failure, not the grader’s', async () => {
   try {
     writeFileSync('/dev/full', 'a report');
   } catch (error) {

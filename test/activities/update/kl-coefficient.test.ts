@@ -1,4 +1,4 @@
-/** Hunts a weight of KL that depends on how often an update was tried, or that forgets the steps before. */
+/** Hunts a weight of KL that depends on how often an update was attempted, or that ignores the steps before. */
 import { expect, it } from 'vitest';
 import { klCoefficientOf } from '../../../activities/update/kl-coefficient.ts';
 import { keys } from '../../../protocol/records.ts';
@@ -18,7 +18,7 @@ const at = (step: number, settings: Parameters<typeof klCoefficientOf>[0] = kl) 
 const measured = (step: number, metrics: Record<string, number>) =>
   world.now.store.putOnce(keys.update(RUN, step), { metrics });
 
-it('begins with the configuration, then follows what was measured, by the records alone', async () => {
+it('starts with the configuration, then follows the measured KL, from the records alone', async () => {
   expect(await at(1)).toBe(0.1);
   await measured(1, { 'policy/kl_coefficient': 0.1, 'policy/policy_kl': 0.3, 'policy/num_sequences': 50 });
   expect(await at(2)).toBeCloseTo(0.1 * 1.1, 12);
@@ -26,7 +26,7 @@ it('begins with the configuration, then follows what was measured, by the record
   expect(await at(2, { ...kl, controller: 'fixed' })).toBe(0.1);
 });
 
-it('stays where a step measured nothing', async () => {
+it('stays the same if a step measured nothing', async () => {
   await measured(4, { 'policy/kl_coefficient': 0.07 });
   expect(await at(5)).toBe(0.07);
 });

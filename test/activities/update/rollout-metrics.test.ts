@@ -21,8 +21,8 @@ const member = (reward: number, turns: readonly GenerateRecord[], task = 't'): M
   turns,
 });
 
-it("tokens are those after the first prompt, what tools answered included; the policy's own are apart", () => {
-  // 10 prompt, 3 said, 5 answered, 2 said: 10 after the prompt, 5 said; then one of 4, without tools.
+it("tokens are those after the first prompt, with the tools' answers; the policy's own are counted separately", () => {
+  // 10 prompt, 3 sampled, 5 answered, 2 sampled: 10 after the prompt, 5 sampled; then one of 4, without tools.
   const told = rolloutMetrics([member(1, [turn(10, 3), turn(5, 2)]), member(0, [turn(10, 4)])], 2);
   expect(told).toMatchObject({
     'generate/avg_num_tokens': 7,
@@ -41,7 +41,7 @@ it("tokens are those after the first prompt, what tools answered included; the p
   });
 });
 
-it("where a template rewrote the past, a sequence's prompt is no response", () => {
+it('if a template changed earlier tokens, the prompt of a new sequence is not a response', () => {
   expect(rolloutMetrics([member(1, [turn(10, 3), turn(30, 2, { reset: true }), turn(1, 1)])], 1)).toMatchObject({
     'generate/avg_num_tokens': 7,
   });
@@ -52,7 +52,7 @@ it('a reward below 0 is neither zero nor above it', () => {
   expect(told).toMatchObject({ 'generate/avg_tokens_non_zero_rewards': 5, 'generate/avg_tokens_zero_rewards': 3 });
 });
 
-it("the model's time is of the rollouts all of whose calls told theirs", () => {
+it("the model's time covers the rollouts all of whose calls reported theirs", () => {
   const cost = (queueSeconds: number, seconds: number) => ({
     cost: { queueSeconds, seconds, cachedTokens: 0, batchSize: 1 },
   });

@@ -6,7 +6,7 @@ import { algorithm, attemptOf, ended, putManifest, useWorld } from '../world.ts'
 
 const world = useWorld();
 
-/** Rollout `k` of the task says a token each turn, at these temperatures. */
+/** Rollout `k` of the task samples one token each turn, at these temperatures. */
 async function said(k: number, temperatures: readonly number[]): Promise<void> {
   await ended(world.now.store, 0, k, k);
   for (const [i, temperature] of temperatures.entries()) {
@@ -30,8 +30,8 @@ async function temperatures() {
   return data.map((datum) => datum.temperatures);
 }
 
-describe('what an update is told of temperatures', () => {
-  it('is what each turn was sampled at, also where that changed within a rollout; nothing where it is 1', async () => {
+describe('the temperatures that an update receives', () => {
+  it('are those of each turn, also if they change within a rollout; absent if they are 1', async () => {
     await said(0, [0.6, 1.7, 0]);
     await said(1, [1, 1]);
     expect(await temperatures()).toEqual([[1, 0.6, 1, 1.7, 1, 0], undefined]);

@@ -1,4 +1,4 @@
-/** Hunts a hit rate over the wrong prompts (a later turn's prompt is all that came before), and a division by nothing. */
+/** Hunts a hit rate over the wrong prompts (a later turn's prompt is everything before it), and a division by zero. */
 import { describe, expect, it } from 'vitest';
 import type { GenerateRecord } from '../../../protocol/records.ts';
 import { samplerMetrics } from '../../../activities/update/sampler-metrics.ts';
@@ -34,7 +34,7 @@ describe('metrics of the sampler', () => {
     });
   });
 
-  it('leave out calls that told nothing, whose tokens are context all the same', () => {
+  it('leave out calls that reported no cost, whose tokens still count as context', () => {
     const cost = { queueSeconds: 0, seconds: 0, cachedTokens: 0, batchSize: 1 };
     expect(samplerMetrics([[turn(10, 10), turn(0, 0, { ...cost, cachedTokens: 5 })]])).toMatchObject({
       'sampler/calls': 1,

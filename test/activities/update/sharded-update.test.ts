@@ -1,6 +1,7 @@
 /**
- * Hunts updates in shards that end otherwise than `update` alone would say, twice, or with files left behind, when a
- * worker dies half-way. Workers are engines of their own over one store and one folder; the queue is the test.
+ * Hunts updates in shards that end otherwise than a plain `update`, twice, or with files left behind, when a worker
+ * dies
+ * half-way. Workers are separate engines over one store and one folder; the test itself is the queue.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
@@ -76,7 +77,7 @@ type TestWorker = {
   readonly [K in keyof ShardActivities]: (input: Parameters<ShardActivities[K]>[0]) => ReturnType<ShardActivities[K]>;
 } & { readonly update: (input: UpdateInput) => ReturnType<typeof updateOnce> };
 
-/** A worker of its own: it shares files and store with the others, and no memory. */
+/** A separate worker: it shares files and store with the others, and no memory. */
 function worker(): TestWorker {
   const { store } = world.now;
   const trainer = new EmbeddedTrainer();
@@ -100,7 +101,7 @@ function worker(): TestWorker {
 
 type By = <T>(part: (worker: TestWorker) => Promise<T>) => Promise<T>;
 
-/** All but its record, as the workflow does it. `before` a step something may befall its files. */
+/** The whole update except its record, as the workflow makes it. `before` each step its files may be damaged. */
 async function makeParts(
   input: UpdateInput & { shards: number },
   by: By,
@@ -126,7 +127,7 @@ const policyBytes = (dir: string) =>
   Promise.all(['model.safetensors', 'optimizer.safetensors'].map((name) => readFile(join(dir, name))));
 
 describe('an update in shards', () => {
-  it('ends on record like any other, once, with nothing left of its parts', async () => {
+  it('is recorded like any other, once, with nothing left of its parts', async () => {
     await aStep();
     const one = worker();
     const { rounds, outcome } = await carryOut(inputOf(2), () => one);
@@ -137,60 +138,63 @@ describe('an update in shards', () => {
     expect(await eventLines(world.now.store)).toEqual(Array.from({ length: 4 }, () => 'trained v5'));
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
     expect(readdirSync(toDir)).toContain('optimizer.safetensors');
-    // Asked for again, from the plan on: nothing is to be done, and the same is said.
+    // Repeated from the plan on: nothing is done, and the result is the same.
     expect(await carryOut(inputOf(2), worker)).toEqual({ rounds: [], outcome });
     expect((await world.now.store.repeats())['update']).toBe(0);
     expect(await eventLines(world.now.store)).toEqual(Array.from({ length: 4 }, () => 'trained v5'));
   });
 
-  it.each([2, 3])('by %i shards ends in the same bits when workers die half-way and others go on', async (shards) => {
-    await aStep();
-    const one = worker();
-    const aside = join(world.now.dir, 'reference');
-    const planned = await makeParts({ ...inputOf(shards), runDir: aside }, (part) => part(one));
-    const reference = await policyBytes(join(aside, 'checkpoints', 'step-1'));
-    // The same step in another folder: of three workers that take a part one dies before it, and one after it.
-    const input = inputOf(shards);
-    let parts = 0;
-    const dying = (): TestWorker => {
-      const real = worker();
-      const after =
-        <T, I>(part: (given: I) => Promise<T>) =>
-        async (given: I): Promise<T> => {
-          parts += 1;
-          if (parts % 3 === 1) throw new Error('killed before');
-          const made = await part(given);
-          if (parts % 3 === 2) throw new Error('killed after');
-          return made;
+  it.each([2, 3])(
+    'by %i shards ends in the same bits when workers die half-way and others continue',
+    async (shards) => {
+      await aStep();
+      const one = worker();
+      const aside = join(world.now.dir, 'reference');
+      const planned = await makeParts({ ...inputOf(shards), runDir: aside }, (part) => part(one));
+      const reference = await policyBytes(join(aside, 'checkpoints', 'step-1'));
+      // The same step in another folder: of three workers that take a part one dies before it, and one after it.
+      const input = inputOf(shards);
+      let parts = 0;
+      const dying = (): TestWorker => {
+        const real = worker();
+        const after =
+          <T, I>(part: (given: I) => Promise<T>) =>
+          async (given: I): Promise<T> => {
+            parts += 1;
+            if (parts % 3 === 1) throw new Error('killed before');
+            const made = await part(given);
+            if (parts % 3 === 2) throw new Error('killed after');
+            return made;
+          };
+        return {
+          planUpdate: after(real.planUpdate),
+          forwardBackward: after(real.forwardBackward),
+          optimStep: after(real.optimStep),
+          update: real.update,
         };
-      return {
-        planUpdate: after(real.planUpdate),
-        forwardBackward: after(real.forwardBackward),
-        optimStep: after(real.optimStep),
-        update: real.update,
       };
-    };
-    const patient: By = async (part) => {
-      for (let tries = 0; tries < 3; tries++) {
-        const made = await part(dying()).then(
-          (value) => ({ value }),
-          () => undefined,
-        );
-        if (made) return made.value;
-      }
-      throw new Error('died three times in a row');
-    };
-    const tear = async (round: number, dir: string) => {
-      if (round === 1) await truncate(join(dir, 'round-1-shard-0'), 500);
-    };
-    expect(await makeParts(input, patient, tear)).toEqual(planned);
-    expect(planned.every((count) => count === shards)).toBe(true);
-    const toDir = join(world.now.dir, 'checkpoints', 'step-1');
-    expect(await policyBytes(toDir)).toEqual(reference);
-    expect((await worker().update(input)).policy.dir).toBe(toDir);
-    expect(parts).toBeGreaterThan(12);
-    expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
-  });
+      const patient: By = async (part) => {
+        for (let tries = 0; tries < 3; tries++) {
+          const made = await part(dying()).then(
+            (value) => ({ value }),
+            () => undefined,
+          );
+          if (made) return made.value;
+        }
+        throw new Error('died three times in a row');
+      };
+      const tear = async (round: number, dir: string) => {
+        if (round === 1) await truncate(join(dir, 'round-1-shard-0'), 500);
+      };
+      expect(await makeParts(input, patient, tear)).toEqual(planned);
+      expect(planned.every((count) => count === shards)).toBe(true);
+      const toDir = join(world.now.dir, 'checkpoints', 'step-1');
+      expect(await policyBytes(toDir)).toEqual(reference);
+      expect((await worker().update(input)).policy.dir).toBe(toDir);
+      expect(parts).toBeGreaterThan(12);
+      expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
+    },
+  );
 
   it.each([
     ['whole', {}],
@@ -231,7 +235,7 @@ describe('an update in shards', () => {
       });
       const aside = join(dir, 'reference');
       for (const step of [1, 2]) expect(await makeParts(stepIn(aside, step), (part) => part(worker()))).toEqual([2, 2]);
-      // Each part is done twice: by one that dies before it says so, and by the next.
+      // Each part is done twice: by a worker that dies before it reports, and by the next one.
       const twice: By = async (part) => {
         await part(worker());
         return part(worker());
@@ -257,7 +261,7 @@ describe('an update in shards', () => {
           ),
         );
       expect(await bytesIn(dir)).toEqual(await bytesIn(aside));
-      // The schedules' second step, of both.
+      // The second step of both schedules.
       expect((await store.get<UpdateEntry>(keys.update(RUN, 2)))?.metrics).toMatchObject({
         'critic/critic_lr': 5e-4,
         'critic/critic_loss': expect.any(Number) as number,
@@ -266,7 +270,7 @@ describe('an update in shards', () => {
     },
   );
 
-  it('with nothing to learn shares nothing: `update` says what becomes of the step', async () => {
+  it('with nothing to learn shares nothing: `update` alone makes the step', async () => {
     for (const task of [0, 1]) for (const k of [0, 1]) await ended(world.now.store, task, k, 1);
     const { rounds, outcome } = await carryOut(inputOf(2), worker);
     expect(rounds).toEqual([]);
@@ -314,14 +318,14 @@ describe('an update in shards', () => {
     });
     await bookkeeping.closeRun({ run: RUN, runDir: world.now.dir, status: 'cancelled' });
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
-    // Who is late brings nothing back.
+    // A late worker restores no files.
     await expect(worker().forwardBackward({ run: RUN, step: 1, dir, plan, round: 0, shard: 1 })).rejects.toMatchObject({
       type: 'PlanLost',
     });
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
   });
 
-  it('is cleared away alone: a folder that is none of ours stays', async () => {
+  it('is removed alone: a folder of other origin stays', async () => {
     const updates = join(world.now.dir, 'updates');
     for (const folder of ['step-1-0123456789ab', 'src', 'step-one'])
       mkdirSync(join(updates, folder), { recursive: true });

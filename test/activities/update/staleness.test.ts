@@ -15,7 +15,7 @@ it('is the age of each token in updates', () => {
   ).toEqual({ mean: 0.9, max: 3, offPolicy: 0.5 });
 });
 
-it('is 0 on policy, without a token, and knows nothing of versions that said nothing', () => {
+it('is 0 on policy and without a token, and ignores versions that sampled nothing', () => {
   const none = { mean: 0, max: 0, offPolicy: 0 };
   expect(stalenessOf(new Map([[7, 5]]), 7)).toEqual(none);
   expect(stalenessOf(new Map(), 7)).toEqual(none);
@@ -30,7 +30,7 @@ it('is 0 on policy, without a token, and knows nothing of versions that said not
   ).toEqual(none);
 });
 
-it("tells by SkyRL's names how late groups are, each by the oldest version that sampled for it", () => {
+it("reports the staleness of groups under SkyRL's names, each by the oldest version that sampled it", () => {
   expect(asyncMetrics([[7, 7], [7, 5], [6], [4]], 7, 4)).toEqual({
     'async/staleness_mean': 1.5,
     'async/staleness_max': 3,

@@ -1,4 +1,4 @@
-/** Hunts rollouts that get no fate or two, and baselines that failures have a part in. */
+/** Hunts rollouts with no fate or with two, and baselines that include failures. */
 import { describe, expect, it } from 'vitest';
 import { type BatchManifest, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
@@ -53,7 +53,7 @@ async function fatesOf(tasks: readonly number[], samples: number, wanted?: numbe
   );
 }
 
-it('masks what failed, by class, and what never ended; the rest of the group is trained on', async () => {
+it('masks failed rollouts, by class, and unfinished ones; the rest of the group is trained on', async () => {
   const { store } = world.now;
   await ended(store, 0, 0, 1);
   await ended(store, 0, 1, 0);
@@ -82,7 +82,7 @@ it('drops groups that teach nothing, with the reason', async () => {
   expect(await prepare([0, 1], 2)).toMatchObject({ data: [], groups: 0, valid: 3 });
 });
 
-it('trains on the first groups that vary, and counts nothing of those that were drawn beyond need', async () => {
+it('trains on the first groups that vary, and does not count those that were drawn beyond need', async () => {
   const { store } = world.now;
   const rewards = [
     [1, 0],
@@ -122,7 +122,7 @@ it('takes the baseline over the valid ones only: a failure is not a reward of 0'
   expect([groups, valid, sampledTokens]).toEqual([1, 3, 6]);
 });
 
-it('makes one sequence of a rollout, and one more for each time the past was rewritten', async () => {
+it('makes one sequence of a rollout, and one more each time that a template changed earlier tokens', async () => {
   const { store } = world.now;
   await ended(store, 0, 0, 1);
   await ended(store, 0, 1, 0);
@@ -173,7 +173,7 @@ it('reads the turns of the attempt that ended, not those of an attempt that lost
   expect((await prepare([0], 2)).data.map(({ tokens }) => tokens)).toEqual([[1, 8]]);
 });
 
-it('takes the groups of several batches, of each so many as are wanted, and counts tokens by their version', async () => {
+it('takes the groups of several batches, `wanted` of each, and counts tokens by their version', async () => {
   const { store } = world.now;
   for (const task of [0, 1, 2]) for (const k of [0, 1]) await ended(store, task, k, k);
   for (const task of [0, 1])
@@ -228,7 +228,7 @@ it('of a batch that was rolled out again takes the manifest with the most groups
   expect(fates.size).toBe(6);
 });
 
-it('masks what has a token from too long ago, with the reason', async () => {
+it('masks rollouts with a token of a version that is too old, with the reason', async () => {
   const { store } = world.now;
   for (const k of [0, 1, 2]) await ended(store, 0, k, k === 2 ? 1 : 0);
   for (const [k, version] of [3, 5, 4].entries())
@@ -250,13 +250,13 @@ it('masks what has a token from too long ago, with the reason', async () => {
   ]);
 });
 
-it('never reads log-probabilities that are not there as zeros', async () => {
+it('never reads missing log-probabilities as zeros', async () => {
   await ended(world.now.store, 0, 0, 1);
   await said(0, 0, [{ sampled: [1, 2], logprobs: [-1] }]);
   expect(await fatesOf([0], 1)).toEqual({ 'toy-train-0/0': 'masked no-logprobs' });
 });
 
-it('keeps what did not finish by itself in its group, without a token to learn', async () => {
+it('keeps a rollout without a finish call in its group, without a token to learn', async () => {
   const { store } = world.now;
   await ended(store, 0, 0, 1);
   await ended(store, 0, 1, 0);
@@ -285,7 +285,7 @@ it('keeps what did not finish by itself in its group, without a token to learn',
   expect(valid).toBe(3);
 });
 
-it('trains on groups that do not vary where that is asked for, and on single rollouts where no group is compared', async () => {
+it('trains on groups that do not vary if the filter is off, and on single rollouts if no group is compared', async () => {
   const { store } = world.now;
   for (const k of [0, 1]) await ended(store, 0, k, 1);
   await ended(store, 1, 0, 1);
@@ -382,7 +382,7 @@ describe('replacement', () => {
     expect(new Set(data.map(({ credit }) => credit!.group)).size).toBe(4);
   });
 
-  it('leaves out every batch but the last, and copies nothing where that one has too few', async () => {
+  it('leaves out every batch except the last, and copies nothing if that one has too few', async () => {
     await groupsBy([
       [1, 0],
       [1, 1],
@@ -442,7 +442,7 @@ describe('replacement', () => {
   });
 });
 
-it('lets its thread go on between rollouts, so that a large step does not hold up its own heartbeat', async () => {
+it('yields its thread between rollouts, so that a large step does not delay its own heartbeat', async () => {
   const { store } = world.now;
   const tasks = Array.from({ length: 6 }, (_, task) => task);
   for (const task of tasks) for (const k of [0, 1]) await ended(store, task, k, k);
@@ -454,7 +454,7 @@ it('lets its thread go on between rollouts, so that a large step does not hold u
   setImmediate(count);
   await prepare(tasks, 2);
   isDone = true;
-  // Once for each rollout that is read, and once for each that is put together.
+  // Once for each rollout that is read, and once for each that is turned into data.
   expect(turns).toBeGreaterThanOrEqual(24);
 });
 
@@ -470,7 +470,7 @@ it('rewards that differ in their last digits alone do not vary', async () => {
   ]);
 });
 
-it('one that is left of a group does not vary where groups are drawn until enough do; else it stands for itself', async () => {
+it('a single remaining member does not vary if groups are drawn until enough do; otherwise it is a group of one', async () => {
   const { store } = world.now;
   await ended(store, 0, 0, 1);
   await ended(store, 0, 1, 'engine-lost');
@@ -483,7 +483,7 @@ it('one that is left of a group does not vary where groups are drawn until enoug
   expect(await told(1, 1)).toEqual(['trained']);
 });
 
-it('reports groups that did not vary, and where rollouts overlap with updates how late the others are', async () => {
+it('reports groups that did not vary and, if rollouts overlap with updates, the staleness of the others', async () => {
   const { store } = world.now;
   for (const [task, rewards] of [
     [1, 0],
@@ -515,7 +515,7 @@ it('reports groups that did not vary, and where rollouts overlap with updates ho
   expect((await trainingDataOf(input, store)).metrics).not.toHaveProperty('async/staleness_max');
 });
 
-it('rollouts that are learnt and are all alike teach nothing, whatever those got that are not learnt', async () => {
+it('a group whose learnt rollouts have equal rewards teaches nothing, whatever the other members got', async () => {
   const { store } = world.now;
   const overlong = async (task: number, k: number, reward: number) =>
     store.putOnce(keys.outcome(attemptOf(task, k).rollout), {

@@ -1,6 +1,7 @@
 /**
- * Hunts weights of other rollouts that are taken for a step's own: a run was ended in the middle of an update, and begun
- * again with other groups for the same step. Store, files and updates are real; the queue is the test.
+ * Hunts weights from other rollouts that are used as a step's own: a run was ended in the middle of an update, and
+ * started
+ * again with other groups for the same step. Store, files and updates are real; the test itself is the queue.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +27,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(elsewhere, { recursive: true, force: true }));
 
-/** A process of its own each time. */
+/** A new process each time. */
 function engine(): PoolEngine {
   const trainer = new EmbeddedTrainer();
   const [updater, sharded] = [new Updater(trainer), new ShardedUpdater(trainer)];
@@ -84,7 +85,7 @@ function inputOf(task: number, over: Partial<UpdateInput> = {}): UpdateInput {
 const place = () => join(world.now.dir, 'checkpoints', 'step-1');
 const made = (input: UpdateInput) => updateOnce(input, world.now.store, engine(), () => undefined);
 
-/** As the process was killed that made it: the files are there, and nothing is on record. */
+/** The process that made it was killed: the files exist, and nothing is recorded. */
 async function leftBy(input: UpdateInput): Promise<string> {
   await expect(updateOnce(input, dyingAt(world.now.store, 'putOnce'), engine(), () => undefined)).rejects.toThrow();
   return (await readCheckpointRecord(place()))!.sha256;
@@ -133,7 +134,7 @@ describe('a checkpoint that is in the place of an update', () => {
     expect((await readCheckpointRecord(place()))?.input).not.toBe(before?.input);
   });
 
-  it('stays where its update is on record, whoever asks for another one', async () => {
+  it('stays if its update is recorded, even if another one is requested', async () => {
     await twoGroups();
     const { sha256 } = await made(inputOf(0));
     expect((await made(inputOf(1))).sha256).toBe(sha256);
@@ -158,7 +159,7 @@ describe('a checkpoint that is in the place of an update', () => {
     });
   });
 
-  it('is carried over anew where a step taught nothing', async () => {
+  it('is carried over anew if a step taught nothing', async () => {
     await twoGroups();
     const left = await leftBy(inputOf(0));
     for (const k of [0, 1]) await ended(world.now.store, 2, k, 1);
@@ -178,7 +179,7 @@ describe('a checkpoint that is in the place of an update', () => {
   });
 });
 
-it('who comes second with other rollouts is not told that it has written', async () => {
+it('a second update from other rollouts does not report that it has written', async () => {
   const checkpoint = (input: string): Checkpoint => ({
     weights: new Map([['w', { shape: [1], data: new Float32Array([input.length]) }]]),
     optimizer: undefined,

@@ -1,4 +1,7 @@
-/** Hunts updates that are made twice or reported before they are on record, and ends of rollouts that contradict each other. */
+/**
+ * Hunts updates that are made twice or reported before they are recorded, and ends of rollouts that contradict each
+ * other.
+ */
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { withFailureMapping } from '../../../activities/failures.ts';
@@ -72,7 +75,7 @@ async function aStep(): Promise<void> {
 const ENDS = ['trained v5', 'trained v5', 'masked sandbox-lost', 'dropped group-too-small'];
 
 describe('an update', () => {
-  it('trains on what the step taught, and says what became of every rollout', async () => {
+  it('trains on the step’s data, and records the fate of every rollout', async () => {
     await aStep();
     const { policy, sha256, record } = await update();
     const toDir = join(world.now.dir, 'checkpoints', 'step-1');
@@ -180,7 +183,7 @@ describe('an update', () => {
     expect(world.now.engine.updates.length).toBe(1);
   });
 
-  it('that failed in the engine leaves nothing on record', async () => {
+  it('that failed in the engine records nothing', async () => {
     await aStep();
     world.now.engine.onUpdate = () => Promise.reject(new Error('diverged'));
     await expect(update()).rejects.toThrow('diverged');
@@ -249,7 +252,7 @@ describe('an update', () => {
   });
 });
 
-/** Why: a worker that is cut off from the server goes on with what it does, while the workflow has moved on. */
+/** Why: a worker without a connection to the server continues its work, while the workflow has moved on. */
 describe('a rollout ends once', () => {
   async function accounting() {
     await world.now.store.putOnce<RunRecord>(keys.run(RUN), {
@@ -276,7 +279,7 @@ describe('a rollout ends once', () => {
     );
   }
 
-  it('also where the run is cancelled while its update goes on: what it was trained on stands', async () => {
+  it('also if the run is cancelled while its update runs: the recorded fates stay', async () => {
     await dispatched();
     await aStep();
     const held = Promise.withResolvers<UpdateMetrics>();

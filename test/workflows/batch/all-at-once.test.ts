@@ -1,7 +1,7 @@
 /**
- * Hunts batches whose many open rollouts make one history long, where all begin, hear of a pause or are given up at once;
- * and what could be lost or done twice where that goes on in the next history. The server is real and suggests a new
- * history early; activities are scripted.
+ * Hunts batches whose many open rollouts make one history long because all start, receive a pause or are given up at
+ * once; and work that is lost or done twice when this continues in the next history. The server is real and suggests a
+ * new history early; activities are scripted.
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -17,7 +17,7 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const SUGGESTED = 100;
 const SAMPLES = 4;
-/** Those beyond a chunk, begun and ended, are more than fits into one history. */
+/** The starts and ends of the rollouts beyond a chunk are more than one history holds. */
 const SOME = { tasks: 35, rollouts: 35 * SAMPLES };
 /** More than two chunks: a history that is full after the first one may take the second one with it, and no third. */
 const MANY = { tasks: 51, rollouts: 51 * SAMPLES };
@@ -62,10 +62,12 @@ interface Told {
   readonly told: number;
   readonly cancelled: number;
 }
-/** By run id, of histories that are over. */
+/** By run id, for histories that have ended. */
 const known = new Map<string, Told>();
 
-/** Of each history, oldest first: the most begins in it that were not answered, words to rollouts, and cancellations. */
+/**
+ * For each history, oldest first: the most unanswered starts at once, and its signals and cancellations to rollouts.
+ */
 async function historiesOf({ workflowId }: WorkflowHandle) {
   const { client } = world.now;
   const histories: Told[] = [];
@@ -92,7 +94,7 @@ async function historiesOf({ workflowId }: WorkflowHandle) {
 }
 const begun = async (handle: WorkflowHandle) => (await handle.query<BatchStatus>('status')).started;
 
-/** Nothing is sampled until it is let go. */
+/** Nothing is sampled until it is released. */
 function held() {
   const go = Promise.withResolvers<void>();
   world.script = {
@@ -128,7 +130,7 @@ describe('many rollouts at once', () => {
     const before = (await historiesOf(handle)).length;
     await handle.signal('pause');
     const words = async () => (await historiesOf(handle)).reduce((sum, { told }) => sum + told, 0);
-    // Who had not heard of it would go on, and need no second word.
+    // A rollout that missed the pause would continue, and need no resume.
     await expect.poll(words, { interval: 1000 }).toBe(rollouts);
     const ids = Array.from({ length: 10 }, (_, i) => `all/pause/t-train-${i * 5}/${i % SAMPLES}`);
     const paused = () =>
@@ -137,14 +139,14 @@ describe('many rollouts at once', () => {
       );
     await expect.poll(async () => new Set(await paused()), { interval: 1000 }).toEqual(new Set([true]));
     await handle.signal('resume');
-    // Let go before, a paused rollout whose turn was its last is graded, and needs no second word.
+    // If it is released earlier, a paused rollout in its last turn is graded, and needs no resume.
     await expect.poll(words, { interval: 1000 }).toBe(2 * rollouts);
     go();
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: rollouts });
     expect(world.count('computeReward')).toBe(rollouts);
     const histories = await historiesOf(handle);
     expect(histories.length).toBeGreaterThan(before + 2);
-    // A chunk more than fits.
+    // One chunk more than a history holds.
     for (const { told } of histories) expect(told).toBeLessThanOrEqual(2 * CHUNK);
   }, 500_000);
 
@@ -189,7 +191,7 @@ describe('a new history', () => {
       {},
       { ...nothingYet, started: 4, sampling: { begun: 1, ended: 0, varied: 0 }, places, unasked: [3, 0, 2, 1] },
     );
-    // There are none of that name.
+    // No workflow has that id.
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 4, failures: { internal: 4 } });
   });
 });

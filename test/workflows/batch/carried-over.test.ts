@@ -1,6 +1,6 @@
 /**
- * Hunts batches that are accepted, and then cannot go on in a new history: Temporal takes 2 MB at most, of which the
- * batch's own input is a part. And what would be another number, or another tally, in the next history.
+ * Hunts batches that are accepted, and then cannot continue in a new history: Temporal takes 2 MB at most, of which the
+ * batch's own input is a part. And numbers or tallies that differ in the next history.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -43,7 +43,7 @@ describe('what a batch carries over', () => {
     roster.admit();
     roster.begin(100);
     const ledger = new BatchLedger(samples);
-    // Of each group two have ended, by a judge's rewards.
+    // Two rollouts of each group have ended, with a judge's rewards.
     for (let group = 0; group < MOST_TASKS; group += 1)
       for (const reward of [1 / 3, 2 / 3]) ledger.end(group, graded(reward + group / 7e6));
     expect(bytes([{ tasks }, { ...roster.progress, ledger: ledger.progress }])).toBeLessThan(MOST_BYTES);

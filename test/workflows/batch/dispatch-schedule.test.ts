@@ -1,4 +1,4 @@
-/** Settings of the dispatchers: what each type takes, and that what it does not take is refused by name, not ignored. */
+/** Settings of the dispatchers: which ones each type takes, and that others are refused by name, not ignored. */
 import { describe, expect, it } from 'vitest';
 import { refusedSetting, resolveDispatcher, scheduleOf } from '../../../workflows/batch/dispatch-schedule.ts';
 import type { DispatcherSettings } from '../../../protocol/batch.ts';
@@ -20,7 +20,7 @@ describe('dispatcher settings', () => {
     expect(refused?.remedy).toMatch(remedy);
   });
 
-  it('are filled in once, and are then the same when they are read again', () => {
+  it('are filled in once, and do not change when they are read again', () => {
     const filled = [
       { type: 'batch' },
       { type: 'bounded' },

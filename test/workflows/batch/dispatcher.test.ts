@@ -1,5 +1,5 @@
 /**
- * The dispatcher under any order of stage ends and failures. Hunted: a deadlock, a rollout that never begins or ends, a
+ * The dispatcher under any order of stage ends and failures. Hunted: a deadlock, a rollout that never starts or ends, a
  * cap exceeded at any moment, a failure that keeps its place. Not asserted: how good a schedule is (test/cli/bench).
  */
 import fc from 'fast-check';
@@ -38,7 +38,7 @@ function play(rollouts: number, caps: Caps, picks: Iterator<number>) {
     if (inStage.size === 0) throw new Error('nothing runs and nothing is admitted: deadlock');
     const pick = picks.next().value as number;
     if (added < rollouts) dispatcher.add([added++]);
-    // A long batch goes on in another history, at any moment.
+    // A long batch may continue in another history at any moment.
     if (pick % 5 === 0)
       dispatcher = new Dispatcher(caps, JSON.parse(JSON.stringify(dispatcher.progress)) as typeof dispatcher.progress);
     expect([...dispatcher.openRollouts].toSorted((a, b) => a - b)).toEqual([...live].toSorted((a, b) => a - b));
@@ -82,12 +82,12 @@ describe('the dispatcher', () => {
   it.each([
     ['any caps', caps],
     ['the caps of every type', types.map((settings) => scheduleOf(settings).caps)],
-  ])('keeps %s at every moment, lets everyone in once, and ends them all', (_, given) => {
+  ])('keeps %s at every moment, admits every rollout once, and ends them all', (_, given) => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 30 }), given, picks, (rollouts, limits, order) => {
         const { entered, ended } = play(rollouts, limits, order);
         const all = Array.from({ length: rollouts }, (_unused, i) => i);
-        // Nobody is passed over: they begin in the order in which they were added.
+        // None is overtaken: they start in the order in which they were added.
         expect(entered.init).toEqual(all);
         expect(ended.toSorted((a, b) => a - b)).toEqual(all);
         for (const list of Object.values(entered)) expect(new Set(list).size).toBe(list.length);
@@ -95,7 +95,7 @@ describe('the dispatcher', () => {
     );
   });
 
-  it('meets failures in every stage and between stages: what the property above is about', () => {
+  it('has failures in every stage and between stages in the property above', () => {
     const met = { init: 0, 'agent-run': 0, reward: 0, waiting: 0 };
     let x = 1;
     const numbers = { next: () => ({ value: (x = (x * 48_271) % 2_147_483_647), done: false as const }) };
@@ -103,7 +103,7 @@ describe('the dispatcher', () => {
     for (const place of Object.keys(met) as Array<keyof typeof met>) expect(failedIn[place], place).toBeGreaterThan(0);
   });
 
-  it('lets whoever asked first in first, and later stages before earlier ones', () => {
+  it('admits rollouts in the order in which they asked, and later stages before earlier ones', () => {
     const dispatcher = new Dispatcher({ ...FREE, open: 3, 'agent-run': 1 });
     dispatcher.add([4, 2, 7, 1]);
     expect(dispatcher.admissions()).toEqual([
@@ -123,7 +123,7 @@ describe('the dispatcher', () => {
     expect(dispatcher.admissions()).toEqual([{ rollout: 1, stage: 'init' }]);
   });
 
-  it('lets those into agent-run first that would have been ready first with as many places for init as for agent-run', () => {
+  it('admits to agent-run in the order of readiness with as many places for init as for agent-run', () => {
     let now = 0;
     const dispatcher = new Dispatcher({ ...FREE, open: 6, 'agent-run': 2 }, undefined, () => now);
     dispatcher.add([0, 1, 2, 3, 4, 5]);
@@ -145,7 +145,7 @@ describe('the dispatcher', () => {
     expect([next(), next(), next(), next()].flat()).toEqual([0, 1, 4, 5]);
   });
 
-  it('lets those in first that began in an earlier history', () => {
+  it('admits rollouts of an earlier history first', () => {
     let now = 0;
     const limits: Caps = { ...FREE, open: 3, 'agent-run': 1 };
     const before = new Dispatcher(limits, undefined, () => now);
@@ -181,7 +181,7 @@ describe('the dispatcher', () => {
   });
 });
 
-it('a rollout that is withdrawn before it begins takes no place, and those behind it begin', () => {
+it('a rollout that is withdrawn before it starts takes no place, and those behind it start', () => {
   const dispatcher = new Dispatcher({ ...FREE, open: 1 });
   dispatcher.add([0, 1, 2]);
   expect(dispatcher.admissions()).toEqual([{ rollout: 0, stage: 'init' }]);
@@ -193,7 +193,7 @@ it('a rollout that is withdrawn before it begins takes no place, and those behin
 
 describe('gates', () => {
   const gates = (rollouts: number, settings: DispatcherSettings) => gatesOf(rollouts, scheduleOf(settings).caps);
-  it('are asked for only where a width can bind', () => {
+  it('exist only if a width can be reached', () => {
     expect(gates(100, { type: 'batch' })).toEqual([]);
     expect(gates(100, { type: 'bounded', maxParallelAgents: 4 })).toEqual([]);
     expect(gates(100, { type: 'pipeline', maxParallelAgents: 4 })).toEqual(['agent-run', 'reward']);
@@ -204,8 +204,8 @@ describe('gates', () => {
   });
 });
 
-describe('the order of begin', () => {
-  it('spreads the samples of a task, but not where groups are drawn by need', () => {
+describe('the order of starts', () => {
+  it('spreads the samples of a task, but not if groups are drawn by need', () => {
     expect(beginOrder({ samples: 2 }, 1, 3, 'task')).toEqual([2, 3, 4, 5]);
     expect(beginOrder({ samples: 2 }, 1, 3, 'sample')).toEqual([2, 4, 3, 5]);
     expect(beginOrder({ samples: 2, wanted: 1 }, 1, 3, 'sample')).toEqual([2, 3, 4, 5]);

@@ -1,6 +1,6 @@
 /**
  * Hunts evaluations that reach the engine as if they were training: the engine serves by the priority of the activity,
- * which a batch gives its rollouts and Temporal hands on. On a real server; the engine writes down what it is asked.
+ * which a batch gives its rollouts and Temporal passes on. On a real server; the engine records its requests.
  */
 import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';

@@ -1,6 +1,7 @@
 /**
- * Hunts a rollout that its batch has counted as failed and that is graded all the same, by a worker that was given up:
- * what is heard is put on record while the batch runs. On real Temporal; the activities are scripted.
+ * Hunts a rollout that its batch has counted as failed and that is graded later, by a worker that was given up:
+ * failures
+ * are recorded while the batch runs. On real Temporal; the activities are scripted.
  */
 
 import { ApplicationFailure } from '@temporalio/common';
@@ -41,7 +42,7 @@ it('a failure is on record before the other rollouts of its batch have ended', a
   expect(world.count('recordFailures')).toBe(1);
 });
 
-it('failures that come together are put on record together', async () => {
+it('failures that arrive together are recorded together', async () => {
   world.script = {
     before: async (activity, { rollout }) => {
       if (activity === 'recordFailures') await sleep(500);

@@ -1,13 +1,13 @@
 /**
- * Dynamic sampling. Why: a batch that stops too early trains on too little, one that never stops draws for ever.
+ * Dynamic sampling. Why: a batch that stops too early trains on too little, one that never stops draws forever.
  * Asserted, for any pattern of groups that vary and any order of their ends: a batch ends only with enough groups that
- * vary or without candidates; in the order in which they began, it draws little more than it needs.
+ * vary or without candidates; if they end in the order of their starts, it draws little more than it needs.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DynamicSampling, allAtOnce, untilVaried } from '../../../workflows/batch/dynamic-sampling.ts';
 
-/** Ends groups in the order of `picks` until none runs; how many began and varied. */
+/** Ends groups in the order of `picks` until none runs; returns how many started and varied. */
 function play(varies: readonly boolean[], wanted: number | undefined, picks: Iterator<number>) {
   const sampling = new DynamicSampling(
     wanted === undefined ? allAtOnce(varies.length) : untilVaried(varies.length, wanted),
@@ -60,7 +60,7 @@ describe('dynamic sampling', () => {
     ).toMatchObject({ begun: 8, varied: 8 });
   });
 
-  it('draws little more than is needed when every other group varies and they end as they began', () => {
+  it('draws little more than is needed when every other group varies and they end in the order of their starts', () => {
     const { begun, varied } = play(
       Array.from({ length: 100 }, (_, i) => i % 2 === 0),
       8,
@@ -70,7 +70,7 @@ describe('dynamic sampling', () => {
     expect(begun).toBeLessThanOrEqual(20);
   });
 
-  it('begins all at once where nothing is wanted', () => {
+  it('starts all at once if no number is wanted', () => {
     expect(play([true, false, false], undefined, zeros())).toMatchObject({ begun: 3, first: 3 });
   });
 });

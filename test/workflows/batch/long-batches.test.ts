@@ -1,6 +1,7 @@
 /**
- * Hunts a large batch that outgrows one history, and what could be lost where it goes on in a new one: an end, a place at
- * a gate, a pause, a cancellation. The server is real and suggests a new history every few rollouts; activities are scripted.
+ * Hunts a large batch that outgrows one history, and what could be lost when it continues in a new one: an end, a place
+ * at a gate, a pause, a cancellation. The server is real and suggests a new history every few rollouts; activities are
+ * scripted.
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -31,7 +32,7 @@ const batchInput = (tasks: number, samples: number, dispatcher: DispatcherSettin
   dispatcher,
   ...over,
 });
-/** As a batch carries it over that has not begun anything: a small one is then long too. */
+/** The progress of a batch that has not started anything: with it even a small batch is long. */
 const nothingYet: BatchProgress = {
   begunAt: Date.now(),
   started: 0,
@@ -58,7 +59,7 @@ async function histories({ workflowId }: WorkflowHandle): Promise<number[]> {
   return lengths;
 }
 
-/** What was handed from history to history, the last one first. */
+/** The progress that each history passed on, last one first. */
 async function carriedOver({ workflowId }: WorkflowHandle): Promise<BatchProgress[]> {
   const { client } = world.now;
   const carried: BatchProgress[] = [];
@@ -70,7 +71,7 @@ async function carriedOver({ workflowId }: WorkflowHandle): Promise<BatchProgres
   return carried;
 }
 
-/** Until nothing has been called for a second: what is held waits, and what is not has ended. */
+/** Waits until nothing was called for a second: then held calls wait, and all others have ended. */
 async function untilHeld(): Promise<void> {
   for (let seen = -1; seen !== world.now.log.calls.length; await sleep(1000)) seen = world.now.log.calls.length;
 }
@@ -78,7 +79,7 @@ async function untilHeld(): Promise<void> {
 afterEach(() => expect(world.now.log.live).toBe(0));
 
 describe('a long batch', () => {
-  it('goes on in new histories, keeps its widths, and ends every rollout once', async () => {
+  it('continues in new histories, keeps its widths, and ends every rollout once', async () => {
     const inside: Record<string, number> = { agentRun: 0, computeReward: 0 };
     const peak: Record<string, number> = { agentRun: 0, computeReward: 0 };
     world.script = {
@@ -103,7 +104,7 @@ describe('a long batch', () => {
     expect(peak['computeReward']).toBeLessThanOrEqual(1);
     const lengths = await histories(handle);
     expect(lengths.length).toBeGreaterThan(2);
-    // Those that were open when it was full end their stages in the same history.
+    // Rollouts that were open when it was full end their stages in the same history.
     expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
   });
 
@@ -151,7 +152,7 @@ describe('a long batch', () => {
     expect((await histories(handle)).length).toBeGreaterThan(1);
   });
 
-  it('pauses in one history and is resumed in whichever it is', async () => {
+  it('pauses in one history and is resumed in a later one', async () => {
     world.script = { turn: ({ turn }) => (turn < 2 ? 'hint' : 'finish') };
     const handle = await start(batchInput(6, 3, pipeline));
     for (const at of [3, 9]) {
@@ -182,7 +183,7 @@ describe('a long batch', () => {
     await expect(handle.result()).rejects.toThrow();
     hold = false;
     expect((await handle.describe()).status.name).toBe('CANCELLED');
-    // A rollout tells its end as the last thing that it does, and the list is some moments old.
+    // A rollout reports its end as its last action, and the list of workflows lags behind.
     const open = async () => {
       const ids: string[] = [];
       for await (const { workflowId } of world.now.client.workflow.list({
@@ -195,14 +196,14 @@ describe('a long batch', () => {
   });
 });
 
-it('a run that is cancelled ends its batch in whichever history that is', async () => {
+it('a run that is cancelled ends its batch in any of its histories', async () => {
   let held = 0;
   const go = Promise.withResolvers<void>();
   world.script = {
     turn: () => 'finish',
     before: async (activity, { rollout = '' }) => {
       if (activity !== 'generate' || !rollout.includes('/step-1/')) return;
-      // What began in the first history must end in it.
+      // Rollouts that started in the first history must end in it.
       if ((await histories(world.now.client.workflow.getHandle('train/ended/step-1'))).length < 2) return;
       held += 1;
       await lasting(go.promise);
@@ -227,7 +228,7 @@ it('a run that is cancelled ends its batch in whichever history that is', async 
   expect(world.count('computeReward')).toBeLessThan(30);
 });
 
-describe('a batch that was thought short', () => {
+describe('a batch that started as a short one', () => {
   it('goes on in a new history all the same where its rollouts fail one by one, and ends every one once', async () => {
     world.script = {
       turn: () => 'finish',
@@ -247,7 +248,7 @@ describe('a batch that was thought short', () => {
     expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
   });
 
-  it('cancels those that began before and after it turned long', async () => {
+  it('cancels rollouts that started before and after it became long', async () => {
     let hold = false;
     world.script = {
       before: async (activity) => {
@@ -266,7 +267,7 @@ describe('a batch that was thought short', () => {
 });
 
 describe('the length of a history', () => {
-  it('bounds the rollouts that must end in it by the most that each may cost', () => {
+  it('bounds the rollouts that must end in it by the most events that each may add', () => {
     const fresh = { historyLength: 0, continueAsNewSuggested: false };
     expect([
       hasRoom(199, fresh, []),
@@ -281,7 +282,7 @@ describe('the length of a history', () => {
     expect(hasRoom(0, { historyLength: 10, continueAsNewSuggested: true }, [])).toBe(false);
   });
 
-  it('makes a batch long where its rollouts may cost more than the room that there is', () => {
+  it('makes a batch long if its rollouts may add more events than there is room for', () => {
     expect([isLong(300, []), isLong(301, []), isLong(120, ['reward']), isLong(121, ['reward'])]).toEqual([
       false,
       true,

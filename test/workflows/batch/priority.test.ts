@@ -1,6 +1,6 @@
 /**
- * Batches of training and of evaluation on the same workers. Hunted: an evaluation whose queue a training step has to
- * wait through. On a real Temporal server: the order in which one slot takes what waits. Not asserted: times.
+ * Batches of training and of evaluation on the same workers. Hunted: a training step that waits behind the queue of an
+ * evaluation. On a real Temporal server: the order in which one slot takes waiting work. Not asserted: times.
  */
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
@@ -52,7 +52,7 @@ const input = (priority: BatchPriority) => ({
   dispatcher: { type: 'batch' },
 });
 
-/** Waits until so many activities are in the queue of `init`. */
+/** Waits until `count` activities are in the queue of `init`. */
 async function queued(count: number): Promise<void> {
   for (let i = 0; i < 300; i += 1) {
     const { stats } = await client.workflowService.describeTaskQueue({

@@ -1,11 +1,11 @@
-/** Hunts rollouts that are never asked whether they live, where a round does not fit into one history. */
+/** Hunts rollouts that are never checked for being alive, if a round does not fit into one history. */
 import { expect, it } from 'vitest';
 import { CHUNK } from '../../../workflows/batch/history-budget.ts';
 import { Probe } from '../../../workflows/batch/probe.ts';
 
 const all = Array.from({ length: 2 * CHUNK + 50 }, (_, i) => i);
 
-/** A history that is full after so many chunks; returns whom it asked, and what it hands on. */
+/** A history that is full after some chunks; returns the rollouts that it checked, and those that it leaves. */
 async function history(living: readonly number[], unasked: readonly number[], chunks: number) {
   const asked: number[] = [];
   let rounds = 0;
@@ -31,11 +31,11 @@ it('a round goes on in the next history, at once, with those that it did not com
   expect([first.asked, first.rounds]).toEqual([all.slice(0, CHUNK), 1]);
   const left = all.filter((index) => index !== 150);
   const second = await history(left, first.unasked, 100);
-  // The rest of that round, without whoever has ended; then a round of its own.
+  // The rest of that round, without ended rollouts; then its own round.
   expect(second.asked).toEqual([...left.slice(CHUNK), ...left]);
   expect([second.rounds, second.unasked]).toEqual([2, []]);
 });
 
-it('nobody is asked before the first round', async () => {
+it('no rollout is checked before the first round', async () => {
   expect(await history(all, [], 100)).toMatchObject({ asked: all, rounds: 2 });
 });

@@ -1,7 +1,7 @@
 /**
  * Dynamic sampling by replacement. Why: a batch that is judged before it has ended depends on time, one that never has
- * enough draws for ever. Asserted, for any pattern of groups that vary and any order of their ends: batches are drawn
- * whole, one after the other, until one has enough, and a new history goes on alike.
+ * enough draws forever. Asserted, for any pattern of groups that vary and any order of their ends: batches are drawn
+ * whole, one after the other, until one has enough, and a new history continues in the same way.
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -9,7 +9,7 @@ import { DynamicSampling, untilReplaceable } from '../../../workflows/batch/dyna
 
 const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
 
-/** Ends groups in the order of `order`; after each end it may go on from its progress, as in a new history. */
+/** Ends groups in the order of `order`; after each end it may continue from its progress, as in a new history. */
 function play(varies: readonly boolean[], groups: number, minReplaceRatio: number, order: Iterator<number>): number[] {
   const rule = untilReplaceable(varies.length, { groups, minReplaceRatio });
   let sampling = new DynamicSampling(rule);
@@ -19,7 +19,7 @@ function play(varies: readonly boolean[], groups: number, minReplaceRatio: numbe
   const fill = () => {
     const count = sampling.admit();
     if (count > 0) {
-      // Nothing of the batch before is under way.
+      // No group of the previous batch is still running.
       expect(running).toEqual([]);
       batches.push(count);
     }

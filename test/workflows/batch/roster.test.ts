@@ -1,7 +1,8 @@
 /**
- * Who is where in a batch, under any order of begins, stage ends, ends and rollouts that are given up. Hunted: a rollout
- * that ends twice or never, one that was given up and begins all the same, a graded result that is thrown away. Asserted
- * too: a new history goes on alike. Not asserted: caps and fairness (dispatcher.test.ts).
+ * The state of each rollout of a batch, under any order of starts, stage ends, ends and given-up rollouts. Hunted: a
+ * rollout that ends twice or never, one that starts although it was given up, a graded result that is discarded.
+ * Asserted
+ * too: a new history continues in the same way. Not asserted: caps and fairness (dispatcher.test.ts).
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -23,7 +24,7 @@ function resultOf(index: number, status: RolloutResult['status']): RolloutResult
   };
 }
 
-/** Plays until all have ended; how each of them did. */
+/** Plays until all have ended; returns how each ended. */
 function play(rollouts: number, open: number, order: Iterator<number>): Map<number, RolloutResult> {
   const all = Array.from({ length: rollouts }, (_, i) => i);
   let roster = new Roster(caps(open));
@@ -71,7 +72,7 @@ function play(rollouts: number, open: number, order: Iterator<number>): Map<numb
 }
 
 describe('the roster', () => {
-  it('ends every rollout once, as what it is', () => {
+  it('ends every rollout once, with its own result', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 5 }), picks, (rollouts, open, order) => {
         expect([...play(rollouts, open, order).keys()].toSorted((a, b) => a - b)).toEqual(
@@ -81,7 +82,7 @@ describe('the roster', () => {
     );
   });
 
-  it('tells of the end of a stage once', () => {
+  it('reports the end of a stage once', () => {
     const roster = new Roster(caps(1));
     roster.add([0]);
     roster.admit();

@@ -1,6 +1,7 @@
 /**
- * Stragglers: hunted are a batch that waits for ever, a rollout given up that was graded in time, a group left with fewer
- * members than a baseline needs, and a rollout that nobody accounts for.
+ * Stragglers: hunted are a batch that waits forever, a rollout given up that was graded in time, a group left with
+ * fewer
+ * members than a baseline needs, and a rollout that is not counted.
  */
 import fc from 'fast-check';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,7 +23,7 @@ const result = (reward: number | undefined): RolloutResult => ({
 });
 
 describe('the decision', () => {
-  it('completes a group once, with as many graded as the policy asks for, and never one that has ended', () => {
+  it('completes a group once, with as many graded members as the setting says, and never one that has ended', () => {
     const rewards = fc.array(fc.option(fc.integer({ min: 0, max: 1 }), { nil: undefined, freq: 3 }), {
       minLength: 2,
       maxLength: 12,
@@ -46,7 +47,7 @@ describe('the decision', () => {
     );
   });
 
-  it('refuses what leaves no baseline, and deadlines that are none', () => {
+  it('refuses settings that leave no baseline, and invalid deadlines', () => {
     expect(refusedStraggler({}, 2)).toBeUndefined();
     expect(refusedStraggler({ completeGroupWithout: 2, deadlineSeconds: 0.5 }, 4)).toBeUndefined();
     expect(refusedStraggler({ completeGroupWithout: 3 }, 4)).toMatchObject({ field: 'completeGroupWithout', value: 3 });
@@ -125,7 +126,7 @@ describe('a batch', () => {
     const ended = (await handle.result()) as BatchResult;
     over = true;
     expect(ended).toMatchObject({ groups: 2, rollouts: 8, graded: 1, failures: { deadline: 7 } });
-    // What had not begun at once, what was cancelled as it ends.
+    // Rollouts that had not started end at once, cancelled ones when they have ended.
     expect(world.count('recordFailures')).toBeLessThanOrEqual(7);
     expect(world.count('recordFailures')).toBeGreaterThan(0);
     expect((await world.now.client.workflow.getHandle('late/deadline/t-train-0/0').describe()).status.name).toBe(
@@ -143,7 +144,7 @@ describe('a batch', () => {
     const handle = await world.start('batch', 'late/group', input({ stragglers: { completeGroupWithout: 1 } }));
     const ended = (await handle.result()) as BatchResult;
     over = true;
-    // In the other group whichever was last when three were graded is given up, unless it was graded at the same time.
+    // In the other group the last one, when three were graded, is given up, unless it was graded at the same time.
     expect(ended.graded).toBeGreaterThanOrEqual(6);
     expect(ended.graded + (ended.failures.straggler ?? 0)).toBe(8);
     expect((await world.now.client.workflow.getHandle('late/group/t-train-1/2').describe()).status.name).toBe(
@@ -151,7 +152,7 @@ describe('a batch', () => {
     );
   });
 
-  it('refuses a policy that leaves no baseline, before any work', async () => {
+  it('refuses a setting that leaves no baseline, before any work', async () => {
     const handle = await world.start('batch', 'late/refused', input({ stragglers: { completeGroupWithout: 3 } }));
     await expect(handle.result()).rejects.toMatchObject({
       cause: { message: expect.stringMatching(/stragglers\.completeGroupWithout: 3 cannot be used/) },

@@ -1,6 +1,6 @@
 /**
- * Hunts a run that trains on without its machines, or that ends for them: rollouts fail alike, the run is paused with
- * a reason and a remedy, and goes on when it is resumed. The server is real, activities are scripted.
+ * Hunts a run that continues without its machines, or that ends because of them: rollouts fail alike, the run is paused
+ * with a reason and a remedy, and continues when it is resumed. The server is real, activities are scripted.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -82,7 +82,7 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   expect(world.count('update')).toBe(1);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 2 });
-  // Started again from its records, it goes through that step once more: somebody has looked already.
+  // Started again from its records, it goes through that step once more: an operator knows of it already.
   world.script = { ...world.script, before: () => undefined, recorded: () => 1 };
   expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
 });
@@ -127,7 +127,7 @@ it.each(['sync', 'one-step-off'])(
         ({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-2/'),
       ).length,
     ).toBeLessThan(4);
-    // What was told before somebody looked is told once: one more failure makes no row.
+    // Failures from before the resume do not count again: one more failure does not open the breaker.
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ steps: 3 });
   },

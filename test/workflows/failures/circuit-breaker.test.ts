@@ -1,4 +1,4 @@
-/** Hunts a breaker that opens for what a policy did, that never opens, or that opens twice for one cause. */
+/** Hunts a breaker that opens because of the policy, that never opens, or that opens twice for one cause. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FailureClass } from '../../../protocol/finish-reason.ts';
@@ -36,13 +36,13 @@ describe('the circuit breaker', () => {
     expect(trips(list)).toEqual([[11, expect.objectContaining({ failure: 'grader-failed', failed: 6, of: 12 })]]);
   });
 
-  it('hears nothing where it is turned off', () => {
+  it('never opens if it is turned off', () => {
     expect(trips(ends(...Array<FailureClass>(40).fill('internal')), { maxConsecutiveFailures: 0, share: 0.5 })).toEqual(
       [],
     );
   });
 
-  it('counts from nothing once it is reset', () => {
+  it('counts from zero once it is reset', () => {
     const breaker = new CircuitBreaker(settings);
     const [one] = ends('internal');
     for (let i = 0; i < 3; i++) breaker.heard(one!);

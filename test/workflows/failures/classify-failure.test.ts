@@ -1,4 +1,4 @@
-/** Hunts an outage of workers that is told as a rollout which took too long: its remedy would send its reader the wrong way. */
+/** Hunts an outage of workers that is reported as a rollout that took too long: its remedy would mislead the reader. */
 import { ActivityFailure, ApplicationFailure, RetryState, TimeoutFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';
 import { classify, withinOutage } from '../../../workflows/failures/classify-failure.ts';
@@ -9,7 +9,7 @@ const outOf = (type: 'SCHEDULE_TO_CLOSE' | 'SCHEDULE_TO_START' | 'HEARTBEAT') =>
   failed(new TimeoutFailure(`${type} passed`, undefined, type));
 const classOf = async (work: Promise<never>) => classify(await work.catch((error: unknown) => error)).failure;
 
-it('a deadline of the rollout is one where it is what passed, and nowhere else', async () => {
+it('a failure is a deadline only if the rollout’s deadline has passed', async () => {
   expect(await classOf(Promise.reject(outOf('SCHEDULE_TO_CLOSE')))).toBe('deadline');
   expect(await classOf(withinOutage(Promise.reject(outOf('SCHEDULE_TO_CLOSE'))))).toBe('timeout');
   expect(await classOf(withinOutage(Promise.reject(outOf('SCHEDULE_TO_START'))))).toBe('sandbox-lost');

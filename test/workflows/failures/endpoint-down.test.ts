@@ -1,6 +1,6 @@
 /**
  * Hunts rollouts that lose their sandbox, or give up, because the server of their policy is down for a while; and work
- * that begins for an endpoint whose key cannot work. On real Temporal; the activities are scripted.
+ * that starts for an endpoint whose key cannot work. On real Temporal; the activities are scripted.
  */
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
@@ -23,7 +23,7 @@ const rollOut = async (over: object = {}, agent: object = {}) => {
   ).result()) as RolloutResult;
 };
 
-it('the sandbox is held for as long as the server is down, and the rollout goes on in it', async () => {
+it('the sandbox is renewed for as long as the server is down, and the rollout continues in it', async () => {
   let asked = 0;
   world.script = {
     ttlSeconds: () => 3,
@@ -36,7 +36,7 @@ it('the sandbox is held for as long as the server is down, and the rollout goes 
   expect(world.count('prepareSandbox')).toBe(1);
 });
 
-it('patience ends: the rollout fails as the server did, and keeps nothing', async () => {
+it('patience ends: the rollout fails with the server’s failure, and keeps no sandbox', async () => {
   world.script = {
     ttlSeconds: () => 3,
     before: (activity) => {
@@ -120,7 +120,7 @@ it("the rollout's own time, where it is shorter, is a deadline all the same", as
   });
 });
 
-it('a sandbox that is lost meanwhile is found out, and the rollout begins again', async () => {
+it('a sandbox that is lost meanwhile is detected, and the rollout starts again', async () => {
   let asked = 0;
   let lost = false;
   world.script = {

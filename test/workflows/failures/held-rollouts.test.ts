@@ -1,7 +1,8 @@
 /**
- * Hunts rollouts that are masked where nothing of their run can go on, and with them other weights: what the table holds
- * stands still with its sandbox, its run, eval or batch pauses and says why, and the same is done again when that is
- * resumed. The server is real; activities are scripted, but for the last test's sampling.
+ * Hunts rollouts that are masked although nothing in their run can continue, which would change the weights: a rollout
+ * with a failure that the table holds waits with its sandbox, its run, eval or batch pauses with the reason, and the
+ * work
+ * is repeated when that is resumed. The server is real; activities are scripted, except the last test's sampling.
  */
 import type { Connection } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -232,7 +233,7 @@ it('a batch of its own stops the others at a turn, says why, and goes on when it
   expect(await handle.result()).toMatchObject({ graded: 2, failures: {} });
 });
 
-it('a rollout that fails so while its run is paused is resumed with it', async () => {
+it('a rollout that fails in this way while its run is paused is resumed with it', async () => {
   let broken = true;
   world.script = {
     before: (name) => {

@@ -1,5 +1,5 @@
 /**
- * Hunts other tokens after a checkpoint that was changed and brought back: the rollout that would sample from it is held,
+ * Hunts other tokens after a checkpoint was changed and restored: the rollout that would sample from it is held,
  * and samples the same when it is resumed. Server, store, files and the sampling activity are real; the engine is empty.
  */
 import { ApplicationFailure } from '@temporalio/common';

@@ -1,6 +1,7 @@
 /**
- * Hunts other weights after an update that failed on all its tries and was made again: the run is paused for a torn
- * checkpoint, somebody brings it back, and it ends in the same bits as undisturbed. Server, store and updates are real.
+ * Hunts other weights after an update that failed on all its attempts and was made again: the run is paused for a torn
+ * checkpoint, an operator restores it, and the run ends in the same bits as undisturbed. Server, store and updates are
+ * real.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
@@ -23,7 +24,7 @@ const base = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
 let before: (input: UpdateInput) => void = () => undefined;
 const tries: string[] = [];
 
-/** What scripted rollouts would have left: one of each group is right. */
+/** The records of scripted rollouts: one of each group is right. */
 async function leaveRecords({ batches, samples, policy: { version } }: UpdateInput): Promise<void> {
   const { groups } = await manifestOf(batches[0]!, store);
   const members = groups.flatMap(({ task, rollouts }) => rollouts.map((rollout) => ({ task, rollout })));
@@ -59,7 +60,7 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
   tries.push(`${input.run} ${input.step}`);
   await leaveRecords(input);
   before(input);
-  // A process of its own each time: nothing is read from memory.
+  // A new process each time: nothing is read from memory.
   const engine: Engine = {
     generate: () => Promise.reject(new Error('not asked to sample')),
     update: (request, progress) => new Updater().run(request, progress),

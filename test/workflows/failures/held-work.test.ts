@@ -1,7 +1,7 @@
 /**
- * Hunts a run of weeks that ends for a disk that was full for an hour: an update, a record or a batch that failed on all
- * its tries pauses the run, and is done again, once, when it is resumed. The server is real, activities are scripted; what
- * such an update writes is in `held-update.test.ts`.
+ * Hunts a run of weeks that ends because a disk was full for an hour: an update, a record or a batch that failed on all
+ * its attempts pauses the run, and is repeated, once, when the run is resumed. The server is real, activities are
+ * scripted; what such an update writes is in `held-update.test.ts`.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -31,7 +31,7 @@ const configOf = (run: string, training: TrainingSettings, over: object = {}) =>
 });
 const details = (id: string) => world.details(id);
 
-/** Starts a run, waits until it is paused for `work`, mends what failed, and returns what it ends with. */
+/** Starts a run, waits until it is paused for `work`, fixes what failed, and returns the run's result. */
 async function heldAndResumed(config: { readonly run: string }, work: string, mend: () => void) {
   const handle = await world.start('train', `train/${config.run}`, config);
   const status = () => handle.query<TrainStatus>('status');
@@ -198,7 +198,7 @@ it.each([
   ['closeRun', 'the record of its end'],
 ])('%s that is not made within its day pauses the run', async (activity, work) => {
   let slow = true;
-  // Its day is over with its only try: what is refused for good would be the code's own fault.
+  // Its day ends with its only attempt: a final refusal would be a fault of the code.
   world.script = {
     turn: finish,
     before: (name) => {

@@ -1,6 +1,6 @@
 /**
- * Hunts other weights after kills: a worker that is killed each time that it does one certain thing, more often than that
- * may fail, costs time alone. Server, store and worker processes are real, and killed by SIGKILL; the sandbox, the model
+ * Hunts other weights after kills: a worker that is killed each time that it does a certain thing, more often than this
+ * may fail, only costs time. Server, store and worker processes are real, and killed by SIGKILL; the sandbox, the model
  * and the grader are empty. Not asserted: what is counted; see test/activities/tries.test.ts.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -16,7 +16,7 @@ const world = useStoreWorld(() => ({ init: nobody, gpu: nobody, agentRun: nobody
 const program = fileURLToPath(new URL('fixtures/dying-worker.ts', import.meta.url));
 let end = () => {};
 
-/** Another one for each that was killed, as the supervisor does. */
+/** Starts a new worker for each killed one, as the supervisor does. */
 function serve(deaths: readonly string[]): { killed: number } {
   const seen = { killed: 0 };
   let child: ChildProcess | undefined;
@@ -48,7 +48,7 @@ const start = (id: string, agent: object = {}) =>
     policy: { dir: '/p', version: 1 },
     agent: { maxTurns: 5, ...agent },
   });
-/** All that a rollout left, whatever it is called. */
+/** All records of a rollout, whatever its id. */
 const left = async (id: string) =>
   (await world.store.list('')).flatMap(({ key, value }) =>
     key.includes(`${id}#1`) || key === `outcome:${id}`
@@ -83,11 +83,11 @@ it('a rollout whose worker is killed at each grading, sampling or tool call ends
 }, 600_000);
 
 it('a rollout whose worker is killed has the time again that it takes to find that out, however near its deadline is', async () => {
-  // Found out by 15 s of silence.
+  // Detected by 15 s of silence.
   const agent = { deadlineSeconds: 12 };
   const seen = serve(['model:generate:short/sampling#1/00001=1', 'tool:short/tools#1/1/0=1']);
   const results: RolloutResult[] = [];
-  // One after the other: to wait for a worker that another one's kill took is a rollout's own time.
+  // One after the other: a wait for a worker that was killed for another rollout would count as a rollout's own time.
   for (const id of ['short/sampling', 'short/tools', 'short/left-alone'])
     results.push((await (await start(id, agent)).result()) as RolloutResult);
   for (const result of results)

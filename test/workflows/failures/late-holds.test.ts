@@ -1,7 +1,7 @@
 /**
- * Hunts a word of a rollout that is held which is heard too late, or too early: a run that pauses for one that goes on, and
- * one that goes on without a batch that stands still. The server is real, activities are scripted; the late word is sent
- * by hand, as its sender would.
+ * Hunts a signal of a held rollout that arrives too late, or too early: a run that pauses for a rollout that continues,
+ * and a run that continues without a paused batch. The server is real, activities are scripted; the test sends the late
+ * signal itself.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { NativeConnection, Worker } from '@temporalio/worker';
@@ -114,7 +114,7 @@ it('a batch that stood still, and whose run was resumed, before its new history 
   const { promise, resolve } = Promise.withResolvers<void>();
   letGo = resolve;
   world.script = { before: (activity) => (activity === 'generate' ? lasting(promise) : undefined) };
-  // Whatever workflow it is that is told.
+  // For every kind of workflow that receives it.
   const told = await world.start('rollout', 'train/new/group-1', { task: 't-train-0', policy });
   const config = { ...configOf('new', 'async'), steps: 2 };
   const running = [{ number: 1, policy: { dir: 'v0', version: 0 }, lastStep: 1 }];
@@ -127,7 +127,7 @@ it('a batch that stood still, and whose run was resumed, before its new history 
     pauseAt: null,
     overlap: { begun: 1, running, ended: [] },
   };
-  // Nobody serves this queue yet: all that is said is said before its first workflow task.
+  // No worker serves this queue yet: all signals arrive before its first workflow task.
   const handle = await world.now.client.workflow.start('train', {
     taskQueue: 'later',
     workflowId: 'train/new',

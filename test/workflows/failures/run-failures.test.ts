@@ -1,4 +1,7 @@
-/** Hunts machines that fail in batches too small to notice, and a run that is paused again for what somebody has looked at. */
+/**
+ * Hunts failures of machines in batches that are too small to notice, and a run that is paused again for a known
+ * failure.
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CircuitBreaker } from '../../../workflows/failures/circuit-breaker.ts';
@@ -8,7 +11,7 @@ import { type BatchEnds, RunFailures } from '../../../workflows/failures/run-fai
 const settings = { maxConsecutiveFailures: 8, share: 0.5 };
 const said = { 'engine-lost': 'gone' };
 const LOST = 'engine-lost';
-/** As a batch tells them: from the first failure on. */
+/** Ends as a batch reports them: from the first failure on. */
 function told(ends: readonly End[], at = 1): BatchEnds {
   const first = ends.findIndex((end) => end !== null);
   const timed = first < 0 ? [] : ends.slice(first).map((end) => [at, end] as const);
@@ -16,27 +19,27 @@ function told(ends: readonly End[], at = 1): BatchEnds {
 }
 const ends = (pattern: string): End[] => pattern.split('').map((one) => (one === 'x' ? LOST : null));
 describe('failures of a run', () => {
-  it('open its breaker over batches, with what the last one said', () => {
+  it('open its breaker across batches, with the message of the last one', () => {
     const run = new RunFailures(settings);
     expect(run.heard(told(ends('.xxxx')))).toBeUndefined();
     expect(run.heard(told(ends('xxxx')))).toEqual({ failure: LOST, failed: 8, of: 8, message: 'gone' });
   });
 
-  it('open it where eleven of twelve fail in each step, though one success is in every row', () => {
+  it('open it if eleven of twelve fail in each step, though every row has one success', () => {
     const run = new RunFailures({ maxConsecutiveFailures: 12, share: 0.5 });
     const trips = Array.from({ length: 4 }, () => run.heard(told(ends('xxxxxx.xxxxx'))));
     expect(trips.slice(0, 3)).toEqual([undefined, undefined, undefined]);
     expect(trips[3]).toMatchObject({ failed: 44, of: 48 });
   });
 
-  it('of groups as large as a row are heard like others', () => {
+  it('of groups as large as a row count like others', () => {
     const run = new RunFailures(settings);
     const trips = Array.from({ length: 4 }, () => run.heard(told(ends('.x.xx.xx'))));
     expect(trips.slice(0, 3)).toEqual([undefined, undefined, undefined]);
     expect(trips[3]).toMatchObject({ failed: 20, of: 32 });
   });
 
-  it('make no row where a success was between them, wherever it was told', () => {
+  it('make no row if a success was between them, in whatever batch', () => {
     const run = new RunFailures(settings);
     expect(run.heard(told(ends('xxxx.')))).toBeUndefined();
     expect(run.heard(told(ends('....')))).toBeUndefined();
@@ -56,7 +59,7 @@ describe('failures of a run', () => {
     expect(run.heard(told(ends('xxxx'), 12))).toMatchObject({ failed: 8, of: 8 });
   });
 
-  it('go on in a new history, and into the batch that begins next', () => {
+  it('continue in a new history, and in the batch that starts next', () => {
     const run = new RunFailures(settings);
     run.heard(told(ends('..xxxxx')));
     const next = new RunFailures(settings, JSON.parse(JSON.stringify(run.state)) as typeof run.state);
@@ -64,7 +67,7 @@ describe('failures of a run', () => {
     expect(next.heard(told(ends('xxx')))).toMatchObject({ failed: 8, of: 8 });
   });
 
-  it('are heard as one breaker would that hears every end, however they are parted into batches', () => {
+  it('count as in one breaker that receives every end, however they are split into batches', () => {
     const batches = fc.array(fc.array(fc.boolean(), { maxLength: 6 }), { maxLength: 20 });
     fc.assert(
       fc.property(batches, fc.integer({ min: 1, max: 4 }), (parts, maxConsecutiveFailures) => {
@@ -82,7 +85,7 @@ describe('failures of a run', () => {
     );
   });
 
-  it('are nothing to a run without a breaker', () => {
+  it('are ignored by a run without a breaker', () => {
     const run = new RunFailures({ maxConsecutiveFailures: 0, share: 0.5 });
     expect([1, 2, 3].map(() => run.heard(told(ends('xxxx'))))).toEqual([undefined, undefined, undefined]);
   });

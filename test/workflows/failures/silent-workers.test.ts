@@ -1,6 +1,7 @@
 /**
- * Hunts work that waits for hours for a worker that died with it: an execution that sends no heartbeat is begun again, on
- * every queue. The server is real, activities are scripted. Not asserted: processes that are killed; see test/e2e.
+ * Hunts work that waits for hours for a worker that died during it: an execution that sends no heartbeat is started
+ * again,
+ * on every queue. The server is real, activities are scripted. Not asserted: processes that are killed; see test/e2e.
  */
 import { afterEach, expect, it } from 'vitest';
 import { useWorkflowWorld } from '../../support/use-world.ts';
@@ -20,7 +21,7 @@ it('what a silent worker had begun is begun again, and every rollout ends in its
     before: async (activity, { rollout = '' }) => {
       const where = `${activity} of ${rollout}`;
       begun.set(where, (begun.get(where) ?? 0) + 1);
-      // A dead worker does not hear that it was given up: it only says nothing more.
+      // A dead worker is not notified that it was given up: it only sends nothing more.
       const dies = rollout === `silent/${activity}` || where === 'recordDispatched of silent-batch';
       if (dies && begun.get(where) === 1) await over;
     },

@@ -1,7 +1,8 @@
 /**
- * Hunts training that stands still because somebody else's server is slow: requests that wait for it hold the places
- * which the engine's turns need. Real Temporal, the worker's own queues with two places each, and real HTTP; the engine
- * and the sandboxes do nothing. Not asserted: times.
+ * Hunts training that stops because another server is slow: requests that wait for it take the places that the engine's
+ * turns need. Real Temporal, the worker's own queues with two places each, and real HTTP; the engine and the sandboxes
+ * do
+ * nothing. Not asserted: times.
  */
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -43,7 +44,7 @@ const finish = {
   tool_calls: [{ id: '1', type: 'function', function: { name: 'finish', arguments: '{}' } }],
 };
 
-/** Answers the check of one token, and no turn before it is released. */
+/** Answers the check that samples one token, and no turn before it is released. */
 const slowly: Handler = async ({ path, body }) => {
   if (path === '/v1/models') return { body: { object: 'list', data: [{ id: 'm' }] } };
   if (body['max_tokens'] !== 1) {

@@ -1,5 +1,6 @@
 /**
- * Hunts a full disk that is told as a time-out: whatever a rollout waits for has more time than the store waits for room.
+ * Hunts a full disk that is reported as a timeout: every activity of a rollout has more time than the store waits for
+ * room.
  * The limits are read from the history of a real server.
  */
 
@@ -8,7 +9,7 @@ import { WORKER_PATIENCE } from '../../../store/disk-patience.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
-/** Nobody waits for it for long: what it does not do, the sweeper does. */
+/** The release has a short limit: if it fails, the sweeper removes the sandbox. */
 const UNAWAITED = new Set(['releaseSandbox']);
 
 it('an activity is given up later than the store gives up its disk, however short the limit of a tool is', async () => {

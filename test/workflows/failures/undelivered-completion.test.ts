@@ -1,8 +1,10 @@
 /**
- * The server stands still for longer than a heartbeat may take, at the moment when a model call, a tool call, a collected
- * diff and a verdict are on record and not yet reported. Why: Temporal delivers an activity at least once; it gives these
- * up as timed out and asks for them again. Asserted: what is on record does not run again, and every rollout ends.
- * Not asserted: that the server did ask again, which a delivery just in time may spare it.
+ * The server is stopped for longer than the heartbeat timeout, at the moment when a model call, a tool call, a
+ * collected
+ * diff and a verdict are recorded and not yet reported. Why: Temporal delivers an activity at least once; it gives
+ * these
+ * up as timed out and starts them again. Asserted: recorded work does not run again, and every rollout ends.
+ * Not asserted: that the server did start them again; a delivery just in time may make this unnecessary.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
@@ -26,7 +28,7 @@ const all = Promise.withResolvers<void>();
 const stopped = Promise.withResolvers<void>();
 const asked: string[] = [];
 
-/** Each rollout is held up at the record that it is named for, until all are and the server stands still. */
+/** Each rollout waits at the record that it is named for, until all wait and the server is stopped. */
 function holdingUp(real: Store): Store {
   const held = async <T>(key: string, kept: T): Promise<T> => {
     const name = RECORDS.find((kind) => key.startsWith(`${kind}:held/${kind}#1`));
@@ -73,7 +75,7 @@ const world = useStoreWorld((store) => {
   };
 });
 const { store } = world;
-// Before it is to stop: hooks run in reverse order.
+// Registered before the server's stop, to run after it: hooks run in reverse order.
 afterAll(() => void process.kill(world.server.pid, 'SIGCONT'));
 
 it('a finished and recorded call never runs again, although its completion was not delivered for 30 s', async () => {

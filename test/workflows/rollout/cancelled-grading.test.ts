@@ -1,5 +1,5 @@
 /**
- * Hunts a grader that does not hear that nobody waits for it any more: real Temporal, store and bubblewrap sandboxes,
+ * Hunts a grader that is not notified that nobody waits for it any more: real Temporal, store and bubblewrap sandboxes,
  * with a grader that sleeps. Not asserted: other ends of an execution; see test/activities/reward/grading-ends.test.ts.
  */
 import { expect, it } from 'vitest';

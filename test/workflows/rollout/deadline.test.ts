@@ -1,7 +1,9 @@
 /**
- * Hunts deadlines that a policy escapes its reward by, and those that machines spent and that cost it one. The server is
- * real, activities are scripted: they say how long the policy itself took. That a sandbox says so, and ends its calls
- * with the deadline: test/activities/agent-run/message-budget.test.ts.
+ * Hunts deadlines by which a policy escapes its reward, and deadlines that machines spent and that cost it one. The
+ * server
+ * is real, activities are scripted: they report how long the policy itself took. That a sandbox reports this, and ends
+ * its
+ * calls with the deadline: test/activities/agent-run/message-budget.test.ts.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -53,7 +55,7 @@ describe('a rollout whose time is over', () => {
     letGo();
   });
 
-  it('counts what was sampled as well as what was run', async () => {
+  it('counts sampling as well as tool calls', async () => {
     world.script = { before: late, ran: () => 800 };
     expect(await rollOut()).toMatchObject({ status: 'graded', finish: 'deadline' });
   });
@@ -69,7 +71,7 @@ describe('a rollout whose time is over', () => {
     expect(calls()).not.toContain('computeReward');
   });
 
-  it('is masked where there is nothing to take out any more', async () => {
+  it('is masked if there is no sandbox to collect from any more', async () => {
     world.script = {
       before: async (activity) => {
         await late(activity);
@@ -106,7 +108,7 @@ describe('time that machines lost', () => {
   });
 
   it('to a worker that has its cache, and is gone, is not the rollout’s', async () => {
-    // Whoever waits for it does so for five seconds.
+    // The wait for that worker takes five seconds.
     world.script = {
       turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
       worker: ({ turn }) => (turn === 1 ? 'gone' : undefined),
@@ -140,7 +142,7 @@ describe('what it spent itself', () => {
   const agent = { deadlineSeconds: 10, atDeadline: 'grade' as const };
   const acting = { ...initialState, phase: 'act' as const };
 
-  it('goes with it into a new history', () => {
+  it('is carried over to a new history', () => {
     const clock = new RolloutClock(agent, { spentMs: null }, 0);
     clock.start(0);
     clock.heard({ ms: 3000 });
@@ -150,13 +152,13 @@ describe('what it spent itself', () => {
     expect(next.passed(acting)).toEqual({ type: 'out-of-time' });
   });
 
-  it('is begun anew with an attempt', () => {
+  it('starts from zero with a new attempt', () => {
     const clock = new RolloutClock(agent, { spentMs: 0, ownMs: 9000 }, 0);
     clock.beginAnew();
     expect(clock.passed(acting)).toMatchObject({ type: 'failed', failure: 'deadline' });
   });
 
-  it('is graded by the loop as the last turn is, and is no event of another phase', () => {
+  it('is graded by the loop like the last turn, and is not an event of another phase', () => {
     const limits = { maxTurns: 5, maxAttempts: 1, maxRestores: 0 };
     expect(reduce({ ...acting, turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({
       phase: 'collect',

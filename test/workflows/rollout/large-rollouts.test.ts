@@ -1,6 +1,8 @@
 /**
- * Large observations and long transcripts through the real activities and a real server: hunted is a payload that grows
- * with them, up to Temporal's limits (a warning at 512 KB, an error at 2 MB, 4 MB a message). Model and sandbox are scripted.
+ * Large observations and long transcripts through the real activities and a real server: hunts a payload that grows
+ * with
+ * them, up to Temporal's limits (a warning at 512 KB, an error at 2 MB, 4 MB per message). Model and sandbox are
+ * scripted.
  */
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -33,7 +35,7 @@ let store: Store;
 let client: Client;
 let stop: () => Promise<void>;
 
-/** Says much in every turn, and calls a tool in all but the last. */
+/** Samples much in every turn, and calls a tool in all turns except the last. */
 const engine: Engine = {
   async generate({ noiseKey }) {
     const last = Number(noiseKey.slice(noiseKey.lastIndexOf('/') + 1)) >= TURNS;
@@ -43,7 +45,7 @@ const engine: Engine = {
   update: () => Promise.reject(new Error('not asked for')),
   close: async () => undefined,
 };
-/** Whatever is run prints a megabyte, as far as the tool lets it. */
+/** Every command prints a megabyte, up to the tool's limit. */
 const provider = {
   ...emptyProvider,
   connect: async (id: string) => ({
@@ -110,7 +112,7 @@ it('a rollout of 128k tokens with observations and a diff of a megabyte keeps it
   const attempt = { rollout: 'large', attempt: 1 };
   const [turns, acts] = [await turnsOf(store, attempt), await actsOf(store, attempt)];
   const observed = [...acts.values()].flatMap(({ messages }) => messages.map(({ content }) => content.length));
-  // What a tool shows of it is the tool's own limit.
+  // The tool's own limit bounds what is shown of it.
   expect(Math.max(...observed)).toBeGreaterThan(5000);
   const merged = mergeTransitions(transitionsOf(turns));
   expect(merged.length).toBe(1);

@@ -1,5 +1,6 @@
 /**
- * Hunts rollouts that end at Temporal's limit on histories, and words that are lost when one goes on in a new history.
+ * Hunts rollouts that end at Temporal's limit on histories, and signals that are lost when one continues in a new
+ * history.
  * The server is real, the activities are scripted. Not asserted: a policy that really takes hundreds of turns.
  */
 import { ApplicationFailure } from '@temporalio/common';
@@ -11,7 +12,7 @@ import type { RolloutResult } from '../../../protocol/rollout.ts';
 import { lasting, restoreFailed, sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
-/** So that a history is full after some six turns, instead of 300; past-300-turns.test.ts waits for those. */
+/** So that a history is full after about six turns, instead of 300; past-300-turns.test.ts covers those. */
 const FULL = 80;
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${FULL}`]);
 const policy = { dir: '/p', version: 1 };
@@ -60,7 +61,7 @@ it('many turns are one rollout in several short histories, with one sandbox', as
   expect(shown).toMatchObject({ LonghaulStage: 'done', LonghaulReward: 1 });
 });
 
-it('no pause and no resume is lost, in whichever turn around a new history it arrives', async () => {
+it('no pause and no resume is lost, in any turn around a new history', async () => {
   const pausedAt: number[] = [];
   const begun: number[] = [];
   let asked = 0;
@@ -87,7 +88,7 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
   expect((await historiesOf('paused')).length).toBeGreaterThan(2);
 });
 
-it('a parent gets the result of a child that went on in a new history, through its gates', async () => {
+it('a parent receives the result of a child that continued in a new history, through its gates', async () => {
   world.script = { turn: turnsTo(14) };
   const result = (await (
     await world.start('batch', 'train/r/step-1', {
@@ -134,7 +135,7 @@ it('a pause and a cancellation of the parent reach children in their later histo
   await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(14);
   await parent.cancel();
   await expect(parent.result()).rejects.toThrow();
-  // It did not end because it had waited for them for long enough.
+  // It did not end because its wait for them had timed out.
   const { events } = await parent.fetchHistory();
   expect(events?.filter(({ timerFiredEventAttributes }) => timerFiredEventAttributes)).toEqual([]);
   await expect.poll(() => world.now.log.live).toBe(0);
@@ -173,7 +174,7 @@ it('a rollout that is held again in a later history than it was resumed in pause
   expect((await historiesOf('train/r/step-3/t-train-0/0')).length).toBeGreaterThan(2);
 });
 
-it('a cancelled rollout releases its sandbox in whichever history it is', async () => {
+it('a cancelled rollout releases its sandbox in any of its histories', async () => {
   world.script = {
     turn: turnsTo(20),
     before: async (activity, { turn }) => {

@@ -5,11 +5,11 @@
 import { expect, it } from 'vitest';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
-/** At so many events the server suggests a new history. */
+/** The number of events at which the server suggests a new history. */
 const SUGGESTED = 4096;
 const world = useWorkflowWorld();
 
-it('a rollout of 320 turns goes on in a second history, before the server suggests it', async () => {
+it('a rollout of 320 turns continues in a second history, before the server suggests it', async () => {
   world.script = { turn: ({ turn }) => (turn < 320 ? 'calls' : 'finish') };
   const agent = { maxTurns: 1000, maxContextTokens: 1_000_000, toolTimeoutSeconds: 10 };
   const handle = await world.start('rollout', 'r', { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent });

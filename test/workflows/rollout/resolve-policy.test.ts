@@ -1,4 +1,4 @@
-/** Hunts policies that are taken though nothing can be done with them, and keys that are repeated in a message. */
+/** Hunts policies that are accepted although they cannot be used, and keys that are printed in a message. */
 import { describe, expect, it } from 'vitest';
 import { resolveRollout } from '../../../workflows/rollout/resolve-rollout.ts';
 import { resolvePolicy } from '../../../workflows/rollout/resolve-policy.ts';
@@ -18,7 +18,7 @@ const resolve = (given: unknown) => {
 const endpoint = (over: object) => ({ endpoint: { baseUrl: 'http://127.0.0.1:8000/v1', model: 'm', ...over } });
 
 describe('a policy', () => {
-  it('of a directory is what it was', () => {
+  it('of a directory is unchanged', () => {
     expect(resolve({ dir: '/p', version: 4 })).toEqual({ dir: '/p', version: 4 });
     expect(resolve({ dir: '/p' })).toEqual({ dir: '/p', version: 0 });
   });
@@ -40,7 +40,7 @@ describe('a policy', () => {
   });
 
   it.each(['auto', 'tokens', 'chat'])(
-    'that is resolved already stays as it is: a batch hands on what it was given (%s)',
+    'that is resolved already stays as it is: a batch passes on its own policy (%s)',
     (mode) => {
       const once = resolve({ ...endpoint({ mode, ...(mode === 'tokens' ? { tokenizer: '/m' } : {}) }), version: 3 });
       expect(once).toMatchObject({ endpoint: { mode, maxTokensField: 'max_tokens' } });
@@ -78,7 +78,7 @@ describe('a policy', () => {
     ['in the query of the address', endpoint({ baseUrl: 'https://host/v1?key=sk-secret' })],
     ['that looks like a name', endpoint({ apiKeyEnv: 'hf_secretAbCdEfGhIjKlMnOp' })],
     ['in further fields that chat alone would send', endpoint({ extraBody: { key: 'sk-secret' } })],
-  ])('with a key %s is refused without repeating it', (_, given) => {
+  ])('with a key %s is refused without printing it', (_, given) => {
     const told = resolve(given);
     expect(told).toBe(refused);
     expect(refused.join(' ')).not.toContain('secret');

@@ -1,7 +1,8 @@
 /**
- * Hunts a lost sandbox that costs a rollout more than the call under way: real Temporal, store, tools, grader and
- * bubblewrap sandboxes, whose supervisor is killed in the middle. The policy alone is scripted.
- * Not asserted: the loss of a whole host; by then its queue has no worker, which the workflow tells by a timeout.
+ * Hunts a lost sandbox that costs a rollout more than the running call: real Temporal, store, tools, grader and
+ * bubblewrap
+ * sandboxes, whose supervisor is killed in the middle. Only the policy is scripted.
+ * Not asserted: the loss of a whole host; its queue then has no worker, which the workflow detects by a timeout.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
@@ -20,7 +21,7 @@ import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const TASK = 'swe-mini-train-0';
 const bench: Bench = await openBench();
-/** What happens when a turn's model call is asked for. */
+/** What happens when a turn is sampled. */
 let atTurn: (input: GenerateInput) => void | Promise<void> = () => undefined;
 let turns: ReadonlyArray<readonly ToolCall[]> = [];
 
@@ -94,7 +95,7 @@ async function rollout(id: string): Promise<RolloutResult> {
   ).result() as Promise<RolloutResult>;
 }
 
-/** What came of it: tokens, answers and the diff. */
+/** The results of a rollout: tokens, answers and the diff. */
 async function traceOf(id: string, attempt = 1) {
   const at = { run: id, rollout: id, attempt, task: TASK };
   const collected = await store.get<CollectOutcome>(keys.collect(at));
@@ -137,13 +138,13 @@ it('goes on from its turn after its sandboxes were killed between two calls and 
   expect(await rollout('disturbed')).toMatchObject({ status: 'graded', attempt: 1, turns: 6, restores: 2 });
   expect(await traceOf('disturbed')).toEqual(expected);
   expect(asked).toEqual([1, 2, 3, 4, 5, 6]);
-  // Of all tool calls the one that was cut off alone was begun twice.
+  // Only the interrupted tool call was started twice.
   expect(await begun()).toEqual({ model: before.model, tool: before.tool + 1, replay: 0 });
   expect(await bench.provider.list()).toEqual([]);
   expect(await store.leases('sandbox')).toEqual([]);
 });
 
-it('begins its attempt again where the workspace cannot be brought back, and says so by its number', async () => {
+it('starts its next attempt if the workspace cannot be restored, and reports its number', async () => {
   turns = [[bash('date +%s%N > stamp')], [bash('echo more >> stamp')]];
   let killed = false;
   atTurn = ({ turn, rollout: id, attempt }) => {

@@ -43,7 +43,7 @@ describe('the agent loop', () => {
     });
   });
 
-  it('has not finished where a call before finish was refused', () => {
+  it('has not finished if a call before finish was refused', () => {
     const acting = run([{ type: 'prepared' }, finish(1)]);
     expect(reduce(acting, { type: 'acted', unfinished: true }, limits)).toEqual({
       phase: 'generate',
@@ -59,7 +59,7 @@ describe('the agent loop', () => {
     });
   });
 
-  it('takes what is graded out with the turn that must or may be the last, and with no other', () => {
+  it('collects the artifact with the turn that must or may be the last, and with no other', () => {
     const acting = (turn: number, kind: LoopEvent): LoopState =>
       reduce({ phase: 'generate', attempt: 1, turn }, kind, limits);
     expect(collectsWith(acting(1, calls), limits)).toBeUndefined();
@@ -99,7 +99,7 @@ describe('the agent loop', () => {
     ['act', [{ type: 'prepared' }, calls, { type: 'acted' }, calls]],
     ['collect', [{ type: 'prepared' }, finish(0)]],
   ] as ReadonlyArray<[string, LoopEvent[]]>)(
-    'goes on with %s in its turn when its lost sandbox is restored',
+    'continues with %s in its turn when its lost sandbox is restored',
     (phase, events) => {
       const before = run(events);
       const restoring = reduce(before, lost, limits);
@@ -108,7 +108,7 @@ describe('the agent loop', () => {
     },
   );
 
-  it('asks an attempt that acted before its history began for its turns again, from the records', () => {
+  it('repeats the turns of an attempt that acted before its history started, from the records', () => {
     expect(reduce(run([lost]), { type: 'restored' }, limits)).toEqual({
       phase: 'generate',
       attempt: 1,
@@ -117,7 +117,7 @@ describe('the agent loop', () => {
     });
   });
 
-  it('restarts where restoring is spent, or failed, within the budget of attempts, and is never graded for it', () => {
+  it('restarts if all restores are used, or one failed, within the limit of attempts, and is never graded for it', () => {
     const spent = run([{ type: 'prepared' }, calls, lost, { type: 'restored' }, lost]);
     expect(spent).toEqual({ phase: 'prepare', attempt: 2, turn: 1 });
     const other: LoopEvent = { type: 'failed', failure: 'restore-failed', message: 'another digest' };
@@ -189,7 +189,7 @@ describe('the agent loop', () => {
           expect(state.attempt).toBeLessThanOrEqual(given.maxAttempts);
           expect(state.restores ?? 0).toBeLessThanOrEqual(given.maxRestores);
           steps += 1;
-          // An attempt: its phases of each turn, and for each lost sandbox one phase that is done again after a restoration.
+          // An attempt: its phases of each turn, and for each lost sandbox one phase that is repeated after a restore.
           expect(steps).toBeLessThanOrEqual(given.maxAttempts * (2 * given.maxTurns + 4 + 2 * given.maxRestores));
         }
         expect(state.phase === 'graded').toBe(state.reward !== undefined);
@@ -198,7 +198,7 @@ describe('the agent loop', () => {
     );
   });
 
-  it('that loses sandboxes which are all restored says and does the same as one that loses none', () => {
+  it('that loses sandboxes which are all restored does the same as one that loses none', () => {
     const script = fc.array(
       fc.constantFrom<LoopEvent>(calls, finish(0), { type: 'generated', kind: 'hint', calls: 0 }),
       { minLength: 3, maxLength: 3 },

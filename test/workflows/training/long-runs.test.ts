@@ -1,5 +1,6 @@
 /**
- * Hunts steering that is lost when a run goes on in a new history. The server is real and suggests a new history every
+ * Hunts steering that is lost when a run continues in a new history. The server is real and suggests a new history
+ * every
  * few steps; the activities are scripted.
  */
 import { WorkflowUpdateFailedError } from '@temporalio/client';
@@ -61,7 +62,7 @@ it('a change that cannot be used is refused with its reason, and leaves no trace
   expect(world.count('recordChanges')).toBe(0);
 });
 
-it('a run that starts again from its records makes the changes on record, each at its step', async () => {
+it('a run that starts again from its records makes the recorded changes, each at its step', async () => {
   const rates: number[] = [];
   const change = { at: '2026-01-01T00:00:00.000Z', field: 'algorithm.learningRate', from: 1e-6 };
   world.script = {

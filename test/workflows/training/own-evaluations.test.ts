@@ -1,6 +1,6 @@
 /**
  * Hunts evaluations of a run that hold more rollouts, or sandboxes, than its dispatcher may: the sampled and the greedy
- * one have its width together. Not asserted: what runs beside them where rollouts and updates overlap.
+ * one share its width. Not asserted: what runs beside them if rollouts and updates overlap.
  */
 import { expect, it } from 'vitest';
 import { useWorkflowWorld } from '../../support/use-world.ts';

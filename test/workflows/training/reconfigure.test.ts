@@ -1,4 +1,6 @@
-/** Hunts changes of a live run that are taken for another setting, that reach too far, or that say nothing of what was before. */
+/**
+ * Hunts changes of a live run that affect another setting, that reach too far, or that do not name the previous value.
+ */
 import { describe, expect, it } from 'vitest';
 import { resolveRunConfig } from '../../../config/run-config.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration } from '../../../workflows/training/reconfigure.ts';
@@ -24,7 +26,7 @@ it('a short name and the name in the configuration mean the same', () => {
   });
 });
 
-it('what is so already is no change', () => {
+it('a value that is in effect already is not a change', () => {
   expect(changesOf(config, { steps: 9 }, 0, at)).toEqual([]);
 });
 
@@ -50,7 +52,7 @@ it('refuses a width that the dispatcher of the run does not have', () => {
   expect(() => checkEffect(bounded, { maxParallelAgents: 2, learningRate: 1 })).not.toThrow();
 });
 
-it('moves the learning rate of a critic where one is trained', () => {
+it('changes the learning rate of a critic if one is trained', () => {
   const given = { run: 'r', policy: { base: '/p' }, task: { name: 't' }, algorithm: { advantage: 'gae' } };
   const withCritic = resolveRunConfig(given, '/');
   expect(() => checkEffect(withCritic, { criticLearningRate: 1e-4 })).not.toThrow();
@@ -61,7 +63,7 @@ it('moves the learning rate of a critic where one is trained', () => {
   );
 });
 
-it('moves the bound on staleness of an asynchronous run, and of no other', () => {
+it('changes the bound on staleness of an asynchronous run, and of no other', () => {
   const overlapping = { ...config, training: { mode: 'async' as const, maxStalenessSteps: 4 } };
   expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();
   expect(changed(overlapping, changesOf(overlapping, { maxStalenessSteps: 2 }, 1, at)).training).toEqual({

@@ -23,7 +23,7 @@ const steps: StepToRecord[] = [];
 let resume: OpenedRun['resume'];
 /** Before a run is opened. */
 let opening: () => Promise<void> = async () => undefined;
-/** By which executions runs were opened and closed. */
+/** The executions by which runs were opened and closed. */
 const executions: Array<string | undefined> = [];
 
 const open = () =>
@@ -93,7 +93,7 @@ const trainedGroups = (name: string) =>
   updates.filter(({ run }) => run === name).flatMap(({ batches }) => batches.map((id) => id.split('/')[2]!));
 const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6'];
 
-/** The rollouts of one group wait for `ended`; `acting` is when they do. */
+/** The rollouts of one group wait for `ended`; `acting` resolves when they do. */
 function holding(group: string) {
   const [acting, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   script = {
@@ -107,7 +107,7 @@ function holding(group: string) {
   return { acting: acting.promise, end: () => ended.resolve() };
 }
 
-it('workers that are gone, with groups in flight and others that wait, come back to the same run', async () => {
+it('workers that are stopped, with groups in flight and others that wait, return to the same run', async () => {
   const held = holding('group-2');
   const handle = await start('workers');
   await held.acting;
@@ -119,14 +119,14 @@ it('workers that are gone, with groups in flight and others that wait, come back
   expect(trainedGroups('workers').sort()).toEqual(every);
 });
 
-it('a group that runs since before its run was started again, and is terminated, begins again when the run is resumed', async () => {
+it('a group from before its run was started again that is terminated starts again when the run is resumed', async () => {
   const held = holding('group-1');
   const first = await start('told');
   await held.acting;
   await first.terminate('by hand');
   const second = await start('told');
   await expect.poll(async () => (await second.query<TrainStatus>('status')).overlap?.running).toBeGreaterThan(0);
-  // Until it has asked for the unit, which it finds running.
+  // Until the run has tried to start the unit, which it finds running.
   await expect
     .poll(async () =>
       (await second.fetchHistory()).events?.some(
@@ -169,7 +169,7 @@ it('a run that ends does not wait for a group that was terminated meanwhile', as
   expect((await handle.describe()).status.name).toBe('CANCELLED');
 });
 
-it('a run that is started again goes on from its last step on record, with the groups that had begun', async () => {
+it('a run that is started again continues from its last recorded step, with the groups that had started', async () => {
   const held = holding('group-4');
   const first = await start('again');
   await held.acting;
@@ -225,7 +225,7 @@ it('a group that ends while its run is being started again is not rolled out onc
   ).toHaveLength(1);
 });
 
-/** Why: an update is applied once, to what it was made of; which groups end first is another matter after a restart. */
+/** Why: an update is applied once, with the groups that it was made from; after a restart others may end first. */
 it('a run that ended between an update and its step’s record trains that step on the same groups', async () => {
   const first = await start('between');
   await expect.poll(() => updates.length).toBeGreaterThan(0);
@@ -233,7 +233,7 @@ it('a run that ended between an update and its step’s record trains that step 
   const owed = updates.find(({ step }) => step === 1)!.units!;
   expect(owed.length).toBe(2);
   updates.length = 0;
-  // Another choice than by who ended first.
+  // Another choice than in the order of their ends.
   const another = [1, 2, 3].find((number) => !owed.includes(number))!;
   const again = [owed[1]!, another].toSorted((a, b) => a - b);
   resume = { step: 0, policy: { dir: 'v0', version: 0 }, overlap: { begun: 0, running: [], ended: [] }, owed: again };

@@ -1,6 +1,7 @@
 /**
- * Hunts pauses in what a step is said to have taken, and work during a pause that is left out of it. The server is real,
- * activities are scripted. Nothing is compared with a speed: only with how long this test itself held things up.
+ * Hunts pauses that count in a step's seconds, and work during a pause that does not count. The server is real,
+ * activities
+ * are scripted. Nothing is compared with a speed: only with how long this test itself delayed the work.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +11,7 @@ import type { TrainStatus } from '../../../protocol/train-status.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
-/** Longer than all else that a run of one step does. */
+/** Longer than everything else in a run of one step. */
 const PAUSE_MS = 8_000;
 const config = (run: string, over: object = {}) => ({
   run,
@@ -24,7 +25,7 @@ const config = (run: string, over: object = {}) => ({
 });
 const statusOf = (run: string) => world.now.client.workflow.getHandle(`train/${run}`).query<TrainStatus>('status');
 
-/** Milliseconds that the run stands still, as told from outside: at least so long. */
+/** Milliseconds for which the run is paused, measured from outside: a lower bound. */
 async function pauseFor(run: string): Promise<number> {
   const handle = world.now.client.workflow.getHandle(`train/${run}`);
   await handle.signal('pause');
@@ -43,7 +44,7 @@ async function secondsOf(run: string) {
 }
 
 it.each(['sync', 'one-step-off', 'async'] as const)(
-  '%s: the time that a run stands still during its rollouts is no time of its step',
+  '%s: the time for which a run is paused during its rollouts does not count in its step',
   async (mode) => {
     const acting = Promise.withResolvers<void>();
     world.script = {
@@ -63,7 +64,7 @@ it.each(['sync', 'one-step-off', 'async'] as const)(
   },
 );
 
-it('an update that goes on during a pause takes the time that it takes', async () => {
+it('an update that runs during a pause counts with its full time', async () => {
   const [updating, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   world.script = {
     before: (activity) => {
@@ -84,7 +85,7 @@ it('an update that goes on during a pause takes the time that it takes', async (
   expect(total).toBeGreaterThanOrEqual(train);
 });
 
-it('what failed and was done again when the run was resumed took no longer for that', async () => {
+it('work that failed and was repeated after a resume does not count the pause', async () => {
   let failing = true;
   world.script = {
     before: (activity) => {
@@ -104,7 +105,7 @@ it('what failed and was done again when the run was resumed took no longer for t
   expect((await secondsOf('mended')).total * 1000).toBeLessThan(performance.now() - begun - stood);
 });
 
-it('a batch that goes on in a new history while it is paused has not worked meanwhile', async () => {
+it('a batch that continues in a new history while it is paused does not count the pause', async () => {
   const begunAt = Date.now() - 500_000;
   const progress = {
     begunAt,

@@ -9,7 +9,7 @@ import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/t
 const config = (batch: object, over: object = {}) =>
   resolveRunConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over }, '/');
 
-it('the groups by their numbers are those of the steps, each with a noise of its own', () => {
+it('the groups by their numbers are those of the steps, each with its own noise', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 20 }), (tasks, step) => {
       const given = config({ tasks });
@@ -52,7 +52,7 @@ it("as many groups run as fit into the dispatcher's width, one at least, and one
   expect(parallel({ type: 'bounded', maxParallelAgents: 19 }, 'one-step-off')).toBe(1);
 });
 
-/** Why: Temporal fails the workflow task that would begin its 2,001st open child, each time that it is tried. */
+/** Why: Temporal fails the workflow task that would start its 2,001st open child, on every attempt. */
 it('no more groups run at once than a workflow may have children', () => {
   const admitted = (batch: object, dispatcher: object) => {
     const given = config(batch, { task: { name: 't', train: 1000 }, training: { mode: 'async' }, dispatcher });

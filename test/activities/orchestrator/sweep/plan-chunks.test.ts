@@ -30,7 +30,7 @@ it('has every missing sample in exactly one chunk, none too large, none that is 
   );
 });
 
-it('of a sweep that begins is as few chunks as there can be', () => {
+it('makes as few chunks as possible for a new sweep', () => {
   const names = Array.from({ length: 10_000 }, (_, i) => `t-${i}`);
   const chunks = planChunks(names, 4, () => false);
   expect(chunks.length).toBe(80);

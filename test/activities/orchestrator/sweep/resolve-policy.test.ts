@@ -1,4 +1,7 @@
-/** Hunts references that are read as another kind, and checkpoints that go, or are half there, while an eval uses them. */
+/**
+ * Hunts references that are read as another kind, and checkpoints that vanish, or are incomplete, while an eval uses
+ * them.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
@@ -48,7 +51,7 @@ async function publish(step: number) {
   await world.now.store.putOnce<StepEntry>(keys.step('r', step), entry as StepEntry);
 }
 
-it('a checkpoint stays for the eval when the run takes it away, without the moments', async () => {
+it('a checkpoint stays for the eval when the run removes it, without the moments', async () => {
   for (const step of [9, 10]) await publish(step);
   const latest = await resolve('latest:r');
   expect(latest).toMatchObject({ ref: { version: 10 }, from: { run: 'r', step: 10 } });
@@ -66,12 +69,12 @@ it('one whose base had no tokenizer_config.json needs none', async () => {
 });
 
 it.each(['tokenizer.json', 'model.safetensors'])(
-  'one whose %s is going while it is taken is not taken at all',
+  'one whose %s is removed while it is linked is not used',
   async (name) => {
     await publish(1);
     rmSync(join(checkpoint(1), name));
     await expect(resolve('r@1')).rejects.toMatchObject({ name: 'UserInputError', field: 'policies.p', value: 'r@1' });
-    // Of the latest there will be another: not the user's to mend, so that it is tried again.
+    // There will be another latest one: the user need not act, so this is retried.
     await expect(resolve('latest:r')).rejects.toMatchObject({ name: 'Error' });
     expect(existsSync(join(world.now.dir, 'eval', 'policies', 'r@1'))).toBe(false);
     expect(readdirSync(join(world.now.dir, 'eval', 'policies'))).toEqual([]);

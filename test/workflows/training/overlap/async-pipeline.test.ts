@@ -29,7 +29,7 @@ const config = (run: string, training: TrainingSettings, over: object = {}) => (
 const groupsOf = ({ batches }: UpdateInput) => batches.map((id) => id.split('/')[2]!);
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `group-${from + i}`);
 
-/** Sees which versions groups began with and which steps trained on them. */
+/** Records which versions groups started with and which steps trained on them. */
 function observe(run: string) {
   const began = new Map<string, number>();
   const trained: Array<{ step: number; groups: string[]; version: number }> = [];
@@ -90,7 +90,7 @@ describe('async', () => {
     await expect.poll(() => world.now.log.live).toBe(0);
   });
 
-  it('with rollouts that keep the version they began with, and with groups that must vary', async () => {
+  it('with rollouts that keep the version they started with, and with groups that must vary', async () => {
     const seen = observe('varying');
     const updates: UpdateInput[] = [];
     world.script = {
@@ -129,7 +129,7 @@ describe('async', () => {
     expect(Math.max(...stalenessOf(seen))).toBeLessThanOrEqual(1);
   });
 
-  it('pauses at a turn and at a step, takes changes, and goes on', async () => {
+  it('pauses at a turn and at a step, takes changes, and continues', async () => {
     const seen = observe('steered');
     const rates: number[] = [];
     world.script = {
@@ -150,7 +150,7 @@ describe('async', () => {
     const status = () => handle.query<TrainStatus>('status');
     await expect.poll(async () => (await status()).step, { interval: 20 }).toBeGreaterThan(0);
     await handle.signal('pause');
-    // Until the last rollout has heard of it.
+    // Until the last rollout has received it.
     await standstill(world);
     expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
     expect((await status()).overlap?.running).toBeGreaterThan(0);
@@ -173,7 +173,7 @@ describe('async', () => {
   it.each([
     ['at a step', ['step']],
     ['at a turn, and then at a step', ['turn', 'step']],
-  ])('paused %s, ends the step that lacks groups, begins none of the next, and stands still', async (_, points) => {
+  ])('paused %s, ends the step that lacks groups, starts none of the next, and waits', async (_, points) => {
     const run = `lacking-${points.length}`;
     const seen = observe(run);
     const acting = Promise.withResolvers<void>();
@@ -213,7 +213,7 @@ describe('async', () => {
     expect(seen.trained.map(({ groups }) => groups.sort())).toEqual([numbers(1, 4), numbers(5, 8)]);
   });
 
-  it('begins a group again that is ended by hand while its step is to end', async () => {
+  it('starts a group again that is ended by hand while its step must end', async () => {
     const acting = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
     world.script = {
@@ -258,7 +258,7 @@ describe('async', () => {
     });
   });
 
-  it('is cancelled at once where units were just beginning', async () => {
+  it('is cancelled at once while units are starting', async () => {
     world.script = {
       before: async (activity) => {
         if (activity === 'agentRun') await sleep(200);
@@ -278,7 +278,7 @@ describe('async', () => {
         ) ?? false
       );
     };
-    // Of twenty-four the first are known to the server, which begins them one after the other.
+    // The server knows the first of twenty-four, which it starts one after the other.
     await expect.poll(begins, { interval: 1 }).toBe(true);
     await cancelled.cancel();
     await expect(cancelled.result()).rejects.toThrow();
@@ -306,7 +306,7 @@ describe('async', () => {
     await expect.poll(() => world.now.log.live).toBe(0);
   });
 
-  it('fails with the reason when a group is ended by hand while it is needed, where it may not be paused', async () => {
+  it('fails with the reason when a needed group is ended by hand, if the run may not be paused', async () => {
     const acting = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
     world.script = {
@@ -334,11 +334,13 @@ describe('async', () => {
   });
 });
 
-/** Why: what a run heard while an update ran is acted upon after it, by another history where that one is full. */
+/**
+ * Why: signals that a run received during an update are handled after it, in a new history if the current one is full.
+ */
 describe('a new history after an update', () => {
   const async = { mode: 'async', maxStalenessSteps: 3 } as const;
 
-  /** Rollouts of `groups` wait, and so does the update of `step`, while `during`; then the history that it is in is full. */
+  /** Rollouts of `groups` and the update of `step` wait during `during`; then the current history is full. */
   async function duringUpdate(
     run: string,
     step: number,
@@ -403,7 +405,7 @@ describe('a new history after an update', () => {
 });
 
 describe('one-step-off', () => {
-  it('rolls the next step out with the policy before while an update runs', async () => {
+  it('rolls out the next step with the previous policy while an update runs', async () => {
     const seen = observe('behind');
     const next = Promise.withResolvers<void>();
     world.script = {
@@ -413,7 +415,7 @@ describe('one-step-off', () => {
         if (input.rollout.includes('behind/step-2/')) next.resolve();
         return 'finish';
       },
-      // The first update ends only when the second step's rollouts have begun.
+      // The first update ends only when the second step's rollouts have started.
       before: (activity) => (activity === 'update' ? next.promise : undefined),
     };
     const handle = await world.start('train', 'train/behind', config('behind', { mode: 'one-step-off' }, { steps: 4 }));

@@ -16,7 +16,7 @@ const dir = (version: number) => ({ dir: `v${version}`, version });
 interface Setting {
   readonly perStep: number;
   readonly limits: StalenessLimits;
-  /** Which of the running units ends next, and whether an update ends before that. */
+  /** The running unit that ends next, and whether an update ends before it. */
   readonly choices: ReadonlyArray<{
     readonly which: number;
     readonly trainFirst: boolean;
@@ -44,12 +44,12 @@ interface Trained {
 
 interface Driven {
   readonly trained: readonly Trained[];
-  /** Units begun before each update, by the version that they could begin with. */
+  /** Units started before each update, by the version that they could start with. */
   readonly begunAt: readonly number[];
   readonly left: number;
 }
 
-/** Runs a whole run by `choices`; `reload`: through JSON after every event; `moving`: the bound changes as it goes. */
+/** Runs a whole run by `choices`; `reload`: through JSON after every event; `moving`: the bound changes during the run. */
 function drive({ perStep, limits, choices }: Setting, { reload = false, moving = false } = {}): Driven {
   let admission = new StalenessGate(perStep);
   let version = 0;
@@ -94,7 +94,7 @@ describe('admission', () => {
     );
   });
 
-  it('begins no more than (version + bound + 1) × units per step', () => {
+  it('starts no more than (version + bound + 1) × units per step', () => {
     fc.assert(
       fc.property(settings, (setting) => {
         const { perStep, limits } = setting;
@@ -104,7 +104,7 @@ describe('admission', () => {
     );
   });
 
-  it('holds each unit to the bound that it began under where the bound is moved', () => {
+  it('keeps for each unit the bound that it started under if the bound changes', () => {
     fc.assert(
       fc.property(settings, (setting) => {
         for (const { step, unit } of drive(setting, { moving: true }).trained)
@@ -122,7 +122,7 @@ describe('admission', () => {
     );
   });
 
-  it('with a bound of 0 begins nothing while an update runs', () => {
+  it('with a bound of 0 starts nothing while an update runs', () => {
     const admission = new StalenessGate(2);
     const limits = { steps: 9, maxStaleness: 0, parallel: 9 };
     expect(admission.admit(dir(0), limits)).toHaveLength(2);
@@ -134,7 +134,7 @@ describe('admission', () => {
     expect(admission.admit(dir(1), limits)).toHaveLength(2);
   });
 
-  it('takes what ended first, but waits for what must not wait for a later step', () => {
+  it('takes the units that ended first, but waits for those that no later step may take', () => {
     const admission = new StalenessGate(1);
     const limits = { steps: 9, maxStaleness: 1, parallel: 2 };
     expect(admission.admit(dir(0), limits).map(({ number }) => number)).toEqual([1, 2]);
@@ -148,7 +148,7 @@ describe('admission', () => {
     expect(admission.take(2).map(({ number }) => number)).toEqual([1]);
   });
 
-  it('with what the next step lacks and no more, that step gets ready, and nothing is left for the one after', () => {
+  it('with only the units that the next step lacks, that step gets ready, and none is left for the one after', () => {
     fc.assert(
       fc.property(settings, fc.nat(40), ({ perStep, limits, choices }, before) => {
         const admission = new StalenessGate(perStep);
@@ -167,7 +167,7 @@ describe('admission', () => {
     );
   });
 
-  it('hears of an end twice, and of a unit that it does not know, without harm', () => {
+  it('ignores a repeated end, and the end of an unknown unit', () => {
     const admission = new StalenessGate(1);
     admission.admit(dir(0), { steps: 2, maxStaleness: 0, parallel: 1 });
     admission.end(1);
