@@ -1,4 +1,7 @@
-/** A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not checked for disk space. */
+/**
+ * A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not checked
+ * for disk space.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';

@@ -126,7 +126,7 @@ const refused = (key: string) => ({
 const corrupt = (key: string) => ({ name: 'StoreCorrupt', key });
 const second = keys.generate(attemptOf(0, 1), 2);
 
-it('an update reads no turn of which a digit changed, and trains on nothing', async () => {
+it('an update reads no turn with a changed digit, and trains on nothing', async () => {
   changed(['"logprobs":[-0.2,-2.5]', '"logprobs":[-0.2,-2.7]']);
   await expect(update()).rejects.toMatchObject(refused(second));
   expect(world.now.engine.updates).toEqual([]);
@@ -134,13 +134,13 @@ it('an update reads no turn of which a digit changed, and trains on nothing', as
   await expect(trajectoryOf(attemptOf(0, 1).rollout, store)).rejects.toMatchObject(corrupt(second));
 });
 
-it('an update reads no reward of which a digit changed, and no two that changed places', async () => {
+it('an update reads no reward with a changed digit, and no two that changed places', async () => {
   changed(['"reason":"reason 1"', '"reason":"reason 0"']);
   await expect(update()).rejects.toMatchObject(refused(keys.outcome(attemptOf(0, 1).rollout)));
   expect(world.now.engine.updates).toEqual([]);
 });
 
-it('a turn that is missing, first, last or between two others, is no shorter rollout', async () => {
+it('a turn that is missing, first, last or between two others, does not make a shorter rollout', async () => {
   without(second);
   await expect(update()).rejects.toMatchObject(refused(second));
   const first = keys.generate(attemptOf(0, 0), 1);
@@ -154,7 +154,7 @@ it('an outcome that is missing beside its verdict is no rollout without an end',
   await expect(update()).rejects.toMatchObject(refused(keys.outcome(attemptOf(0, 0).rollout)));
 });
 
-it('a grading takes neither a verdict nor an artifact of which a digit changed, and calls no grader', async () => {
+it('a grading takes neither a verdict nor an artifact with a changed digit, and calls no grader', async () => {
   changed(['verdict 1', 'verdict 2'], ['diff number 1', 'diff number 2']);
   await expect(grade()).rejects.toMatchObject(refused(keys.verdict(attemptOf(0, 1))));
   const other = { ...attemptOf(0, 2), artifact, finish: 'finish-tool' as const, turns: 2 };
@@ -163,7 +163,7 @@ it('a grading takes neither a verdict nor an artifact of which a digit changed, 
   expect(environment.graded).toEqual([]);
 });
 
-it('a report tells no record and no event of which a digit changed', async () => {
+it('a report uses no record and no event with a changed digit', async () => {
   changed(['"seed":41007', '"seed":41009']);
   await expect(summary()).rejects.toMatchObject(corrupt(keys.run(RUN)));
   await store.close();

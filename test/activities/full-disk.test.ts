@@ -57,7 +57,7 @@ async function aRun(runDir: string) {
 }
 
 describe('a full disk', () => {
-  it('holds an update up before it trains, and the update is made once there is room', async () => {
+  it('delays an update before it trains, and the update is made once there is room', async () => {
     const runDir = smallDisk(join(world.now.dir, 'runs'), 2 * 1024 * 1024);
     writeFileSync(join(runDir, 'filler'), Buffer.alloc(2 * 1024 * 1024 - 8192));
     const said: string[] = [];

@@ -35,7 +35,7 @@ it('beats several times within the 15 s after which Temporal gives it up, until 
   expect(said).toEqual([]);
 });
 
-it('says why the disk holds it up, for as long as it does', async () => {
+it('reports why it waits for the disk, for as long as it does', async () => {
   const { said, run } = beating();
   let full = true;
   const patience = { firstMs: 5, longestMs: 5, totalMs: 60_000 };

@@ -108,7 +108,7 @@ it('a tool that answered late has not answered, and nothing comes after it', asy
   ]);
 });
 
-it('a tool that answered late says what is on record, also where the newer execution died before its turn was', async () => {
+it('a tool that answered late returns the record, also where the newer execution died before its turn was', async () => {
   const { store } = world.now;
   const { first, letGo } = await aTurnHeldUp();
   await expect(inActivity(() => agent(dyingAt(store, 'putOnce', 'act:')).agentRun(onHost))).rejects.toThrow(
@@ -141,7 +141,7 @@ it('what was collected late is not what is graded, and the sandbox is not ended 
   collect.mockRestore();
 });
 
-it('a verdict that came late is no verdict', async () => {
+it('a verdict that came late does not count', async () => {
   const held = Promise.withResolvers<Verdict>();
   const grade = vi.spyOn(environment, 'grade').mockImplementationOnce(() => held.promise);
   const artifact = await world.now.store.putObject(Buffer.from('a diff'));

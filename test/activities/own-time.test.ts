@@ -13,7 +13,7 @@ const scheduled = <T>(attempt: number, agoMs: number, body: () => Promise<T>): P
   return asyncLocalStorage.run({ info } as unknown as Context, body);
 };
 
-it('a try that is over its time ends, and so does what listens, however long its work goes on', async () => {
+it('an attempt that is over its time ends, and so does what listens, however long its work goes on', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
   let heard: unknown;
   let ended: unknown;
@@ -38,7 +38,7 @@ it('work without remaining time is not started', async () => {
   expect(begun).toBe(false);
 });
 
-it('a disk that is waited for within a try takes none of its time, and is told as lost', async () => {
+it('a wait for a disk within an attempt takes none of its time, and is reported as lost', async () => {
   let tries = 0;
   const full = async () => {
     if ((tries += 1) < 30) throw Object.assign(new Error('full'), { code: 'ENOSPC' });
@@ -50,7 +50,7 @@ it('a disk that is waited for within a try takes none of its time, and is told a
   expect(outcome.lostMs).toBeGreaterThan(300);
 });
 
-it('what earlier tries took is told as lost; the wait of a first one is not', async () => {
+it('the time of earlier attempts is reported as lost; the wait of a first one is not', async () => {
   const lost = (attempt: number) => scheduled(attempt, 60_000, () => inItsTime(undefined, signal(), async () => ({})));
   expect(await lost(1)).toEqual({});
   expect((await lost(2)).lostMs).toBeGreaterThanOrEqual(60_000);

@@ -77,7 +77,7 @@ const failed = (attempt: number, given: Attempt = {}) =>
 const begun = (attempt: number, given: Attempt = {}) =>
   execution(attempt, () => checkWorkersLost(world.now.store), given);
 
-it('a failure is for good when as many were thrown as may be, and says that it could have been tried again', async () => {
+it('a failure is final when the limit is reached, and reports that its attempts are used up', async () => {
   for (let attempt = 1; attempt < RETRIES.reward.attempts; attempt += 1)
     expect(await failed(attempt)).toMatchObject({ type: 'GraderFailed', nonRetryable: false });
   expect(await failed(RETRIES.reward.attempts)).toMatchObject({
@@ -88,14 +88,14 @@ it('a failure is for good when as many were thrown as may be, and says that it c
   });
 });
 
-it('workers that are lost spend none of what failures may, however many they are', async () => {
+it('lost workers do not count as failures, however many they are', async () => {
   // Attempts 1 to 30 recorded nothing: their workers were killed.
   for (let attempt = 31; attempt < 30 + RETRIES.reward.attempts; attempt += 1)
     expect(await failed(attempt)).toMatchObject({ nonRetryable: false });
   expect(await failed(30 + RETRIES.reward.attempts)).toMatchObject({ nonRetryable: true });
 });
 
-it('what begins after too many lost workers is quarantined, and failures do not count as such', async () => {
+it('work after too many lost workers is quarantined, and failures do not count as lost workers', async () => {
   await failed(1);
   await failed(2);
   await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
@@ -113,7 +113,7 @@ it('a failure that is reported twice counts once', async () => {
   for (let times = 0; times < 20; times += 1) expect(await failed(3)).toMatchObject({ nonRetryable: false });
 });
 
-it('another scheduling of the same activity, by a rollout that was resumed, has budgets of its own', async () => {
+it('another scheduling of the same activity, by a rollout that was resumed, has its own limits', async () => {
   for (let attempt = 1; attempt <= RETRIES.reward.attempts; attempt += 1) await failed(attempt);
   expect(await failed(RETRIES.reward.attempts, { over: { activityId: '8' } })).toMatchObject({ nonRetryable: false });
   await expect(
@@ -146,7 +146,7 @@ it.each([['CANCELLED'], ['WORKER_SHUTDOWN']])(
   },
 );
 
-it('what the server had given up when it failed is a lost worker', async () => {
+it('an execution that the server had given up when it failed is a lost worker', async () => {
   for (let attempt = 1; attempt <= 20; attempt += 1) {
     const control = new AbortController();
     const late = execution(
@@ -163,7 +163,7 @@ it('what the server had given up when it failed is a lost worker', async () => {
   expect(await world.now.store.list('tries:')).toEqual([]);
 });
 
-it('a store that cannot be written bounds tries all the same, and a failure that it cannot count is its own, which masks nothing', async () => {
+it('a store that cannot be written still limits attempts, and its own failure, which masks nothing, replaces one that it cannot count', async () => {
   const broken = () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' }));
   const store = { putOnce: broken, list: broken } as unknown as Store;
   const thrown = (attempt: number, work: () => Promise<never>) =>
@@ -179,7 +179,7 @@ it('a store that cannot be written bounds tries all the same, and a failure that
   }
 });
 
-it('what is tried for ever ends for a full disk as a place’s failures do, and not as lost workers; failures on record spend none of that', async () => {
+it('endless retries end for a full disk as a place’s failures do, and not as lost workers; recorded failures do not count toward that', async () => {
   const thrown = (attempt: number, name: string) =>
     execution(attempt, () =>
       tried({ ...limits(), patience }, () => Promise.reject(Object.assign(new Error(name), { name }))),
@@ -207,7 +207,7 @@ it('endless retries end also if nothing can be recorded', async () => {
   expect(ended).toMatchObject({ type: 'StoreFull', nonRetryable: true });
 });
 
-it('patience is spent by tries that found the server down, and by the pauses between two of them; by nothing else', async () => {
+it('patience counts attempts that found the server down, and the pauses between two of them; nothing else', async () => {
   vi.useFakeTimers({ toFake: ['Date'] });
   const thrown = (attempt: number, name: string, [from, to]: readonly [number, number]) => {
     vi.setSystemTime(from * 1000);
@@ -237,7 +237,7 @@ it('patience is spent by tries that found the server down, and by the pauses bet
   });
 });
 
-it('a try has what is left of the patience, and may report that before the server ends it', async () => {
+it('an attempt has the remaining patience, and may report that before the server ends it', async () => {
   vi.useFakeTimers({ toFake: ['Date'] });
   vi.setSystemTime(0);
   const left = (attempt: number) => execution(attempt, () => patienceLeft(patience, world.now.store, new OwnClock()));
@@ -256,7 +256,7 @@ it('a try has what is left of the patience, and may report that before the serve
   vi.useRealTimers();
 });
 
-it('what an endpoint may fail with for long takes nothing from other failures, and bounds none of them', async () => {
+it('failures with a patience do not count toward other failures, and do not limit them', async () => {
   const thrown = (attempt: number, name: string) =>
     execution(attempt, () =>
       tried({ ...limits(), patience }, () => Promise.reject(Object.assign(new Error(name), { name }))),
@@ -300,7 +300,7 @@ it('if patience cannot be read, it counts from the first attempt on', async () =
   expect(await ended(100_000)).toMatchObject({ type: 'EndpointUnavailable', nonRetryable: true });
 });
 
-it('a damaged record of the tries is told as damage at once', async () => {
+it('a damaged record of attempts is reported as damage at once', async () => {
   const corrupt = () =>
     Promise.reject(Object.assign(new Error('the record is not what was written'), { name: 'StoreCorrupt' }));
   const store = { putOnce: () => Promise.resolve(null), list: corrupt } as unknown as Store;
@@ -310,7 +310,7 @@ it('a damaged record of the tries is told as damage at once', async () => {
   });
 });
 
-it('an execution that is over its time says so itself, ends what it does, and counts as a failure', async () => {
+it('an execution that is over its time reports this itself, ends what it does, and counts as a failure', async () => {
   const over = { startToCloseTimeoutMs: 11_000 };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   let ended = false;
@@ -336,7 +336,7 @@ it('an execution that is over its time says so itself, ends what it does, and co
   expect((await world.now.store.list('tries:')).length).toBe(1);
 });
 
-it('the deadline of a rollout stays the server’s to tell', async () => {
+it('the deadline of a rollout is reported by the server', async () => {
   const over = { startToCloseTimeoutMs: 11_000, scheduleToCloseTimeoutMs: 11_000 };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   const { promise, resolve } = Promise.withResolvers<string>();
@@ -404,7 +404,7 @@ it.each(
     forwardBackward: 0,
     optimStep: 0,
   } satisfies Record<keyof ReturnType<typeof activities>, 0>) as Array<keyof ReturnType<typeof activities>>,
-)('%s begins nothing after too many lost workers', async (name) => {
+)('%s starts nothing after too many lost workers', async (name) => {
   await ended(world.now.store, 0, 0, 1);
   await ended(world.now.store, 0, 1, 0);
   for (const k of [0, 1])
@@ -447,7 +447,7 @@ it('a recorded result is returned, however many workers were lost', async () => 
 });
 
 // This is the last test: its process considers itself frozen for a while.
-it('what fails in a process that stood still is a lost worker, before anybody has said that it was given up', async () => {
+it('a failure in a process that was frozen counts as a lost worker, before the server reports that it was given up', async () => {
   const now = vi.spyOn(performance, 'now');
   const late = execution(9, () =>
     tried(limits(), async () => {

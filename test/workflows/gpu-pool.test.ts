@@ -172,7 +172,7 @@ describe('an update in shards', () => {
     expect(updates.map(({ shards }) => shards)).toEqual([2]);
   });
 
-  it('whose files were taken away half-way is laid down again, three times at most', async () => {
+  it('whose files were removed half-way is planned again, three times at most', async () => {
     let lost = 0;
     const taken = (times: number): Script => ({
       rounds: () => [1],

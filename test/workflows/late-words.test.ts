@@ -24,7 +24,7 @@ const agent = { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const statuses = (activity: string) =>
   world.now.log.calls.filter((call) => call.activity === activity).map(({ rollout }) => rollout);
 
-it('a circuit that opened before the run had begun pauses it with its reason, and a resume that came as early ends that', async () => {
+it('a circuit that opened before the run had started pauses it with its reason, and a resume that came as early ends that', async () => {
   const trip: Trip = { failure: 'endpoint-unavailable', failed: 8, of: 8, message: 'connection refused' };
   const begin = async (run: string) => {
     const options = { taskQueue: 'orchestrator', workflowId: `train/${run}`, args: [configOf(run)] };
@@ -61,7 +61,7 @@ it.each([
   },
 );
 
-it('a batch whose last failure cannot be put on record does not end as if it were', async () => {
+it('a batch whose last failure cannot be recorded does not end as if it were', async () => {
   world.script = {
     before: async (activity, { rollout }) => {
       if (activity === 'agentRun' && rollout?.endsWith('/1'))

@@ -97,7 +97,7 @@ it('for any requests and any delays, each child receives the newest signal last 
   );
 });
 
-it('a history that ends tells no more, and the next one tells those that have not heard', async () => {
+it('a history that ends sends no more signals, and the next one signals the remaining children', async () => {
   const ended = Promise.withResolvers<void>();
   const { child } = nursery(() => ended.promise);
   const before = new PauseRelay();
@@ -119,7 +119,7 @@ it('a history that ends tells no more, and the next one tells those that have no
   expect(after.untold).toEqual([]);
 });
 
-it('one that stands still by itself is resumed, though nobody told it to pause, and is not told to pause', async () => {
+it('a child that is held is resumed, though it received no pause, and receives none', async () => {
   const { child } = nursery(async () => undefined);
   const relay = new PauseRelay();
   const [stands, other] = [child(0), child(1)];
@@ -133,7 +133,7 @@ it('one that stands still by itself is resumed, though nobody told it to pause, 
   expect([stands.words, other.words]).toEqual([['resume'], ['pause', 'resume']]);
 });
 
-it('a word of a child that stood still is old where a resumption is on its way to it, and no other word is', async () => {
+it('a report of a held child is outdated if a resume is on its way to it, and no other report is', async () => {
   const { child } = nursery(async () => undefined);
   const relay = new PauseRelay();
   relay.add('0', child(0));
@@ -152,7 +152,7 @@ it.each([
   [false, 'resume'],
   [true, 'pause'],
 ] as const)(
-  'one that runs since before is told the last word, whatever it was told then (paused: %s)',
+  'a child from before receives the newest signal, whatever it received then (paused: %s)',
   async (paused, word) => {
     const { child } = nursery(async () => undefined);
     const relay = new PauseRelay();

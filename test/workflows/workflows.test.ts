@@ -80,7 +80,7 @@ describe('rollout', () => {
     expect(world.now.log.calls).toEqual([]);
   });
 
-  it('goes on in its turn, in a restored sandbox, when its sandbox is lost', async () => {
+  it('continues in its turn, in a restored sandbox, when its sandbox is lost', async () => {
     let once = true;
     world.script = {
       before: (activity, { turn }) => {
@@ -105,7 +105,7 @@ describe('rollout', () => {
     expect(world.now.log.live).toBe(0);
   });
 
-  it('begins again where its sandbox cannot be restored', async () => {
+  it('starts again if its sandbox cannot be restored', async () => {
     let once = true;
     const noise: string[] = [];
     world.script = {

@@ -99,7 +99,7 @@ describe('agentRun', () => {
     ]);
   });
 
-  it('returns what is on record without touching the sandbox, even where that is gone', async () => {
+  it('returns the record without touching the sandbox, even if that is lost', async () => {
     await policyCalled('ls');
     const first = await act();
     await world.now.provider.destroy(sandbox);
@@ -110,7 +110,7 @@ describe('agentRun', () => {
     expect(await world.now.store.repeats()).toEqual({ tool: 0 });
   });
 
-  it('goes on after a crash at the call that has no answer, under the same key, and counts the repeat', async () => {
+  it('continues after a crash at the call that has no answer, under the same key, and counts the repeat', async () => {
     await policyCalled('ls', 'cat a');
     world.now.provider.beforeExec = ({ command }) => {
       if (command === 'cat a' && world.now.provider.calls.length === 1) throw new SandboxUnavailable('try again');
@@ -142,7 +142,7 @@ describe('agentRun', () => {
   it.each([
     ['another command', { name: 'bash', arguments: { command: 'cat b' } }],
     ['another tool', { name: 'search', arguments: { query: 'a' } }],
-  ])('takes no answer on record for one to %s, and the attempt begins again', async (_, other) => {
+  ])('does not use a recorded answer for %s, and the attempt starts again', async (_, other) => {
     await turnOf(other);
     const answer = { role: 'tool', name: 'bash', content: 'ran cat a', sandbox } as const;
     await policyCalledElsewhere('cat a', async (call) =>
@@ -312,7 +312,7 @@ describe('a turn that may be the last', () => {
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 
-  it('whose sandbox is gone after all was taken out of it is still put on record', async () => {
+  it('whose sandbox is lost after it was collected is still recorded', async () => {
     await policyCalled('ls', 'finish');
     await expect(last('if-finished', dyingAt(world.now.store, 'putOnce', 'act:'))).rejects.toThrow('killed here');
     await world.now.provider.destroy(sandbox);

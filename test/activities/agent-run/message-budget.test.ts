@@ -78,7 +78,7 @@ describe('calls of one message', () => {
     expect(await told(2)).toEqual(['on']);
   });
 
-  it('are counted by what is on record where a worker is killed between two of them', async () => {
+  it('are counted from the records if a worker is killed between two of them', async () => {
     await policyCalled(1, ['sleep 999', 'sleep 999', 'sleep 999', 'sleep 999', 'echo never']);
     const key = keys.answer(attempt, 1, 2);
     await expect(act(1, dyingAt(world.now.store, 'putOnce', key))).rejects.toThrow('killed here');
@@ -87,7 +87,7 @@ describe('calls of one message', () => {
     expect((await told()).at(-1)).toContain('not run');
   });
 
-  it('are so many at most, and the others are told so', async () => {
+  it('are limited in number, and the others are refused', async () => {
     await policyCalled(
       1,
       Array.from({ length: MAX_CALLS + 3 }, (_, i) => `echo ${i} >> told; echo ${i}`),
@@ -112,7 +112,7 @@ describe('calls of one message', () => {
     expect(await told(2)).toEqual(['a alone']);
   });
 
-  it('end with the rollout’s deadline where that comes first, and say how long they ran', async () => {
+  it('end with the rollout’s deadline if that comes first, and report how long they ran', async () => {
     await policyCalled(1, ['echo a; sleep 999', 'echo b', 'finish']);
     const { ms, unfinished } = await act(1, world.now.store, `${attempt.rollout}#1`, {
       toolTimeoutSeconds: 900,

@@ -66,7 +66,7 @@ it('makes no sandbox before it has a lease', async () => {
 });
 
 /** Why: a lease that nobody releases takes a place on the host until it expires, and other rollouts wait. */
-describe('where a sandbox does not come to use', () => {
+describe('if a sandbox is not used', () => {
   const id = `${attemptOf().rollout}#1`;
   const held = async () => ({
     live: [...world.now.provider.live],
@@ -99,7 +99,7 @@ describe('where a sandbox does not come to use', () => {
     expect(await held()).toEqual({ live: [id], leases: [id] });
   });
 
-  it('because its worker stood still while another one made it, it is left to that one', async () => {
+  it('because its worker was frozen while another one made it, it is left to that one', async () => {
     const gone = Promise.withResolvers<void>();
     world.now.provider.afterCreate = () => {
       world.now.provider.afterCreate = () => undefined;
@@ -147,7 +147,7 @@ describe('an attempt that acted before', () => {
   const attempt = attemptOf();
   const acted = () => world.now.store.putOnce(keys.answer(attempt, 1, 0), { role: 'tool', name: 'bash', content: '' });
 
-  it('goes on in its sandbox', async () => {
+  it('continues in its sandbox', async () => {
     const made = await prepare(0);
     await acted();
     expect(await prepare(0)).toEqual(made);

@@ -77,7 +77,7 @@ describe('a sandbox that replaces a lost one', () => {
     expect(await world.now.store.repeats()).toMatchObject({ tool: 0, replay: 0, restore: 0 });
   });
 
-  it('goes on in the middle of a turn: what was answered is run again for its effect alone, the rest for the first time', async () => {
+  it('continues in the middle of a turn: what was answered is run again for its effect alone, the rest for the first time', async () => {
     await lostAfterTwoTurns();
     await restore();
     await policyCalled(3, 'd', 'e');
@@ -112,7 +112,7 @@ describe('a sandbox that replaces a lost one', () => {
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 
-  it('cannot be vouched for where the lost one’s state was never told', async () => {
+  it('cannot be verified if the lost one’s state was never told', async () => {
     await lostAfterTwoTurns();
     const { messages, sandbox } = (await world.now.store.get<ActRecord>(keys.act(attempt, 2)))!;
     const blind = new Proxy(world.now.store, {
@@ -181,7 +181,7 @@ describe('calls that only read', () => {
     expect(ran(before).length).toBe(4);
   });
 
-  it('vouch for a sandbox that nothing has changed by their answers', async () => {
+  it('show by their answers that a sandbox is unchanged', async () => {
     await prepare();
     await policySearched(1);
     await act(1, first);
@@ -198,7 +198,7 @@ describe('calls that only read', () => {
 });
 
 /** Why: a host that seemed dead may finish a turn after its sandbox was given up. */
-it('a turn that ended in the lost sandbox after all is made good before the next one', async () => {
+it('a turn that ended in the lost sandbox after all is replayed before the next one', async () => {
   await lostAfterTwoTurns();
   await restore();
   await policyCalled(3, 'd');

@@ -118,7 +118,7 @@ it('may be killed at any moment, and is finished by the next call', async () => 
 });
 
 /** Why: an object is found by the record that names it; without the record no later call finds the object. */
-it('dies after some rollouts have been pruned, and the next call takes their objects', async () => {
+it('may be killed after some rollouts have been pruned, and the next call takes their objects', async () => {
   const { store } = world.now;
   const { artifact: ref } = (await store.get<{ artifact: `sha256:${string}` }>(keys.collect(attemptOf())))!;
   const others = Array.from({ length: 50 }, (_, k) => attemptOf(1, k).rollout);
@@ -169,7 +169,7 @@ it('only counts in a dry run', async () => {
   expect(await recordsOf('pruned:')).toEqual([]);
 });
 
-it('leaves what other runs have: records of a run whose name begins alike, and an object that both name', async () => {
+it('leaves what other runs have: records of a run whose name has the same prefix, and an object that both name', async () => {
   const { store } = world.now;
   const other = { rollout: `train/${RUN}-2/step-1/toy-train-0/0`, attempt: 1 };
   await store.putOnceWithObject(`collect:${other.rollout}#1`, artifact, (ref) => ({
@@ -195,7 +195,7 @@ it('leaves what other runs have: records of a run whose name begins alike, and a
   expect(await store.executions(0)).toHaveLength(1);
 });
 
-it('is refused to a run that is begun again, before anything is changed', async () => {
+it('is refused for a run that is started again, before anything is changed', async () => {
   await close('cancelled');
   await prune();
   await expect(activities().openRun(config(), RUN, 'second')).rejects.toMatchObject({
@@ -206,7 +206,7 @@ it('is refused to a run that is begun again, before anything is changed', async 
 });
 
 /** Why: a run that is started again between the check of its end and the mark would sample its turns again. */
-it('gives way to a run that is begun again at the same moment', async () => {
+it('gives way to a run that is started again at the same moment', async () => {
   await close('cancelled');
   const { store } = world.now;
   const racing = new Proxy(store, {

@@ -72,7 +72,7 @@ beforeEach(() => {
 });
 
 it.each(['cancelled', 'failed'] as const)(
-  'that had been %s reads running, and what it had left unfinished is trained on',
+  'that had been %s is reported as running, and its unfinished rollouts are trained on',
   async (status) => {
     await open('first');
     await dispatch(1);
@@ -127,7 +127,7 @@ it('continues as often as it is stopped, and its last end counts', async () => {
 });
 
 /** Why: a worker that was frozen for a minute is given up, and then continues its work. */
-it('is neither begun again nor ended by an activity that is tried again or comes late', async () => {
+it('is neither started again nor ended by an activity that is retried or late', async () => {
   await open('first');
   await open('first');
   await close('first', 'cancelled', 'said first');

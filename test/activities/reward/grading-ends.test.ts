@@ -190,7 +190,7 @@ describe('the retry of one whose worker was killed', () => {
     await grading;
   });
 
-  it('ends what that left also where the verdict is on record', async () => {
+  it('ends what that left also if the verdict is recorded', async () => {
     const { grading } = await sleeping();
     await world.now.store.putOnce(`verdict:${attempt.rollout}#1`, { ...GRADED, reason: 'on record' });
     expect(await leftWhileRetried()).toMatchObject({ reason: 'on record', live: [], leases: [] });

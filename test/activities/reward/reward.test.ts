@@ -93,7 +93,7 @@ it('after a crash behind the verdict writes the outcome without grading again', 
   expect(await eventLines(store)).toEqual(['graded']);
 });
 
-it('a verdict that comes after the failure is on record changes nothing, and says so', async () => {
+it('a verdict that comes after the failure was recorded changes nothing, and reports this', async () => {
   const failed: OutcomeRecord = {
     rollout: attempt.rollout,
     task: attempt.task,

@@ -102,7 +102,7 @@ async function inShards(input: UpdateInput & { shards: number }): Promise<void> 
 }
 
 describe('a checkpoint that is in the place of an update', () => {
-  it('is taken where it was made from the same rollouts, and made again where it was made from others', async () => {
+  it('is used if it was made from the same rollouts, and made again if it was made from others', async () => {
     await twoGroups();
     const own = (await made(inputOf(1, { runDir: elsewhere, run: 'other' }))).sha256;
     const left = await leftBy(inputOf(0));
@@ -141,14 +141,14 @@ describe('a checkpoint that is in the place of an update', () => {
     expect((await readCheckpointRecord(place()))?.sha256).toBe(sha256);
   });
 
-  it('of an update that was put on record meanwhile stays', async () => {
+  it('of an update that was recorded meanwhile stays', async () => {
     await twoGroups();
     const { sha256 } = await made(inputOf(0));
     await clearOther(inputOf(1), { toDir: place(), input: 'another' }, world.now.store);
     expect((await readCheckpointRecord(place()))?.sha256).toBe(sha256);
   });
 
-  it('is refused where another one is on record', async () => {
+  it('is refused if another one is recorded', async () => {
     await twoGroups();
     await made(inputOf(0));
     rmSync(place(), { recursive: true });

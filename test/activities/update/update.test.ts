@@ -164,7 +164,7 @@ describe('an update', () => {
     expect(world.now.engine.updates[0]?.algorithm.learningRate).toBe(record.learningRate);
   });
 
-  it('that is asked for again returns the record, trains nothing and appends nothing', async () => {
+  it('that is repeated returns the record, trains nothing and appends nothing', async () => {
     await aStep();
     const first = await update();
     const events = await world.now.store.events(RUN);
@@ -174,7 +174,7 @@ describe('an update', () => {
     expect(await world.now.store.repeats()).toEqual({ update: 0 });
   });
 
-  it('that died between its record and its events appends them when it is tried again', async () => {
+  it('that was killed between its record and its events appends them when it is retried', async () => {
     await aStep();
     await expect(update(dyingAt(world.now.store, 'append'))).rejects.toThrow('killed here');
     expect(await eventLines(world.now.store)).toEqual([]);
@@ -214,7 +214,7 @@ describe('an update', () => {
     ]);
   });
 
-  it('with no graded rollout at all carries the policy over where its run can be paused', async () => {
+  it('with no graded rollout at all carries the policy over if its run can be paused', async () => {
     for (const [task, k] of [
       [0, 0],
       [0, 1],

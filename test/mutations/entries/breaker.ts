@@ -28,7 +28,7 @@ export const breaker: readonly Mutation[] = [
     before: '    if (this.#earlyTrip) training.trip(this.#earlyTrip);\n',
     after: '',
     tests: [
-      { file: LATE_WORDS_TEST, test: 'a circuit that opened before the run had begun pauses it with its reason' },
+      { file: LATE_WORDS_TEST, test: 'a circuit that opened before the run had started pauses it with its reason' },
     ],
   },
   {
@@ -38,7 +38,7 @@ export const breaker: readonly Mutation[] = [
     before:
       'this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length\n      ? this.#last.length\n     ',
     after: 'failed < 0 * share ? this.#last.length',
-    tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens where half of the last twelve fail alike' }],
+    tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens if half of the last twelve fail alike' }],
   },
   {
     name: 'the breaker counts what a policy did',
@@ -46,7 +46,7 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/failures/circuit-breaker.ts',
     before: 'failure !== undefined && FAILURES[failure].breaks ? failure : null;',
     after: 'failure ?? null;',
-    tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens for classes that speak of machines alone' }],
+    tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens only for failure classes of machines' }],
   },
   {
     name: 'a batch tells nobody that its breaker opened',
@@ -70,7 +70,7 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/rollout.ts',
     before: 'if (context.paused && breaks &&',
     after: 'if (!context && breaks &&',
-    tests: [{ file: BREAKING_TEST, test: 'what fails while its run is paused is tried again once it is resumed' }],
+    tests: [{ file: BREAKING_TEST, test: 'work that fails while its run is paused is retried once it is resumed' }],
   },
   {
     name: 'a run goes on after a step of which nothing was graded',
@@ -105,7 +105,7 @@ export const breaker: readonly Mutation[] = [
     before: 'progress?.breaker ?? { last: lately }',
     after: 'progress?.breaker ?? { last: lately.slice(0, 0) }',
     tests: [
-      { file: BREAKING_TEST, test: 'a run (sync) is paused by failures that are a row only over two of its steps' },
+      { file: BREAKING_TEST, test: 'a run (sync) is paused by failures that form a row only across two of its steps' },
     ],
   },
   {
@@ -137,7 +137,7 @@ export const breaker: readonly Mutation[] = [
     tests: [
       {
         file: 'test/workflows/batch/long-batches.test.ts',
-        test: 'tells how its last rollouts ended, whichever history they ended in',
+        test: 'reports how its last rollouts ended, in whatever history they ended',
       },
     ],
   },
@@ -147,9 +147,7 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/failures/run-failures.ts',
     before: 'ends.filter(([at]) => at >= this.#lookedAt)',
     after: 'ends.filter(([at]) => at >= 0)',
-    tests: [
-      { file: 'test/workflows/failures/run-failures.test.ts', test: 'from before somebody looked are not heard' },
-    ],
+    tests: [{ file: 'test/workflows/failures/run-failures.test.ts', test: 'from before a resume do not count' }],
   },
   {
     name: 'a run goes on after every second step of which nothing was graded',
@@ -174,7 +172,7 @@ export const breaker: readonly Mutation[] = [
     before: 'if (prepared.valid === 0 && !input.mayBeUngraded) {',
     after: 'if (prepared.valid === 0) {',
     tests: [
-      { file: UPDATE_TEST, test: 'with no graded rollout at all carries the policy over where its run can be paused' },
+      { file: UPDATE_TEST, test: 'with no graded rollout at all carries the policy over if its run can be paused' },
     ],
   },
 ];

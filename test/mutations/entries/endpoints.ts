@@ -31,7 +31,7 @@ export const endpoints: readonly Mutation[] = [
     before: '+ LEAST_MS >= ms;',
     after: '+ LEAST_MS >= ms * 1e6;',
     tests: [
-      { file: TRIES_TEST, test: 'patience is spent by tries that found the server down' },
+      { file: TRIES_TEST, test: 'patience counts attempts that found the server down' },
       { file: TRIES_TEST, test: 'a call that hangs ends with the patience, and is the last' },
     ],
   },
@@ -41,7 +41,7 @@ export const endpoints: readonly Mutation[] = [
     file: 'activities/own-patience.ts',
     before: "return end === 'failed' && classOfError(error) === failure;",
     after: "return end === 'failed' && classOfError(error) !== 'store-unavailable' && failure !== 'internal';",
-    tests: [{ file: TRIES_TEST, test: 'what an endpoint may fail with for long takes nothing from other failures' }],
+    tests: [{ file: TRIES_TEST, test: 'failures with a patience do not count toward other failures' }],
   },
   {
     name: 'a full disk between two tries spends the patience with an endpoint',
@@ -50,8 +50,8 @@ export const endpoints: readonly Mutation[] = [
     before: 'const wasNext = last.key === keys.oneTry({ ...info, attempt: info.attempt - 1 });',
     after: 'const wasNext = last.key !== keys.oneTry(info);',
     tests: [
-      { file: TRIES_TEST, test: 'patience is spent by tries that found the server down' },
-      { file: TRIES_TEST, test: 'a try has what is left of the patience' },
+      { file: TRIES_TEST, test: 'patience counts attempts that found the server down' },
+      { file: TRIES_TEST, test: 'an attempt has the remaining patience' },
     ],
   },
   {
@@ -62,7 +62,10 @@ export const endpoints: readonly Mutation[] = [
     after:
       "  ...onEndpoints,\n  scheduleToCloseTimeout: 2000,\n  retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },",
     tests: [
-      { file: ENDPOINT_DOWN_TEST, test: 'a full disk in the middle of a try, and between two, spends no patience' },
+      {
+        file: ENDPOINT_DOWN_TEST,
+        test: 'a full disk in the middle of an attempt, and between two, spends no patience',
+      },
     ],
   },
   {
@@ -72,14 +75,14 @@ export const endpoints: readonly Mutation[] = [
     before: 'return Date.now() - this.#begun - this.waitedMs;',
     after: 'return Date.now() - this.#begun;',
     tests: [
+      { file: 'test/activities/own-time.test.ts', test: 'a wait for a disk within an attempt takes none of its time' },
       {
-        file: 'test/activities/own-time.test.ts',
-        test: 'a disk that is waited for within a try takes none of its time',
+        file: ENDPOINT_DOWN_TEST,
+        test: 'a full disk in the middle of an attempt, and between two, spends no patience',
       },
-      { file: ENDPOINT_DOWN_TEST, test: 'a full disk in the middle of a try, and between two, spends no patience' },
       {
         file: 'test/workflows/rollout/deadline.test.ts',
-        test: 'to a disk that was waited for within a try is not the rollout',
+        test: 'to a wait for a disk within an attempt is not the rollout',
       },
     ],
   },

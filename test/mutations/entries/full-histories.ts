@@ -23,7 +23,7 @@ export const fullHistories: readonly Mutation[] = [
     file: 'workflows/batch/history-budget.ts',
     before: 'return CHUNK - this.#beginning;',
     after: 'return CHUNK;',
-    tests: [{ file: AT_ONCE_TEST, test: 'begin a chunk at a time' }],
+    tests: [{ file: AT_ONCE_TEST, test: 'start a chunk at a time' }],
   },
   {
     name: 'a full history tells every rollout of a pause',
@@ -32,8 +32,8 @@ export const fullHistories: readonly Mutation[] = [
     before: '    if (this.#resting) return [];\n',
     after: '',
     tests: [
-      { file: AT_ONCE_TEST, test: 'hear of a pause and of its end' },
-      { file: RELAY_TEST, test: 'a history that ends tells no more' },
+      { file: AT_ONCE_TEST, test: 'receive a pause and its end' },
+      { file: RELAY_TEST, test: 'a history that ends sends no more signals' },
     ],
   },
   {
@@ -42,7 +42,7 @@ export const fullHistories: readonly Mutation[] = [
     file: OPEN_BATCH,
     before: 'this.#children.handle(index), untold.has(index));',
     after: 'this.#children.handle(index), untold.size < 0);',
-    tests: [{ file: AT_ONCE_TEST, test: 'hear of a pause and of its end' }],
+    tests: [{ file: AT_ONCE_TEST, test: 'receive a pause and its end' }],
   },
   {
     name: 'what a full history gave up the next one does not end',
@@ -58,7 +58,7 @@ export const fullHistories: readonly Mutation[] = [
     file: OPEN_BATCH,
     before: 'progress?.unasked',
     after: '[]',
-    tests: [{ file: AT_ONCE_TEST, test: 'asks those at once that the one before did not come to', hangs: true }],
+    tests: [{ file: AT_ONCE_TEST, test: 'checks at once those that the previous one did not reach', hangs: true }],
   },
   {
     name: 'a full history asks every rollout whether it lives',
@@ -66,7 +66,7 @@ export const fullHistories: readonly Mutation[] = [
     file: 'workflows/batch/probe.ts',
     before: 'while (this.#unasked.length > 0 && !this.#resting) {',
     after: 'while (this.#unasked.length > 0) {',
-    tests: [{ file: PROBE_TEST, test: 'a round goes on in the next history' }],
+    tests: [{ file: PROBE_TEST, test: 'a round continues in the next history' }],
   },
   {
     name: 'a batch hands on each number by itself',
@@ -84,8 +84,8 @@ export const fullHistories: readonly Mutation[] = [
     before: 'this.#unrecorded = [...unrecorded];',
     after: 'this.#unrecorded = unrecorded.slice(unrecorded.length);',
     tests: [
-      { file: AT_ONCE_TEST, test: 'puts on record what failed while the one before was ending' },
-      { file: CARRIED_TEST, test: 'has the failures that are not on record' },
+      { file: AT_ONCE_TEST, test: 'records what failed while the previous one was ending' },
+      { file: CARRIED_TEST, test: 'has the failures that are not recorded yet' },
     ],
   },
   {
@@ -110,7 +110,7 @@ export const fullHistories: readonly Mutation[] = [
     file: 'workflows/training/training.ts',
     before: 'if (progress.missed) this.#overlap?.lookSoon();',
     after: '',
-    tests: [{ file: OVERLAP_TEST, test: 'looks for a group that was ended by hand without a word', hangs: true }],
+    tests: [{ file: OVERLAP_TEST, test: 'looks for a group that was ended by hand without a report', hangs: true }],
   },
   {
     name: 'a run forgets in a new history that a group failed',

@@ -16,7 +16,7 @@ export const limits: readonly Mutation[] = [
     before: "if (isOwn && this.#atDeadline === 'grade' &&",
     after: "if (!isOwn && this.#atDeadline === 'grade' &&",
     tests: [
-      { file: DEADLINE_TEST, test: 'is graded as it stands where its own turns took the time' },
+      { file: DEADLINE_TEST, test: 'is graded as it is if its own turns took the time' },
       { file: DEADLINE_TEST, test: 'is masked where machines took most of it' },
     ],
   },
@@ -34,7 +34,7 @@ export const limits: readonly Mutation[] = [
     file: 'activities/agent-run/message-budget.ts',
     before: 'this.#seconds = Math.min(LIMITS_PER_MESSAGE * toolTimeoutSeconds, withinMs / 1000);',
     after: 'void withinMs;\n    this.#seconds = LIMITS_PER_MESSAGE * toolTimeoutSeconds;',
-    tests: [{ file: BUDGET_TEST, test: 'end with the rollout’s deadline where that comes first', hangs: true }],
+    tests: [{ file: BUDGET_TEST, test: 'end with the rollout’s deadline if that comes first', hangs: true }],
   },
   {
     name: 'a batch that was thought short stays in its history',
@@ -42,9 +42,7 @@ export const limits: readonly Mutation[] = [
     file: 'workflows/batch/history-budget.ts',
     before: 'this.#long ||= !hasRoom(',
     after: 'this.#long &&= !hasRoom(',
-    tests: [
-      { file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one' },
-    ],
+    tests: [{ file: LONG_BATCHES_TEST, test: 'continues in a new history if its rollouts fail one by one' }],
   },
   {
     name: 'a batch that turned long does not wait for those that must end in its history',
@@ -53,11 +51,7 @@ export const limits: readonly Mutation[] = [
     before: 'return this.isFull && this.#bound.size === 0;',
     after: 'return this.isFull;',
     tests: [
-      {
-        file: LONG_BATCHES_TEST,
-        test: 'goes on in a new history all the same where its rollouts fail one by one',
-        hangs: true,
-      },
+      { file: LONG_BATCHES_TEST, test: 'continues in a new history if its rollouts fail one by one', hangs: true },
     ],
   },
 ];

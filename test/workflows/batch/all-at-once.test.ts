@@ -107,7 +107,7 @@ function held() {
 afterEach(() => expect(world.now.log.live).toBe(0));
 
 describe('many rollouts at once', () => {
-  it('begin a chunk at a time, over several histories, each of them once', async () => {
+  it('start a chunk at a time, over several histories, each of them once', async () => {
     world.script = { turn: () => 'finish' };
     const { tasks, rollouts } = SOME;
     const handle = await start('begin', tasksOf(tasks));
@@ -122,7 +122,7 @@ describe('many rollouts at once', () => {
     expect(Math.max(...histories.map(({ beginning }) => beginning))).toBe(CHUNK);
   }, 400_000);
 
-  it('hear of a pause and of its end over several histories', async () => {
+  it('receive a pause and its end over several histories', async () => {
     const go = held();
     const { tasks, rollouts } = MANY;
     const handle = await start('pause', tasksOf(tasks));
@@ -165,7 +165,7 @@ describe('many rollouts at once', () => {
 });
 
 describe('a new history', () => {
-  it('puts on record what failed while the one before was ending', async () => {
+  it('records what failed while the previous one was ending', async () => {
     const recorded: string[] = [];
     world.script = {
       before: async (activity, { rollout = '' }) => {
@@ -183,7 +183,7 @@ describe('a new history', () => {
     expect(new Set(recorded).size).toBe(36);
   });
 
-  it('asks those at once that the one before did not come to', async () => {
+  it('checks at once those that the previous one did not reach', async () => {
     const places = { ...nothingYet.places, init: [0, 1, 2, 3] };
     const handle = await start(
       'asking',

@@ -97,7 +97,7 @@ describe('what a batch carries over', () => {
     expect(next.end(1, graded(0.25))).toEqual({ ended: 2, graded: 2, least: 0.25, most: 0.5 });
   });
 
-  it('has the failures that are not on record', () => {
+  it('has the failures that are not recorded yet', () => {
     const ledger = new BatchLedger(4);
     ledger.end(0, failed);
     expect(new BatchLedger(4, structuredClone(ledger.progress)).takeFailures()).toEqual([failed]);

@@ -26,7 +26,7 @@ const input = (over: object) => ({
   ...over,
 });
 
-it('a failure is on record before the other rollouts of its batch have ended', async () => {
+it('a failure is recorded before the other rollouts of its batch have ended', async () => {
   const heard: boolean[] = [];
   world.script = {
     before: async (activity, { rollout }) => {

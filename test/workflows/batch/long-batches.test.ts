@@ -108,7 +108,7 @@ describe('a long batch', () => {
     expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
   });
 
-  it('tells how its last rollouts ended, whichever history they ended in, and goes on from how those before it did', async () => {
+  it('reports how its last rollouts ended, in whatever history they ended, and starts from the ends before it', async () => {
     world.script = {
       before: (activity) => {
         if (activity === 'generate') throw sandboxImpossible();
@@ -229,7 +229,7 @@ it('a run that is cancelled ends its batch in any of its histories', async () =>
 });
 
 describe('a batch that started as a short one', () => {
-  it('goes on in a new history all the same where its rollouts fail one by one, and ends every one once', async () => {
+  it('continues in a new history if its rollouts fail one by one, and ends every one once', async () => {
     world.script = {
       turn: () => 'finish',
       before: (activity, { rollout }) => {

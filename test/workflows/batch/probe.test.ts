@@ -26,7 +26,7 @@ async function history(living: readonly number[], unasked: readonly number[], ch
   return { asked, rounds, unasked: probe.unasked };
 }
 
-it('a round goes on in the next history, at once, with those that it did not come to', async () => {
+it('a round continues in the next history, at once, with those that it did not reach', async () => {
   const first = await history(all, [], 1);
   expect([first.asked, first.rounds]).toEqual([all.slice(0, CHUNK), 1]);
   const left = all.filter((index) => index !== 150);

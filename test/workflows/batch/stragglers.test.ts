@@ -111,7 +111,7 @@ describe('a batch', () => {
     ...over,
   });
 
-  it('gives up at its deadline what runs and what has not begun, and keeps what was graded', async () => {
+  it('gives up at its deadline running rollouts and those that have not started, and keeps what was graded', async () => {
     let over = false;
     world.script = {
       before: async (activity, { rollout }) => {
@@ -134,7 +134,7 @@ describe('a batch', () => {
     );
   });
 
-  it('completes a group without its last members where it was told so', async () => {
+  it('completes a group without its last members if it is configured to', async () => {
     let over = false;
     world.script = {
       before: async (activity, { rollout }) => {

@@ -15,7 +15,7 @@ const down = () => ApplicationFailure.nonRetryable('connection refused', 'Endpoi
 const details = (id: string) => world.details(id);
 const finish = () => 'finish' as const;
 
-it('a run whose rollouts fail alike is paused, says why and what to do, and goes on when it is resumed', async () => {
+it('a run whose rollouts fail alike is paused, shows why and what to do, and continues when it is resumed', async () => {
   let broken = true;
   world.script = {
     turn: finish,
@@ -111,7 +111,7 @@ function oneByOne(run: string, fails: (nth: number) => boolean, over: object = {
 }
 
 it.each(['sync', 'one-step-off'])(
-  'a run (%s) is paused by failures that are a row only over two of its steps, in the middle of the second one',
+  'a run (%s) is paused by failures that form a row only across two of its steps, in the middle of the second one',
   async (mode) => {
     const config = oneByOne(`row-${mode}`, (nth) => nth >= 2 && nth < 6, {
       training: { mode },
@@ -214,7 +214,7 @@ it('each of several steps of which nothing was graded pauses the run', async () 
   expect(await handle.result()).toMatchObject({ steps: 3 });
 });
 
-it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
+it('work that fails while its run is paused is retried once it is resumed, and costs no rollout', async () => {
   let failures = 0;
   world.script = {
     before: async (activity) => {

@@ -31,7 +31,7 @@ describe('the circuit breaker', () => {
     expect(trips(Array.from({ length: 60 }, (_, i) => ends(i % 3 === 0 ? 'sandbox-lost' : undefined)[0]!))).toEqual([]);
   });
 
-  it('opens where half of the last twelve fail alike, however they are strewn', () => {
+  it('opens if half of the last twelve fail alike, in any order', () => {
     const list = Array.from({ length: 20 }, (_, i) => ends(i % 2 === 1 ? 'grader-failed' : undefined)[0]!);
     expect(trips(list)).toEqual([[11, expect.objectContaining({ failure: 'grader-failed', failed: 6, of: 12 })]]);
   });
@@ -51,7 +51,7 @@ describe('the circuit breaker', () => {
     expect(breaker.heard(one!)).toMatchObject({ failure: 'internal' });
   });
 
-  it('opens for classes that speak of machines alone, always at or after the first so many, and never twice', () => {
+  it('opens only for failure classes of machines, always at or after the first so many, and never twice', () => {
     const classes = Object.keys(FAILURES) as FailureClass[];
     fc.assert(
       fc.property(

@@ -76,7 +76,7 @@ it('a server that takes a request and never answers is down as well, whatever th
   await server.close();
 });
 
-it('a full disk in the middle of a try, and between two, spends no patience with the server', async () => {
+it('a full disk in the middle of an attempt, and between two, spends no patience with the server', async () => {
   let tries = 0;
   world.script = {
     before: (activity, { turn }) => {
@@ -108,7 +108,7 @@ it('a disk that stays full for longer than patience holds the rollout, and blame
   expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
 });
 
-it("the rollout's own time, where it is shorter, is a deadline all the same", async () => {
+it("the rollout's own time, if it is shorter, is still a deadline", async () => {
   world.script = {
     before: (activity) => {
       if (activity === 'generate') return new Promise<void>((resolve) => setTimeout(resolve, 10_000));

@@ -40,7 +40,7 @@ it.each([
   ['collect', 'the collection'],
   ['computeReward', 'the grading'],
 ])(
-  'a rollout of its own whose %s is quarantined stands still, keeps its sandbox, says why, and goes on when it is resumed',
+  'a single rollout whose %s is quarantined is held, keeps its sandbox, shows why, and continues when it is resumed',
   async (activity, work) => {
     let broken = true;
     let losesOne = activity === 'restoreSandbox';
@@ -94,7 +94,7 @@ it.each([
   ['sync', 'agentRun', 'step-2/', damaged],
   ['async', 'computeReward', 'group-2/', lost],
 ] as const)(
-  'a run (%s) whose %s in %s cannot go on pauses, says so, masks nothing, and trains on every rollout when it is resumed',
+  'a run (%s) whose %s in %s cannot continue pauses, shows this, masks nothing, and trains on every rollout when it is resumed',
   async (mode, activity, where, error) => {
     let broken = true;
     const trained: UpdateInput[] = [];
@@ -197,7 +197,7 @@ it('an eval whose checkpoint is torn pauses and says so, and masks nothing', asy
   expect(calls('recordFailures')).toBe(0);
 });
 
-it('a batch of its own stops the others at a turn, says why, and goes on when it is resumed', async () => {
+it('a single batch stops the others at a turn, shows why, and continues when it is resumed', async () => {
   let broken = true;
   const others = Promise.withResolvers<void>();
   world.script = {

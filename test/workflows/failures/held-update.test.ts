@@ -108,7 +108,7 @@ const weightsOf = (run: string) =>
     [1, 2, 3].map(async (step) => (await readCheckpointRecord(join(dir, run, 'checkpoints', `step-${step}`)))?.sha256),
   );
 
-it('an update that met a torn checkpoint on all its tries ends in the same weights once the checkpoint is back', async () => {
+it('an update that met a torn checkpoint on all its attempts ends in the same weights once the checkpoint is back', async () => {
   await (await start('undisturbed')).result();
   const file = join(dir, 'disturbed', 'checkpoints', 'step-1', 'model.safetensors');
   let whole: Buffer | undefined;

@@ -45,7 +45,7 @@ async function heldAndResumed(config: { readonly run: string }, work: string, me
 }
 
 it.each(['sync', 'one-step-off', 'async'] as const)(
-  'an update that failed on all its tries pauses a run (%s), says why, and is made again once when it is resumed',
+  'an update that failed on all its attempts pauses a run (%s), shows why, and is made again once when it is resumed',
   async (mode) => {
     let full = true;
     let tries = 0;
@@ -176,7 +176,7 @@ it('a run without a breaker ends where it would be paused', async () => {
   ).rejects.toMatchObject({ cause: { message: 'gone' } });
 });
 
-it('a run that is cancelled while it stands before an update ends as cancelled', async () => {
+it('a run that is cancelled while it waits before an update ends as cancelled', async () => {
   world.script = {
     turn: finish,
     before: (activity) => {
@@ -222,7 +222,7 @@ it.each([
   ['async', 'group-2', 'terminate'],
   ['async', 'group-2', 'cancel'],
 ] as const)(
-  'a run (%s) whose %s somebody ends by hand (%s) stands still and rolls it out again when it is resumed',
+  'a run (%s) whose %s somebody ends by hand (%s) pauses, and rolls it out again when it is resumed',
   async (mode, name, how) => {
     let held = true;
     const trained: UpdateInput[] = [];

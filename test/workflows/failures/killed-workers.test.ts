@@ -82,7 +82,7 @@ it('a rollout whose worker is killed at each grading, sampling or tool call ends
     expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
 }, 600_000);
 
-it('a rollout whose worker is killed has the time again that it takes to find that out, however near its deadline is', async () => {
+it('a rollout whose worker is killed gets back the time that it takes to detect this, however near its deadline is', async () => {
   // Detected by 15 s of silence.
   const agent = { deadlineSeconds: 12 };
   const seen = serve(['model:generate:short/sampling#1/00001=1', 'tool:short/tools#1/1/0=1']);

@@ -49,7 +49,7 @@ it.each([
     ['a/t1/r1-c0'],
   ],
 ] as const)(
-  'a %s ignores that one was held which it has resumed since, and pauses for one that it has not',
+  'a %s ignores that a rollout was held which it has resumed since, and pauses for one that it has not',
   async (workflow, id, args, batchId, rollouts, held) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     letGo = resolve;
@@ -110,7 +110,7 @@ it('a rollout that is held again after it was resumed pauses its run again, each
   expect(await handle.result()).toMatchObject({ steps: 1 });
 });
 
-it('a batch that stood still, and whose run was resumed, before its new history had begun is resumed by that', async () => {
+it('a batch that was held, and whose run was resumed, before its new history had started is resumed by that', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   letGo = resolve;
   world.script = { before: (activity) => (activity === 'generate' ? lasting(promise) : undefined) };

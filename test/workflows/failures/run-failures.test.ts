@@ -46,7 +46,7 @@ describe('failures of a run', () => {
     expect(run.heard(told(ends('xxxx')))).toBeUndefined();
   });
 
-  it('from before somebody looked are not heard, and others of the same batch are', () => {
+  it('from before a resume do not count, and others of the same batch do', () => {
     const run = new RunFailures(settings);
     expect(run.heard(told(ends('xxxxxxxx'), 5))).toBeDefined();
     run.reset(10);

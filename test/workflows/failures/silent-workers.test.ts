@@ -12,7 +12,7 @@ const policy = { dir: '/p', version: 1 };
 let letGo: () => void = () => undefined;
 afterEach(() => letGo());
 
-it('what a silent worker had begun is begun again, and every rollout ends in its first attempt', async () => {
+it('what a silent worker had started is started again, and every rollout ends in its first attempt', async () => {
   const over = new Promise<void>((resolve) => {
     letGo = resolve;
   });

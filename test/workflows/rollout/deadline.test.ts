@@ -39,7 +39,7 @@ const late = async (activity: string) => {
 };
 
 describe('a rollout whose time is over', () => {
-  it('is graded as it stands where its own turns took the time', async () => {
+  it('is graded as it is if its own turns took the time', async () => {
     world.script = { before: late, ran: ran(2900), reward: () => 0 };
     expect(await rollOut()).toMatchObject({ status: 'graded', reward: 0, finish: 'deadline', turns: 1 });
     expect(calls()).toEqual(['prepareSandbox', 'generate', 'agentRun', 'collect', 'computeReward']);
@@ -92,7 +92,7 @@ describe('time that machines lost', () => {
     ['agentRun', 1],
     ['restoreSandbox', 1],
     ['prepareSandbox', 2],
-  ])('to an earlier try of %s is not the rollout’s', async (lossy, attempt) => {
+  ])('to an earlier attempt of %s is not the rollout’s', async (lossy, attempt) => {
     const losesItsSandbox = lossy.endsWith('Sandbox');
     let tries = 0;
     world.script = {
@@ -116,7 +116,7 @@ describe('time that machines lost', () => {
     expect(await rollOut()).toMatchObject({ ...graded, turns: 3 });
   });
 
-  it('to a disk that was waited for within a try is not the rollout’s', async () => {
+  it('to a wait for a disk within an attempt is not the rollout’s', async () => {
     world.script = { before: (activity) => (activity === 'generate' ? waitsForDisk(DEADLINE + 1) : undefined) };
     expect(await rollOut()).toMatchObject(graded);
   });

@@ -113,7 +113,7 @@ const begun = async () => {
   return { model: repeats['model'] ?? 0, tool: repeats['tool'] ?? 0, replay: repeats['replay'] ?? 0 };
 };
 
-it('goes on from its turn after its sandboxes were killed between two calls and during one, to the same tokens, answers and diff', async () => {
+it('continues from its turn after its sandboxes were killed between two calls and during one, to the same tokens, answers and diff', async () => {
   turns = WORK;
   expect(await rollout('undisturbed')).toMatchObject({ status: 'graded', attempt: 1, turns: 6 });
   const expected = await traceOf('undisturbed');

@@ -142,7 +142,7 @@ it('a group from before its run was started again that is terminated starts agai
   expect(trainedGroups('told').sort()).toEqual(every);
 });
 
-it('a group that stands still since before its run was terminated goes on when the run is started again', async () => {
+it('a group that was paused before its run was terminated continues when the run is started again', async () => {
   const held = holding('group-1');
   const first = await start('stood');
   await held.acting;
@@ -191,7 +191,7 @@ it('a run that is started again continues from its last recorded step, with the 
     expect(version).toBe(step - 1);
 });
 
-it('a run that is begun again after it was cancelled opens and ends as another execution', async () => {
+it('a run that is started again after it was cancelled opens and ends as another execution', async () => {
   const held = holding('group-1');
   const first = await start('cancelled');
   await held.acting;

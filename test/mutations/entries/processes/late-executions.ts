@@ -39,7 +39,7 @@ export const lateExecutions: readonly Mutation[] = [
     before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
     after:
       'const own: AnswerRecord = { ...told, ...observation, ms, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;',
-    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late says what is on record' }],
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late returns the record' }],
   },
   {
     name: 'a collected diff is reported as it was taken, not as it is on record',
@@ -57,7 +57,7 @@ export const lateExecutions: readonly Mutation[] = [
     file: 'activities/reward/reward.ts',
     before: 'if (known) return known;\n',
     after: 'if (known) return verdict;\n',
-    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' }],
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late does not count' }],
   },
   {
     name: 'a late failure ends the sandbox of a newer execution',
@@ -66,7 +66,7 @@ export const lateExecutions: readonly Mutation[] = [
     before: 'return (await store.begun(key)) === execution;',
     after: 'return execution > 0;',
     tests: [
-      { file: INIT_TEST, test: 'because its worker stood still while another one made it, it is left to that one' },
+      { file: INIT_TEST, test: 'because its worker was frozen while another one made it, it is left to that one' },
     ],
   },
   {
@@ -95,7 +95,7 @@ export const lateExecutions: readonly Mutation[] = [
     tests: [
       {
         file: 'test/workflows/late-words.test.ts',
-        test: 'a batch whose last failure cannot be put on record does not end as if it were',
+        test: 'a batch whose last failure cannot be recorded does not end as if it were',
       },
     ],
   },
@@ -108,7 +108,7 @@ export const lateExecutions: readonly Mutation[] = [
     tests: [
       {
         file: 'test/workflows/batch/failures-as-heard.test.ts',
-        test: 'a failure is on record before the other rollouts of its batch have ended',
+        test: 'a failure is recorded before the other rollouts of its batch have ended',
       },
     ],
   },
@@ -121,7 +121,7 @@ export const lateExecutions: readonly Mutation[] = [
     tests: [
       {
         file: 'test/activities/reward/reward.test.ts',
-        test: 'a verdict that comes after the failure is on record changes nothing, and says so',
+        test: 'a verdict that comes after the failure was recorded changes nothing, and reports this',
       },
     ],
   },

@@ -38,8 +38,8 @@ export const lostWorkers: readonly Mutation[] = [
     before: '  if (lost >= LOST_WORKERS) throw new WorkersLost(info, lost);\n',
     after: '',
     tests: [
-      { file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined' },
-      { file: TRIES_TEST, test: 'computeReward begins nothing after too many lost workers' },
+      { file: TRIES_TEST, test: 'work after too many lost workers is quarantined' },
+      { file: TRIES_TEST, test: 'computeReward starts nothing after too many lost workers' },
     ],
   },
   {
@@ -56,7 +56,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'if (isOfStore(name)) return info.attempt - (await onRecord(store, info)) >= most;',
     after: 'if (isOfStore(name)) return !patience && info.attempt - (await onRecord(store, info)) >= most;',
-    tests: [{ file: TRIES_TEST, test: 'what is tried for ever ends for a full disk as a place’s failures do' }],
+    tests: [{ file: TRIES_TEST, test: 'endless retries end for a full disk as a place’s failures do' }],
   },
   {
     name: 'failures count as lost workers',
@@ -67,7 +67,7 @@ export const lostWorkers: readonly Mutation[] = [
     tests: [
       {
         file: TRIES_TEST,
-        test: 'what begins after too many lost workers is quarantined, and failures do not count as such',
+        test: 'work after too many lost workers is quarantined, and failures do not count as lost workers',
       },
     ],
   },
@@ -77,7 +77,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'if (!last || failure.nonRetryable) return failure;',
     after: 'if (last !== null || failure.nonRetryable) return failure;',
-    tests: [{ file: TRIES_TEST, test: 'a failure is for good when as many were thrown as may be' }],
+    tests: [{ file: TRIES_TEST, test: 'a failure is final when the limit is reached' }],
   },
   {
     name: 'lost workers count as failures',
@@ -86,7 +86,7 @@ export const lostWorkers: readonly Mutation[] = [
     before: 'const tries = await store.list<TryRecord>(keys.tries(info));',
     after:
       "const tries = Array.from({ length: info.attempt }, () => ({ value: { end: 'failed', error: '' } as const }));",
-    tests: [{ file: TRIES_TEST, test: 'workers that are lost spend none of what failures may' }],
+    tests: [{ file: TRIES_TEST, test: 'lost workers do not count as failures' }],
   },
   {
     name: 'a failure that the store cannot count is counted with lost workers',
@@ -95,8 +95,8 @@ export const lostWorkers: readonly Mutation[] = [
     before: 'failure: holds ',
     after: 'failure: holds && !failure ',
     tests: [
-      { file: TRIES_TEST, test: 'a store that cannot be written bounds tries all the same' },
-      { file: TRIES_TEST, test: 'a damaged record of the tries is told as damage at once' },
+      { file: TRIES_TEST, test: 'a store that cannot be written still limits attempts' },
+      { file: TRIES_TEST, test: 'a damaged record of attempts is reported as damage at once' },
     ],
   },
   {
@@ -115,7 +115,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'if (signal.aborted || stoodStill()) throw error;',
     after: 'if (stoodStill()) throw error;',
-    tests: [{ file: TRIES_TEST, test: 'what the server had given up when it failed is a lost worker' }],
+    tests: [{ file: TRIES_TEST, test: 'an execution that the server had given up when it failed is a lost worker' }],
   },
   {
     name: 'what fails in a process that stood still counts as a failure',
@@ -123,7 +123,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'if (signal.aborted || stoodStill()) throw error;',
     after: 'if (signal.aborted) throw error;',
-    tests: [{ file: TRIES_TEST, test: 'what fails in a process that stood still is a lost worker' }],
+    tests: [{ file: TRIES_TEST, test: 'a failure in a process that was frozen counts as a lost worker' }],
   },
   {
     name: 'who is resumed goes on with the tries that are spent',
@@ -134,7 +134,7 @@ export const lostWorkers: readonly Mutation[] = [
     tests: [
       {
         file: TRIES_TEST,
-        test: 'another scheduling of the same activity, by a rollout that was resumed, has budgets of its own',
+        test: 'another scheduling of the same activity, by a rollout that was resumed, has its own limits',
       },
     ],
   },
@@ -144,7 +144,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'return startToCloseTimeoutMs > 2 * REPORT_MS && left',
     after: 'return startToCloseTimeoutMs < 0 && left',
-    tests: [{ file: TRIES_TEST, test: 'an execution that is over its time says so itself', hangs: true }],
+    tests: [{ file: TRIES_TEST, test: 'an execution that is over its time reports this itself', hangs: true }],
   },
   {
     name: 'a deadline is told as an activity that took too long',
@@ -152,7 +152,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'startToCloseTimeoutMs\n    ? startToCloseTimeoutMs - REPORT_MS\n   ',
     after: '0 ? startToCloseTimeoutMs - REPORT_MS',
-    tests: [{ file: TRIES_TEST, test: 'the deadline of a rollout stays the server’s to tell' }],
+    tests: [{ file: TRIES_TEST, test: 'the deadline of a rollout is reported by the server' }],
   },
   {
     name: 'what the table holds is masked',
@@ -161,8 +161,8 @@ export const lostWorkers: readonly Mutation[] = [
     before: "if (recovery === 'hold' && context.input.holds) return",
     after: "if (recovery === 'hold' && context.input.holds && !context) return",
     tests: [
-      { file: HELD_TEST, test: 'a rollout of its own whose generate is quarantined stands still' },
-      { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' },
+      { file: HELD_TEST, test: 'a single rollout whose generate is quarantined is held' },
+      { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot continue pauses' },
     ],
   },
   {
@@ -171,7 +171,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/rollout.ts',
     before: '  await reportHeld(trip, context.resumed);\n',
     after: '',
-    tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }],
+    tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot continue pauses' }],
   },
   {
     name: 'a batch goes on beside a rollout that is held',
@@ -179,7 +179,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/batch/batch-pause.ts',
     before: '    this.pause();\n    if (this.#held) return false;\n',
     after: '    if (this.#held) return false;\n',
-    tests: [{ file: HELD_TEST, test: 'a batch of its own stops the others at a turn' }],
+    tests: [{ file: HELD_TEST, test: 'a single batch stops the others at a turn' }],
   },
   {
     name: 'a batch does not tell its run of a rollout that is held',
@@ -189,7 +189,7 @@ export const lostWorkers: readonly Mutation[] = [
       '    this.#pending.track(this.#failures.held(trip, { name: this.#input.name, resumed: this.#pause.resumed }));\n',
     after: '',
     tests: [
-      { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' },
+      { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot continue pauses' },
       { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' },
     ],
   },
@@ -202,7 +202,7 @@ export const lostWorkers: readonly Mutation[] = [
     tests: [
       {
         file: 'test/workflows/pause-relay.test.ts',
-        test: 'one that stands still by itself is resumed, though nobody told it to pause',
+        test: 'a child that is held is resumed, though it received no pause',
       },
     ],
   },
@@ -213,10 +213,10 @@ export const lostWorkers: readonly Mutation[] = [
     before: '(this.#children.get(id)?.resumed ?? 0) > heard;',
     after: '(this.#children.get(id)?.resumed ?? 0) > heard + 1e9;',
     tests: [
-      { file: RELAY_TEST, test: 'a word of a child that stood still is old where a resumption is on its way to it' },
-      { file: LATE_HOLDS_TEST, test: 'a batch ignores that one was held which it has resumed since' },
-      { file: LATE_HOLDS_TEST, test: 'a train ignores that one was held which it has resumed since' },
-      { file: LATE_HOLDS_TEST, test: 'a evalSweep ignores that one was held which it has resumed since' },
+      { file: RELAY_TEST, test: 'a report of a held child is outdated if a resume is on its way to it' },
+      { file: LATE_HOLDS_TEST, test: 'a batch ignores that a rollout was held which it has resumed since' },
+      { file: LATE_HOLDS_TEST, test: 'a train ignores that a rollout was held which it has resumed since' },
+      { file: LATE_HOLDS_TEST, test: 'a evalSweep ignores that a rollout was held which it has resumed since' },
     ],
   },
   {
@@ -255,7 +255,7 @@ export const lostWorkers: readonly Mutation[] = [
     before: '    for (const batch of this.#earlyHeld) training.stands(batch);\n',
     after: '',
     tests: [
-      { file: LATE_HOLDS_TEST, test: 'a batch that stood still, and whose run was resumed, before its new history' },
+      { file: LATE_HOLDS_TEST, test: 'a batch that was held, and whose run was resumed, before its new history' },
     ],
   },
   {
@@ -265,9 +265,9 @@ export const lostWorkers: readonly Mutation[] = [
     before: 'return lost > 0 ? { ...outcome, lostMs: lost } : outcome;',
     after: 'return lost < 0 ? { ...outcome, lostMs: lost } : outcome;',
     tests: [
-      { file: KILLED_TEST, test: 'a rollout whose worker is killed has the time again that it takes to find that out' },
-      { file: OWN_TIME_TEST, test: 'what earlier tries took is told as lost' },
-      { file: DEADLINE_TEST, test: 'to an earlier try of agentRun is not the rollout' },
+      { file: KILLED_TEST, test: 'a rollout whose worker is killed gets back the time that it takes to detect this' },
+      { file: OWN_TIME_TEST, test: 'the time of earlier attempts is reported as lost' },
+      { file: DEADLINE_TEST, test: 'to an earlier attempt of agentRun is not the rollout' },
     ],
   },
   {
@@ -277,7 +277,7 @@ export const lostWorkers: readonly Mutation[] = [
     before: "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
     after:
       "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: 3000 });",
-    tests: [{ file: DEADLINE_TEST, test: 'to an earlier try of generate is not the rollout' }],
+    tests: [{ file: DEADLINE_TEST, test: 'to an earlier attempt of generate is not the rollout' }],
   },
   {
     name: 'the wait for a worker that has the cache, and is gone, is the rollout’s',
@@ -340,7 +340,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'protocol/failure-policy.ts',
     before: "retried: ['init', 'gpu', 'agent-run', 'reward'],\n    recovery: 'hold',",
     after: "retried: ['init', 'gpu', 'agent-run', 'reward'],\n    recovery: 'mask',",
-    tests: [{ file: HELD_TEST, test: 'a run (one-step-off) whose agentRun in step-1/ cannot go on pauses' }],
+    tests: [{ file: HELD_TEST, test: 'a run (one-step-off) whose agentRun in step-1/ cannot continue pauses' }],
   },
   {
     name: 'an update whose tries are spent ends the run',
@@ -351,7 +351,7 @@ export const lostWorkers: readonly Mutation[] = [
     tests: [
       {
         file: 'test/workflows/failures/held-work.test.ts',
-        test: 'a run that is cancelled while it stands before an update ends as cancelled',
+        test: 'a run that is cancelled while it waits before an update ends as cancelled',
       },
     ],
   },

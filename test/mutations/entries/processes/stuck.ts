@@ -108,7 +108,7 @@ export const stuck: readonly Mutation[] = [
     after: 'if (ms > 0) return work(signal);',
     tests: [
       { file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of generate' },
-      { file: 'test/activities/own-time.test.ts', test: 'a try that is over its time ends' },
+      { file: 'test/activities/own-time.test.ts', test: 'an attempt that is over its time ends' },
     ],
   },
   {
@@ -131,7 +131,7 @@ export const stuck: readonly Mutation[] = [
       { file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of agentRun' },
       {
         file: 'test/workflows/failures/endpoint-down.test.ts',
-        test: "the rollout's own time, where it is shorter, is a deadline all the same",
+        test: "the rollout's own time, if it is shorter, is still a deadline",
       },
     ],
   },
@@ -152,7 +152,7 @@ export const stuck: readonly Mutation[] = [
     tests: [
       {
         file: STRAGGLERS_TEST,
-        test: 'gives up at its deadline what runs and what has not begun, and keeps what was graded',
+        test: 'gives up at its deadline running rollouts and those that have not started, and keeps what was graded',
         hangs: true,
       },
     ],
@@ -164,7 +164,7 @@ export const stuck: readonly Mutation[] = [
     before: 'return completeGroupWithout > 0 && ended < samples',
     after: 'return completeGroupWithout < 0 && ended < samples',
     tests: [
-      { file: STRAGGLERS_TEST, test: 'completes a group without its last members where it was told so', hangs: true },
+      { file: STRAGGLERS_TEST, test: 'completes a group without its last members if it is configured to', hangs: true },
     ],
   },
 ];

@@ -32,7 +32,7 @@ export const workers: readonly Mutation[] = [
     file: 'workflows/activity-stubs.ts',
     before: "scheduleToCloseTimeout: OUTAGE,\n  heartbeatTimeout: '15s',\n  retry: retry(RETRIES.init),",
     after: "scheduleToCloseTimeout: OUTAGE,\n  heartbeatTimeout: '2h',\n  retry: retry(RETRIES.init),",
-    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had begun is begun again' }],
+    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {
     name: 'a silent worker of gpu is waited for',
@@ -40,7 +40,7 @@ export const workers: readonly Mutation[] = [
     file: 'workflows/activity-stubs.ts',
     before: "heartbeatTimeout: '15s',\n  retry: retry(RETRIES.gpu),\n} as const",
     after: "heartbeatTimeout: '2h',\n  retry: retry(RETRIES.gpu),\n} as const",
-    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had begun is begun again' }],
+    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {
     name: 'a silent worker of reward is waited for',
@@ -48,7 +48,7 @@ export const workers: readonly Mutation[] = [
     file: 'workflows/activity-stubs.ts',
     before: "heartbeatTimeout: '15s',\n  retry: retry(RETRIES.reward),",
     after: "heartbeatTimeout: '2h',\n  retry: retry(RETRIES.reward),",
-    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had begun is begun again' }],
+    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {
     name: 'a silent worker of agent-run is waited for',
@@ -56,7 +56,7 @@ export const workers: readonly Mutation[] = [
     file: 'workflows/activity-stubs.ts',
     before: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '15s',",
     after: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '2h',",
-    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had begun is begun again' }],
+    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {
     name: 'a silent worker of orchestrator is waited for',
@@ -64,6 +64,6 @@ export const workers: readonly Mutation[] = [
     file: 'workflows/activity-stubs.ts',
     before: "startToCloseTimeout: '10m',\n  heartbeatTimeout: '15s',",
     after: "startToCloseTimeout: '10m',\n  heartbeatTimeout: '2h',",
-    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had begun is begun again' }],
+    tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
 ];

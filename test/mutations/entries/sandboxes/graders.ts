@@ -249,7 +249,7 @@ export const graders: readonly Mutation[] = [
     after: 'if (last >= 0) return;',
     tests: [
       { file: GRADING_ENDS_TEST, test: 'ends what that left before it makes a sandbox of its own' },
-      { file: GRADING_ENDS_TEST, test: 'ends what that left also where the verdict is on record' },
+      { file: GRADING_ENDS_TEST, test: 'ends what that left also if the verdict is recorded' },
     ],
   },
   {

@@ -20,7 +20,7 @@ export const lostSandboxes: readonly Mutation[] = [
     tests: [
       {
         file: RESTORED_ROLLOUT_TEST,
-        test: 'goes on from its turn after its sandboxes were killed between two calls and during one',
+        test: 'continues from its turn after its sandboxes were killed between two calls and during one',
       },
     ],
   },
@@ -38,7 +38,7 @@ export const lostSandboxes: readonly Mutation[] = [
     file: 'activities/agent-run/tool-calls.ts',
     before: 'return !record.untouched || record.messages[index]?.content === content;',
     after: 'return index >= 0 || record.messages[index]?.content === content;',
-    tests: [{ file: RESTORE_TEST, test: 'vouch for a sandbox that nothing has changed by their answers' }],
+    tests: [{ file: RESTORE_TEST, test: 'show by their answers that a sandbox is unchanged' }],
   },
   {
     name: "a restored sandbox's digest is not compared",
@@ -54,7 +54,7 @@ export const lostSandboxes: readonly Mutation[] = [
     file: 'activities/agent-run/tool-calls.ts',
     before: 'digest === undefined && !untouched',
     after: 'turns.length === 0',
-    tests: [{ file: RESTORE_TEST, test: 'cannot be vouched for where the lost one' }],
+    tests: [{ file: RESTORE_TEST, test: 'cannot be verified if the lost one' }],
   },
   {
     name: 'what the lost sandbox answered in the middle of a turn is not run in its successor',
@@ -63,7 +63,7 @@ export const lostSandboxes: readonly Mutation[] = [
     before:
       "if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);",
     after: '',
-    tests: [{ file: RESTORE_TEST, test: 'goes on in the middle of a turn' }],
+    tests: [{ file: RESTORE_TEST, test: 'continues in the middle of a turn' }],
   },
   {
     name: 'a turn that ended elsewhere is taken for one that ended here',
@@ -72,7 +72,7 @@ export const lostSandboxes: readonly Mutation[] = [
     before: 'return restored !== undefined && restored.turn >= turn;',
     after: 'return true;',
     tests: [
-      { file: RESTORE_TEST, test: 'a turn that ended in the lost sandbox after all is made good before the next one' },
+      { file: RESTORE_TEST, test: 'a turn that ended in the lost sandbox after all is replayed before the next one' },
     ],
   },
   {
@@ -97,7 +97,7 @@ export const lostSandboxes: readonly Mutation[] = [
     file: 'workflows/rollout/rollout-loop.ts',
     before: '= limits.maxRestores)\n     ',
     after: ' 1)',
-    tests: [{ file: WORKFLOWS_TEST, test: 'goes on in its turn, in a restored sandbox, when its sandbox is lost' }],
+    tests: [{ file: WORKFLOWS_TEST, test: 'continues in its turn, in a restored sandbox, when its sandbox is lost' }],
   },
   {
     name: 'an attempt that begins again samples with other noise',
@@ -105,7 +105,7 @@ export const lostSandboxes: readonly Mutation[] = [
     file: 'workflows/rollout/rollout-stages.ts',
     before: '${input.task}/${input.sample}/${turn}`,',
     after: '${input.task}/${input.sample}/${attempt.attempt}/${turn}`,',
-    tests: [{ file: WORKFLOWS_TEST, test: 'begins again where its sandbox cannot be restored' }],
+    tests: [{ file: WORKFLOWS_TEST, test: 'starts again if its sandbox cannot be restored' }],
   },
   {
     name: 'what cannot be restored fails its rollout',
@@ -113,7 +113,7 @@ export const lostSandboxes: readonly Mutation[] = [
     file: 'workflows/rollout/rollout-loop.ts',
     before: 'if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };\n',
     after: '',
-    tests: [{ file: WORKFLOWS_TEST, test: 'begins again where its sandbox cannot be restored' }],
+    tests: [{ file: WORKFLOWS_TEST, test: 'starts again if its sandbox cannot be restored' }],
   },
   {
     name: 'sandboxes are restored without a limit',

@@ -64,10 +64,10 @@ export const sandboxOwners: readonly Mutation[] = [
     before: 'told: !this.#paused, resumed: 0 });',
     after: 'told: this.#paused, resumed: 0 });',
     tests: [
-      { file: 'test/workflows/pause-relay.test.ts', test: 'one that runs since before is told the last word' },
+      { file: 'test/workflows/pause-relay.test.ts', test: 'a child from before receives the newest signal' },
       {
         file: 'test/workflows/training/restart.test.ts',
-        test: 'a group that stands still since before its run was terminated goes on',
+        test: 'a group that was paused before its run was terminated continues',
         hangs: true,
       },
     ],

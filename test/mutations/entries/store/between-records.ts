@@ -29,7 +29,7 @@ export const betweenRecords: readonly Mutation[] = [
     tests: [
       {
         file: AGENT_RUN_TEST,
-        test: 'goes on after a crash at the call that has no answer, under the same key, and counts the repeat',
+        test: 'continues after a crash at the call that has no answer, under the same key, and counts the repeat',
       },
     ],
   },
@@ -40,7 +40,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/agent-run/tool-calls.ts',
     before: '  if (isOther) throw new AnswerMismatch(key, known.name, call.name);\n',
     after: '  if (isOther && key === call.name) throw new AnswerMismatch(key, known.name, call.name);\n',
-    tests: [{ file: AGENT_RUN_TEST, test: 'takes no answer on record for one to another command' }],
+    tests: [{ file: AGENT_RUN_TEST, test: 'does not use a recorded answer for another command' }],
   },
   {
     name: "a message's calls are run for as long as there are any",
@@ -48,7 +48,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/agent-run/tool-calls.ts',
     before: 'const refused = budget.refused(index);',
     after: 'const refused = budget.refused(Number.NaN);',
-    tests: [{ file: BUDGET_TEST, test: 'are so many at most, and the others are told so' }],
+    tests: [{ file: BUDGET_TEST, test: 'are limited in number, and the others are refused' }],
   },
   {
     name: 'what calls took before a worker was killed is forgotten',
@@ -56,9 +56,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/agent-run/tool-calls.ts',
     before: '...observation, ms, sandbox: sandbox.id });',
     after: '...observation, sandbox: sandbox.id });',
-    tests: [
-      { file: BUDGET_TEST, test: 'are counted by what is on record where a worker is killed between two of them' },
-    ],
+    tests: [{ file: BUDGET_TEST, test: 'are counted from the records if a worker is killed between two of them' }],
   },
   {
     name: "a turn's recorded answers are not looked for",
@@ -66,7 +64,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/agent-run/agent-run.ts',
     before: '(await store.get<ActRecord>(keys.act(input, turn)))',
     after: '(undefined as ActRecord | undefined)',
-    tests: [{ file: AGENT_RUN_TEST, test: 'returns what is on record without touching the sandbox' }],
+    tests: [{ file: AGENT_RUN_TEST, test: 'returns the record without touching the sandbox' }],
   },
   {
     name: 'executions are not journalled before they begin',
@@ -104,9 +102,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/agent-run/agent-run.ts',
     before: 'const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;',
     after: 'const isOver = false;',
-    tests: [
-      { file: AGENT_RUN_TEST, test: 'whose sandbox is gone after all was taken out of it is still put on record' },
-    ],
+    tests: [{ file: AGENT_RUN_TEST, test: 'whose sandbox is lost after it was collected is still recorded' }],
   },
   {
     name: 'a last turn on record keeps its sandbox',
@@ -140,7 +136,7 @@ export const betweenRecords: readonly Mutation[] = [
     after:
       'let outcome = await store.get<UpdateEntry>(key);\n  if (outcome) return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };\n',
     tests: [
-      { file: UPDATE_TEST, test: 'that died between its record and its events appends them when it is tried again' },
+      { file: UPDATE_TEST, test: 'that was killed between its record and its events appends them when it is retried' },
     ],
   },
   {
@@ -149,9 +145,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/update/update.ts',
     before: 'let outcome = await store.get<UpdateEntry>(key);\n',
     after: 'let outcome = undefined as UpdateEntry | undefined;\n',
-    tests: [
-      { file: UPDATE_TEST, test: 'that is asked for again returns the record, trains nothing and appends nothing' },
-    ],
+    tests: [{ file: UPDATE_TEST, test: 'that is repeated returns the record, trains nothing and appends nothing' }],
   },
   {
     name: 'a rollout may end in two ways',
@@ -170,7 +164,7 @@ export const betweenRecords: readonly Mutation[] = [
     tests: [
       {
         file: AGAIN_TEST,
-        test: 'that had been cancelled reads running, and what it had left unfinished is trained on',
+        test: 'that had been cancelled is reported as running, and its unfinished rollouts are trained on',
       },
     ],
   },
@@ -180,9 +174,7 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'reports/run-end.ts',
     before: "if (!end || end.status === 'completed' || end.execution === execution) return false;",
     after: "if (!end || end.status === 'completed') return false;",
-    tests: [
-      { file: AGAIN_TEST, test: 'is neither begun again nor ended by an activity that is tried again or comes late' },
-    ],
+    tests: [{ file: AGAIN_TEST, test: 'is neither started again nor ended by an activity that is retried or late' }],
   },
   {
     name: 'a run does not say by which execution it opens',
@@ -193,7 +185,7 @@ export const betweenRecords: readonly Mutation[] = [
     tests: [
       {
         file: 'test/workflows/training/restart.test.ts',
-        test: 'a run that is begun again after it was cancelled opens and ends as another execution',
+        test: 'a run that is started again after it was cancelled opens and ends as another execution',
       },
     ],
   },

@@ -86,7 +86,7 @@ export const disks: readonly Mutation[] = [
     after: 'throw error;',
     tests: [
       { file: DISK_ERRORS_TEST, test: 'delays a worker and fails nothing' },
-      { file: FULL_DISK_TEST, test: 'holds an update up before it trains' },
+      { file: FULL_DISK_TEST, test: 'delays an update before it trains' },
     ],
   },
   {
@@ -194,7 +194,7 @@ export const disks: readonly Mutation[] = [
     file: 'activities/update/check-disk-space.ts',
     before: 'if (bavail * bsize < needed) throw new StoreFull(parent);\n',
     after: '',
-    tests: [{ file: FULL_DISK_TEST, test: 'holds an update up before it trains' }],
+    tests: [{ file: FULL_DISK_TEST, test: 'delays an update before it trains' }],
   },
   {
     name: 'heartbeats do not say that the disk holds work up',
@@ -202,7 +202,7 @@ export const disks: readonly Mutation[] = [
     file: 'activities/heartbeat.ts',
     before: 'context.heartbeat(pausedBy() ?? detail)',
     after: 'context.heartbeat(detail)',
-    tests: [{ file: HEARTBEAT_TEST, test: 'says why the disk holds it up' }],
+    tests: [{ file: HEARTBEAT_TEST, test: 'reports why it waits for the disk' }],
   },
   {
     name: 'files of a run are added to, not written anew',
@@ -232,9 +232,9 @@ export const disks: readonly Mutation[] = [
     tests: [
       { file: DAMAGED_ROWS_TEST, test: 'a changed digit of a value is found by every read of it' },
       { file: DAMAGED_ROWS_TEST, test: 'a changed digit of an event is found' },
-      { file: DAMAGED_STORE_TEST, test: 'an update reads no turn of which a digit changed' },
-      { file: DAMAGED_STORE_TEST, test: 'an update reads no reward of which a digit changed' },
-      { file: DAMAGED_STORE_TEST, test: 'a report tells no record and no event of which a digit changed' },
+      { file: DAMAGED_STORE_TEST, test: 'an update reads no turn with a changed digit' },
+      { file: DAMAGED_STORE_TEST, test: 'an update reads no reward with a changed digit' },
+      { file: DAMAGED_STORE_TEST, test: 'a report uses no record and no event with a changed digit' },
       { file: DOCTOR_STORE_TEST, test: 'names each damaged record' },
     ],
   },
@@ -279,7 +279,7 @@ export const disks: readonly Mutation[] = [
     file: 'protocol/failure-policy.ts',
     before: "errors: ['StoreCorrupt'],\n    retried: [],",
     after: "errors: ['StoreCorrupt'],\n    retried: ['gpu'],",
-    tests: [{ file: DAMAGED_STORE_TEST, test: 'an update reads no turn of which a digit changed' }],
+    tests: [{ file: DAMAGED_STORE_TEST, test: 'an update reads no turn with a changed digit' }],
   },
   {
     name: 'a damaged record that an update needs ends the run',
@@ -291,7 +291,7 @@ export const disks: readonly Mutation[] = [
       { file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' },
       {
         file: 'test/workflows/failures/held-rollouts.test.ts',
-        test: 'a run (sync) whose agentRun in step-2/ cannot go on pauses',
+        test: 'a run (sync) whose agentRun in step-2/ cannot continue pauses',
       },
     ],
   },

@@ -32,7 +32,10 @@ export const pruning: readonly Mutation[] = [
     before: "'verdict', 'tries'] as const",
     after: "'verdict', 'tries', 'collect'] as const",
     tests: [
-      { file: PRUNE_TEST, test: 'dies after some rollouts have been pruned, and the next call takes their objects' },
+      {
+        file: PRUNE_TEST,
+        test: 'may be killed after some rollouts have been pruned, and the next call takes their objects',
+      },
     ],
   },
   {
@@ -41,7 +44,7 @@ export const pruning: readonly Mutation[] = [
     file: 'activities/orchestrator/prune-records.ts',
     before: '  if ((await prunable(name, store)) !== undefined) return;\n',
     after: '  return;\n',
-    tests: [{ file: PRUNE_TEST, test: 'gives way to a run that is begun again at the same moment' }],
+    tests: [{ file: PRUNE_TEST, test: 'gives way to a run that is started again at the same moment' }],
   },
   {
     name: 'a pruned run is begun again',
@@ -49,7 +52,7 @@ export const pruning: readonly Mutation[] = [
     file: 'activities/orchestrator/prune-records.ts',
     before: '  if (mark === undefined) return;\n',
     after: "  if (mark === undefined || mark.at !== '') return;\n",
-    tests: [{ file: PRUNE_TEST, test: 'is refused to a run that is begun again, before anything is changed' }],
+    tests: [{ file: PRUNE_TEST, test: 'is refused for a run that is started again, before anything is changed' }],
   },
   {
     name: 'an object goes that another run names',
@@ -60,7 +63,7 @@ export const pruning: readonly Mutation[] = [
     tests: [
       {
         file: PRUNE_TEST,
-        test: 'leaves what other runs have: records of a run whose name begins alike, and an object that both name',
+        test: 'leaves what other runs have: records of a run whose name has the same prefix, and an object that both name',
       },
     ],
   },

@@ -35,9 +35,7 @@ export const shards: readonly Mutation[] = [
     file: 'workflows/training/apply-update.ts',
     before: 'if (!isPlanLost(error) || plans >= PLANS',
     after: 'if (isPlanLost(error) || plans >= PLANS',
-    tests: [
-      { file: GPU_POOL_TEST, test: 'whose files were taken away half-way is laid down again, three times at most' },
-    ],
+    tests: [{ file: GPU_POOL_TEST, test: 'whose files were removed half-way is planned again, three times at most' }],
   },
   {
     name: 'a plan in memory counts though its file is gone',

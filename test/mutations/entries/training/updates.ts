@@ -149,11 +149,11 @@ export const updates: readonly Mutation[] = [
     tests: [
       {
         file: HELD_WORK_TEST,
-        test: 'an update that failed on all its tries pauses a run (sync), says why, and is made again once',
+        test: 'an update that failed on all its attempts pauses a run (sync), shows why, and is made again once',
       },
       {
         file: 'test/workflows/failures/held-update.test.ts',
-        test: 'an update that met a torn checkpoint on all its tries ends in the same weights',
+        test: 'an update that met a torn checkpoint on all its attempts ends in the same weights',
       },
     ],
   },
@@ -225,7 +225,7 @@ export const updates: readonly Mutation[] = [
     tests: [
       {
         file: UPDATE_INPUT_TEST,
-        test: 'is taken where it was made from the same rollouts, and made again where it was made from others',
+        test: 'is used if it was made from the same rollouts, and made again if it was made from others',
       },
       { file: UPDATE_INPUT_TEST, test: 'is made again by shards too' },
     ],
@@ -236,7 +236,7 @@ export const updates: readonly Mutation[] = [
     file: 'activities/update/update-input.ts',
     before: 'if ((await store.get(keys.update(run, step))) === undefined) await',
     after: 'if ((await store.get(keys.update(run, step))) !== null) await',
-    tests: [{ file: UPDATE_INPUT_TEST, test: 'of an update that was put on record meanwhile stays' }],
+    tests: [{ file: UPDATE_INPUT_TEST, test: 'of an update that was recorded meanwhile stays' }],
   },
   {
     name: 'what is in the place of a recorded update is used, whatever it is',
@@ -244,7 +244,7 @@ export const updates: readonly Mutation[] = [
     file: 'activities/update/update-input.ts',
     before: 'there !== undefined && there.sha256 !== sha256',
     after: "there !== undefined && there.sha256 === ''",
-    tests: [{ file: UPDATE_INPUT_TEST, test: 'is refused where another one is on record' }],
+    tests: [{ file: UPDATE_INPUT_TEST, test: 'is refused if another one is recorded' }],
   },
   {
     name: 'what waits for a thread that ended waits on',

@@ -370,7 +370,7 @@ describe('a new history after an update', () => {
     return handle;
   }
 
-  it('looks for a group that was ended by hand without a word', async () => {
+  it('looks for a group that was ended by hand without a report', async () => {
     const seen = observe('unheard');
     const handle = await duringUpdate('unheard', 2, [4], async ({ workflow }) => {
       world.script = { ...world.script, update: seen.update };
