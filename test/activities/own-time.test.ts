@@ -13,7 +13,7 @@ const scheduled = <T>(attempt: number, agoMs: number, body: () => Promise<T>): P
   return asyncLocalStorage.run({ info } as unknown as Context, body);
 };
 
-it('an attempt that is over its time ends, and so does what listens, however long its work goes on', async () => {
+it('an attempt that is over its time ends, and its signal is aborted, however long its work runs', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
   let heard: unknown;
   let ended: unknown;

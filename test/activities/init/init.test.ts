@@ -94,7 +94,7 @@ describe('if a sandbox is not used', () => {
     expect(await held()).toEqual({ live: [], leases: [] });
   });
 
-  it('because the server began another execution, both are left to that one', async () => {
+  it('because the server started another execution, both are left to that one', async () => {
     expect(await abortedInCreate('TIMED_OUT')).toMatchObject({ sandbox: id });
     expect(await held()).toEqual({ live: [id], leases: [id] });
   });
@@ -113,7 +113,7 @@ describe('if a sandbox is not used', () => {
     expect(await held()).toEqual({ live: [id], leases: [id] });
   });
 
-  it('because nobody waits any more, the wait for its image ends, and no sandbox was begun', async () => {
+  it('because nobody waits any more, the wait for its image ends, and no sandbox was started', async () => {
     const controller = new AbortController();
     const told = Promise.withResolvers<void>();
     world.now.provider.prepares = (hear) => {

@@ -112,7 +112,7 @@ describe('a sandbox that replaces a lost one', () => {
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 
-  it('cannot be verified if the lost one’s state was never told', async () => {
+  it('cannot be verified if the lost one’s state was never recorded', async () => {
     await lostAfterTwoTurns();
     const { messages, sandbox } = (await world.now.store.get<ActRecord>(keys.act(attempt, 2)))!;
     const blind = new Proxy(world.now.store, {

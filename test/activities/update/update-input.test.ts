@@ -120,7 +120,7 @@ describe('a checkpoint that is in the place of an update', () => {
     expect(statSync(place())).toMatchObject({ ino, mtimeMs });
   });
 
-  it.each(['learning rate', 'begin', 'version'])('is made again where it was made with another %s', async (what) => {
+  it.each(['learning rate', 'begin', 'version'])('is made again if it was made with another %s', async (what) => {
     await twoGroups();
     const other = await made(inputOf(1, { runDir: elsewhere, run: 'other' }));
     const overs: Record<string, Partial<UpdateInput>> = {

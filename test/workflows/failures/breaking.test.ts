@@ -87,7 +87,9 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
 });
 
-/** One rollout after the other; `fails` says of each of training's, in the order in which they begin, whether it does. */
+/**
+ * One rollout after the other; `fails` returns for each of training's, in the order of their starts, whether it fails.
+ */
 function oneByOne(run: string, fails: (nth: number) => boolean, over: object = {}) {
   const known: string[] = [];
   world.script = {

@@ -110,7 +110,7 @@ it.each([
   ['update', 'the update of step 1'],
   ['recordStep', 'the record of step 1'],
 ])(
-  '%s that needs a damaged record pauses its run at once, says which, and is made when the store is brought back',
+  '%s that needs a damaged record pauses its run at once, names it, and is made when the store is restored',
   async (activity, work) => {
     let damaged = true;
     let tries = 0;
