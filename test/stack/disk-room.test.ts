@@ -169,7 +169,7 @@ describe('on a full disk', () => {
   it('ps says so first, and calls no server ready that answers nobody', async () => {
     const { exitCode, text, first } = await call('ps');
     expect(first).toMatch(
-      /^No space is left at .*store \(the store, Temporal's database and logs, run folders\): \d\.\d MiB are free, and 16 MiB are needed/u,
+      /^No space is left at .*store \(the store, Temporal's database and logs, run folders\): \d\.\d MiB are free, and 16 MiB are required/u,
     );
     expect([exitCode, /temporal .* ready/u.test(text), /temporal .* silent/u.test(text)]).toEqual([3, false, true]);
   });

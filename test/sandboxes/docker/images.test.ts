@@ -87,7 +87,8 @@ describe('an image', () => {
       images.ensure(`${name}:2`, (line) => another.push(line)),
     ];
     await Promise.allSettled(asked);
-    const of = (lines: string[], tag: number) => lines.filter((line) => line.startsWith(`${name}:${tag}: try `)).length;
+    const of = (lines: string[], tag: number) =>
+      lines.filter((line) => line.startsWith(`${name}:${tag}: attempt `)).length;
     expect([of(one, 1), of(another, 2)]).toEqual([4, 4]);
     expect([of(one, 2), of(another, 1)]).toEqual([0, 0]);
     expect([of(all, 1), of(all, 2)]).toEqual([4, 4]);

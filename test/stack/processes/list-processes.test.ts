@@ -83,7 +83,7 @@ test('a process that has ended, and that nobody has taken note of, does not run'
     expect(stack.process('init')).toMatchObject({
       pid: null,
       state: 'zombie',
-      problem: expect.stringContaining(`init (${pid}) has ended`),
+      problem: expect.stringContaining(`init (pid ${pid}) has ended`),
     });
     writeStackState(state, known);
   } finally {

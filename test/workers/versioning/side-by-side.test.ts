@@ -163,9 +163,9 @@ describe('builds side by side', () => {
       rmSync(kept);
     }
     expect(said.map((line) => line.slice(0, 24))).toEqual([
-      'Build gone has rollouts ',
-      'Build kept is served unt',
-      'Build kept has nothing l',
+      'Build gone has open roll',
+      'Build kept has a worker ',
+      'Build kept: all of its r',
     ]);
   });
 });

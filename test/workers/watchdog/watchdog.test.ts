@@ -99,7 +99,7 @@ it('says each thing that is stuck once in the log, of every open run, and nothin
   await expect.poll(() => said.length).toBe(1);
   await expect.poll(() => details('train/failing')).toBe(inCode(said[0] ?? ''));
   expect(said[0]).toMatch(
-    /^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: attempt \d; the last failure: EndpointUnavailable: connection refused; see whether/,
+    /^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: attempt \d; the last failure: EndpointUnavailable: connection refused; check whether/,
   );
   down = false;
   expect(await handle.result()).toMatchObject({ steps: 1 });

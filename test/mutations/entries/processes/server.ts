@@ -130,4 +130,17 @@ export const server: readonly Mutation[] = [
     after: 'const known = undefined as CollectOutcome | undefined;',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
   },
+  {
+    name: 'timers of a second that is looked at three times are put aside',
+    fault: 'more timers are due than the server reads at once, all the time',
+    file: 'stack/temporal-server/server-arguments.ts',
+    before: "  'history.queueReaderStuckCriticalAttempts': 0,\n",
+    after: '',
+    tests: [
+      {
+        file: 'test/stack/temporal-server/timers.test.ts',
+        test: 'no timer is put aside, however many are due within a second',
+      },
+    ],
+  },
 ];
