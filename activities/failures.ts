@@ -13,8 +13,7 @@ const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', '
 
 /**
  * Errors in what was read: reported like any other wrong input. They are not in the failure table, since workflows
- * decide
- * by it too, and workflows with these errors in their histories have decided otherwise.
+ * decide by it too, and workflows with these errors in their histories have decided otherwise.
  */
 const WRONG_INPUT = new Set(['UnknownTask', 'UnsupportedModel', 'ChatTemplateRefused']);
 

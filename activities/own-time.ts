@@ -1,7 +1,6 @@
 /**
  * The time that one attempt of an activity has, and how much of it machines took: waits for a disk, and earlier
- * attempts
- * that failed or lost their worker, never count as a rollout's time.
+ * attempts that failed or lost their worker, never count as a rollout's time.
  */
 
 import { asyncLocalStorage, type Info } from '@temporalio/activity';

@@ -1,7 +1,6 @@
 /**
  * How often one scheduled activity is attempted. Temporal retries without a limit; the limits are here: one for
- * failures
- * that were thrown, one for workers that ended or were silent. A lost worker never counts as a failure.
+ * failures that were thrown, one for workers that ended or were silent. A lost worker never counts as a failure.
  */
 
 import type { Info } from '@temporalio/activity';
@@ -173,8 +172,7 @@ async function withinLimit<T>(info: Info, signal: AbortSignal, work: (signal: Ab
 /**
  * Runs the body of an activity, with heartbeats. Errors are mapped to their class, and count as failures if the server
  * still waits for this execution. An execution that the server has given up, such as one of a frozen process, counts as
- * a
- * lost worker. One that was cancelled, or that ends because its worker stops, counts as neither.
+ * a lost worker. One that was cancelled, or that ends because its worker stops, counts as neither.
  */
 export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
   const info = scheduled();

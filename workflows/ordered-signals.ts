@@ -1,7 +1,7 @@
 /**
  * Handlers of several signals that receive them in the order in which they were sent, also signals from before the
- * first
- * workflow task. One `setHandler` call per signal would deliver all signals of the first name, then all of the second.
+ * first workflow task. One `setHandler` call per signal would deliver all signals of the first name, then all of the
+ * second.
  */
 
 import { setDefaultSignalHandler, setHandler, type SignalDefinition } from '@temporalio/workflow';

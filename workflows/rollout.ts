@@ -188,8 +188,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
 
 /**
  * True if the rollout must continue in a new history. Never in phase `grade`: only this history knows what was
- * collected,
- * and no sandbox needs renewal any more.
+ * collected, and no sandbox needs renewal any more.
  */
 function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
   return (

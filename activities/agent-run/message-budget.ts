@@ -1,7 +1,6 @@
 /**
  * The time that the calls of one message may take together, so that they end within their activity's limit. Calls
- * beyond
- * it get an answer: if the activity timed out instead, the rollout would be masked and lose its reward.
+ * beyond it get an answer: if the activity timed out instead, the rollout would be masked and lose its reward.
  */
 
 import { type Observation, refusal } from '../../agents/tools/tool.ts';

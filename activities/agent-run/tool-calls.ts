@@ -1,7 +1,6 @@
 /**
  * A turn's tool calls: each has one journal key, in whichever sandbox it runs, and one recorded answer. In a sandbox
- * that
- * replaces a lost one, answered calls are run again, and their answers stay as they were.
+ * that replaces a lost one, answered calls are run again, and their answers stay as they were.
  */
 
 import { createHash } from 'node:crypto';

@@ -42,8 +42,8 @@ export interface GenerateDeps {
 
 /**
  * Refuses a folder that never existed: its name is wrong, nobody could restore it, and a held rollout would wait
- * forever.
- * A folder that the rollout has sampled from, or that belongs to a recorded run, did exist. Errors: `UserInputError`.
+ * forever. A folder that the rollout has sampled from, or that belongs to a recorded run, did exist. Errors:
+ * `UserInputError`.
  */
 async function refuseUnknown(
   { dir, digest }: PolicyRef,

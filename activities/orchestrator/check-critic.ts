@@ -33,8 +33,7 @@ async function checkBase(base: string, vocabulary: number, describePolicy: Descr
 
 /**
  * The directory of the model that a critic starts from; `undefined` without a critic. Errors: `UserInputError`, also
- * for
- * settings that have no effect because the base policy has a critic beside it.
+ * for settings that have no effect because the base policy has a critic beside it.
  */
 export async function checkCritic(
   { algorithm: { critic } }: RunConfig,

@@ -52,8 +52,7 @@ async function checkOwnNames(module: string, { advantage, loss = 'regular' }: Al
 
 /**
  * Errors: `UserInputError` for a module that cannot be loaded, that defines a name of another run's module, or that
- * does
- * not define a name that the configuration uses.
+ * does not define a name that the configuration uses.
  */
 export async function checkModule({ run, algorithm }: RunConfig, store: Store): Promise<void> {
   const { module } = algorithm;

@@ -1,7 +1,7 @@
 /**
  * The `reward` queue: grades what was collected, in a fresh sandbox. The sandbox ends with the execution that made it
- * or,
- * if that was killed, with the next one. A grader's own failure is retried in another sandbox and is never a reward.
+ * or, if that was killed, with the next one. A grader's own failure is retried in another sandbox and is never a
+ * reward.
  */
 
 import { LeasedProvider } from '../../sandboxes/leased-provider.ts';

@@ -30,8 +30,7 @@ const stepOf = (folder: string): number => Number(/^step-(\d+)-/.exec(folder)?.[
 
 /**
  * Removes the parts of updates up to this step. Later ones stay: an execution of `update` may be late, or repeated
- * after
- * the run was started again, and must not remove the parts of the current step.
+ * after the run was started again, and must not remove the parts of the current step.
  */
 export async function clearUpdates(runDir: string, upTo = Infinity): Promise<void> {
   const dir = updatesDir(runDir);

@@ -18,9 +18,8 @@ export function stalenessOf(tokens: ReadonlyMap<number, number>, version: number
 
 /**
  * Under SkyRL's names, for the groups that were trained on. `versions`: those that sampled each group's tokens; the
- * oldest
- * counts. `dropped`: groups that were drawn for these and did not vary; absent if groups are not drawn by need. Returns
- * no metrics if no group was trained on.
+ * oldest counts. `dropped`: groups that were drawn for these and did not vary; absent if groups are not drawn by need.
+ * Returns no metrics if no group was trained on.
  */
 export function asyncMetrics(
   versions: ReadonlyArray<readonly number[]>,

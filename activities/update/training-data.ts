@@ -163,11 +163,9 @@ function groupMetrics(
 
 /**
  * The training data of a step's groups. With `wanted`, the first `wanted` groups of each batch that vary are trained
- * on,
- * in the order of their tasks: so the choice does not depend on which groups happened to be drawn beyond need. With
+ * on, in the order of their tasks: so the choice does not depend on which groups happened to be drawn beyond need. With
  * `replace`, groups that vary are trained on again in place of those that do not: copies are data, not rollouts, and
- * are
- * in no count of rollouts.
+ * are in no count of rollouts.
  */
 export async function trainingDataOf(input: TrainingInput, store: Store): Promise<TrainingData> {
   const { algorithm, replace, samples } = input;

@@ -1,7 +1,6 @@
 /**
  * A name for what an update is made from: the checkpoint that it starts with, every rollout and whether it is trained
- * on,
- * and how it learns. A checkpoint of the same step with another name, or none, was made from something else.
+ * on, and how it learns. A checkpoint of the same step with another name, or none, was made from something else.
  */
 
 import { createHash } from 'node:crypto';

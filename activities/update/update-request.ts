@@ -12,8 +12,7 @@ import { nameOfInput } from './update-input.ts';
 
 /**
  * How the update learns: the step's learning rates and weight of KL, the reference policy of KL (the run's base), and
- * the
- * model that its critic started from.
+ * the model that its critic started from.
  */
 async function learning(
   input: UpdateInput,

@@ -1,7 +1,6 @@
 /**
  * Hunts a changed digit in the store's file that enters an update, a grade or a report unnoticed: every reader fails
- * with
- * the record's key, without a retry, and the rest is not used.
+ * with the record's key, without a retry, and the rest is not used.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

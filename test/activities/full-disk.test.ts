@@ -1,7 +1,6 @@
 /**
  * A run whose disk is full for a while (a real one of 2 MB; mounting it needs root), and truncated files: hunts an
- * update
- * that is lost or made twice, and a torn line that stays.
+ * update that is lost or made twice, and a torn line that stays.
  */
 import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,7 @@
 /**
  * Hunts a rollout that is masked because its workers were killed, and a failure that is retried forever: what counts as
- * a
- * failure, what as a lost worker, and what as neither. Contexts are made by hand; a real server, and processes that are
- * killed, are in test/workflows/failures/killed-workers.test.ts.
+ * a failure, what as a lost worker, and what as neither. Contexts are made by hand; a real server, and processes that
+ * are killed, are in test/workflows/failures/killed-workers.test.ts.
  */
 import { asyncLocalStorage, type Context, type Info } from '@temporalio/activity';
 import { CancelledFailure } from '@temporalio/common';

@@ -1,7 +1,6 @@
 /**
  * Hunts sweeps that repeat recorded work, that lose failures or count them twice, and results that depend on how often
- * a
- * sweep was stopped. Real Temporal, store and bookkeeping; the rollouts' own activities are scripted.
+ * a sweep was stopped. Real Temporal, store and bookkeeping; the rollouts' own activities are scripted.
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { rootCause } from '@temporalio/common';

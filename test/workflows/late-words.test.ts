@@ -1,8 +1,7 @@
 /**
  * Hunts signals and failures that reach a workflow too early or too late: a circuit that opens before the run has
- * started,
- * a cancellation while its end is recorded, a record that fails when nothing else is waited for. The server is real,
- * activities are scripted.
+ * started, a cancellation while its end is recorded, a record that fails when nothing else is waited for. The server is
+ * real, activities are scripted.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';

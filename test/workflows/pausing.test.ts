@@ -1,7 +1,7 @@
 /**
  * Hunts pauses that do not reach all work, that are lost, or that cost a sandbox. The server is real, activities are
- * scripted.
- * Not asserted: that a real sandbox outlives its time to live while paused (test/activities/agent-run/agent-run.test.ts renews it).
+ * scripted. Not asserted: that a real sandbox outlives its time to live while paused
+ * (test/activities/agent-run/agent-run.test.ts renews it).
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';

@@ -1,7 +1,6 @@
 /**
  * Hunts inputs that no workflow can use and none refuses: an error that workflow code throws is retried forever, and
- * the
- * caller waits as long. The server is real; callers are any Temporal client.
+ * the caller waits as long. The server is real; callers are any Temporal client.
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { rootCause } from '@temporalio/common';

@@ -1,7 +1,6 @@
 /**
  * Hunts batches that mask rollouts because those of a previous run still release their sandboxes under the same ids,
- * and
- * endless waits for such an id.
+ * and endless waits for such an id.
  */
 import fc from 'fast-check';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,6 @@
 /**
  * A batch in progress, in one of its histories: it does what the roster, the sampling and the ledger decide, and
- * reports
- * to them what has happened. A failed rollout is a result like any other: it never aborts or blocks the batch.
+ * reports to them what has happened. A failed rollout is a result like any other: it never aborts or blocks the batch.
  */
 
 import { condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';

@@ -1,7 +1,6 @@
 /**
  * What a dispatcher's settings mean: caps, and the order in which rollouts start. The names are SkyRL-Agent's; a
- * setting
- * that has no effect with the chosen type is refused.
+ * setting that has no effect with the chosen type is refused.
  */
 
 import type { Caps } from './dispatcher.ts';

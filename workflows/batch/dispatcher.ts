@@ -1,8 +1,7 @@
 /**
  * The dispatcher as a pure scheduler: it decides which rollout enters which stage, and nothing else. It is notified of
- * a
- * stage only when the stage has ended. No cap is ever exceeded. Rollouts enter a stage in the order in which they asked
- * for it; for agent-run, in the order in which they would have asked with fewer inits at once.
+ * a stage only when the stage has ended. No cap is ever exceeded. Rollouts enter a stage in the order in which they
+ * asked for it; for agent-run, in the order in which they would have asked with fewer inits at once.
  */
 
 import type { Stage } from '../../protocol/rollout.ts';

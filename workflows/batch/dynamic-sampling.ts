@@ -76,8 +76,7 @@ export const untilVaried =
 
 /**
  * Dynamic sampling by replacement (POLARIS: An et al. 2025): `groups` groups are drawn together, and another `groups`
- * if
- * too few of them vary in reward once they have ended. `varied` counts only those that were drawn last.
+ * if too few of them vary in reward once they have ended. `varied` counts only those that were drawn last.
  */
 export const untilReplaceable =
   (candidates: number, { groups, minReplaceRatio }: ReplaceSettings): SamplingRule =>

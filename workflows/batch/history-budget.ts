@@ -53,8 +53,7 @@ export class HistoryBudget {
 
 /**
  * Children that are started, signalled or cancelled at once: far below Temporal's limits on pending operations,
- * commands
- * and bytes.
+ * commands and bytes.
  */
 export const CHUNK = 100;
 

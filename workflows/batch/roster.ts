@@ -1,7 +1,6 @@
 /**
  * The state of each rollout of a batch, by number: waiting, admitted, running, given up, ended. Pure: it decides what
- * may
- * start and what must be ended, and the batch does it. A rollout ends once.
+ * may start and what must be ended, and the batch does it. A rollout ends once.
  */
 
 import type { RolloutResult } from '../../protocol/rollout.ts';

@@ -1,8 +1,7 @@
 /**
  * The circuit breaker of a run: one window over its rollouts, whatever batch, step or history they ended in. It
- * receives
- * the ends of a batch's rollouts, in order, when the batch has ended; the batch's own watch reports sooner. Ends from
- * before an operator's last resume do not count: their cause may be fixed. Pure.
+ * receives the ends of a batch's rollouts, in order, when the batch has ended; the batch's own watch reports sooner.
+ * Ends from before an operator's last resume do not count: their cause may be fixed. Pure.
  */
 
 import type { BatchResult } from '../../protocol/batch.ts';

@@ -1,7 +1,6 @@
 /**
  * A rollout's policy with every default filled in: a directory, or an endpoint. Pure; the caller's `refuse` rejects
- * what
- * cannot be used. A key that was given by mistake is never printed.
+ * what cannot be used. A key that was given by mistake is never printed.
  */
 
 import type { Endpoint } from '../../protocol/endpoint.ts';

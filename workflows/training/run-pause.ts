@@ -1,7 +1,6 @@
 /**
  * Whether a run is paused, and where: its rollouts before their next turn, or the run before its next step. An
- * operator,
- * the circuit breaker or failed work of the run pauses it; only a resume ends the pause.
+ * operator, the circuit breaker or failed work of the run pauses it; only a resume ends the pause.
  */
 
 import { CancellationScope, condition, log } from '@temporalio/workflow';

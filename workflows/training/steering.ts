@@ -1,7 +1,6 @@
 /**
  * The query, the signals and the update of a run. They are handled from the run's first workflow task on, also while
- * its
- * configuration is still checked; what is received then takes effect once the run has started.
+ * its configuration is still checked; what is received then takes effect once the run has started.
  */
 
 import {

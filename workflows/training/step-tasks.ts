@@ -44,8 +44,7 @@ export function tasksOfStep(config: RunConfig, step: number): Drawn {
 
 /**
  * A group by its number: first the groups of step 1, then those of step 2. A group that must vary has several tasks:
- * its
- * own, and then every `batch.tasks`-th of the tasks that its step may draw.
+ * its own, and then every `batch.tasks`-th of the tasks that its step may draw.
  */
 export function tasksOfGroup(config: RunConfig, number: number): Drawn {
   const perStep = config.batch.tasks;

@@ -7,8 +7,7 @@ import type { SweepChunk } from '../../../protocol/eval.ts';
 
 /**
  * Rollouts of one batch. Each batch waits for its slowest rollout, so batches are few and large. Each rollout adds
- * about
- * ten events to its batch's history, so a batch this large continues in a new history only once or twice.
+ * about ten events to its batch's history, so a batch this large continues in a new history only once or twice.
  */
 export const CHUNK_ROLLOUTS = 500;
 

@@ -1,7 +1,6 @@
 /**
  * Hunts updates in shards that end otherwise than a plain `update`, twice, or with files left behind, when a worker
- * dies
- * half-way. Workers are separate engines over one store and one folder; the test itself is the queue.
+ * dies half-way. Workers are separate engines over one store and one folder; the test itself is the queue.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';

@@ -1,7 +1,6 @@
 /**
  * Hunts weights from other rollouts that are used as a step's own: a run was ended in the middle of an update, and
- * started
- * again with other groups for the same step. Store, files and updates are real; the test itself is the queue.
+ * started again with other groups for the same step. Store, files and updates are real; the test itself is the queue.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,6 @@
 /**
  * Hunts a rollout that its batch has counted as failed and that is graded later, by a worker that was given up:
- * failures
- * are recorded while the batch runs. On real Temporal; the activities are scripted.
+ * failures are recorded while the batch runs. On real Temporal; the activities are scripted.
  */
 
 import { ApplicationFailure } from '@temporalio/common';

@@ -1,8 +1,7 @@
 /**
  * The state of each rollout of a batch, under any order of starts, stage ends, ends and given-up rollouts. Hunted: a
  * rollout that ends twice or never, one that starts although it was given up, a graded result that is discarded.
- * Asserted
- * too: a new history continues in the same way. Not asserted: caps and fairness (dispatcher.test.ts).
+ * Asserted too: a new history continues in the same way. Not asserted: caps and fairness (dispatcher.test.ts).
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';

@@ -1,7 +1,6 @@
 /**
  * Stragglers: hunted are a batch that waits forever, a rollout given up that was graded in time, a group left with
- * fewer
- * members than a baseline needs, and a rollout that is not counted.
+ * fewer members than a baseline needs, and a rollout that is not counted.
  */
 import fc from 'fast-check';
 import { setTimeout as sleep } from 'node:timers/promises';

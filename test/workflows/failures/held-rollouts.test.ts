@@ -1,8 +1,7 @@
 /**
  * Hunts rollouts that are masked although nothing in their run can continue, which would change the weights: a rollout
  * with a failure that the table holds waits with its sandbox, its run, eval or batch pauses with the reason, and the
- * work
- * is repeated when that is resumed. The server is real; activities are scripted, except the last test's sampling.
+ * work is repeated when that is resumed. The server is real; activities are scripted, except the last test's sampling.
  */
 import type { Connection } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';

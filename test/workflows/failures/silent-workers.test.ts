@@ -1,7 +1,7 @@
 /**
  * Hunts work that waits for hours for a worker that died during it: an execution that sends no heartbeat is started
- * again,
- * on every queue. The server is real, activities are scripted. Not asserted: processes that are killed; see test/e2e.
+ * again, on every queue. The server is real, activities are scripted. Not asserted: processes that are killed; see
+ * test/e2e.
  */
 import { afterEach, expect, it } from 'vitest';
 import { useWorkflowWorld } from '../../support/use-world.ts';

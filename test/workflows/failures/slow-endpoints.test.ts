@@ -1,8 +1,7 @@
 /**
  * Hunts training that stops because another server is slow: requests that wait for it take the places that the engine's
  * turns need. Real Temporal, the worker's own queues with two places each, and real HTTP; the engine and the sandboxes
- * do
- * nothing. Not asserted: times.
+ * do nothing. Not asserted: times.
  */
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,7 +1,6 @@
 /**
  * Hunts a full disk that is reported as a timeout: every activity of a rollout has more time than the store waits for
- * room.
- * The limits are read from the history of a real server.
+ * room. The limits are read from the history of a real server.
  */
 
 import { expect, it } from 'vitest';

@@ -1,10 +1,8 @@
 /**
  * The server is stopped for longer than the heartbeat timeout, at the moment when a model call, a tool call, a
- * collected
- * diff and a verdict are recorded and not yet reported. Why: Temporal delivers an activity at least once; it gives
- * these
- * up as timed out and starts them again. Asserted: recorded work does not run again, and every rollout ends.
- * Not asserted: that the server did start them again; a delivery just in time may make this unnecessary.
+ * collected diff and a verdict are recorded and not yet reported. Why: Temporal delivers an activity at least once; it
+ * gives these up as timed out and starts them again. Asserted: recorded work does not run again, and every rollout
+ * ends. Not asserted: that the server did start them again; a delivery just in time may make this unnecessary.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';

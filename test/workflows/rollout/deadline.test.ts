@@ -1,9 +1,7 @@
 /**
  * Hunts deadlines by which a policy escapes its reward, and deadlines that machines spent and that cost it one. The
- * server
- * is real, activities are scripted: they report how long the policy itself took. That a sandbox reports this, and ends
- * its
- * calls with the deadline: test/activities/agent-run/message-budget.test.ts.
+ * server is real, activities are scripted: they report how long the policy itself took. That a sandbox reports this,
+ * and ends its calls with the deadline: test/activities/agent-run/message-budget.test.ts.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,7 +1,6 @@
 /**
  * Large observations and long transcripts through the real activities and a real server: hunts a payload that grows
- * with
- * them, up to Temporal's limits (a warning at 512 KB, an error at 2 MB, 4 MB per message). Model and sandbox are
+ * with them, up to Temporal's limits (a warning at 512 KB, an error at 2 MB, 4 MB per message). Model and sandbox are
  * scripted.
  */
 import { Client, Connection } from '@temporalio/client';

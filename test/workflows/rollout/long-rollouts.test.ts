@@ -1,7 +1,6 @@
 /**
  * Hunts rollouts that end at Temporal's limit on histories, and signals that are lost when one continues in a new
- * history.
- * The server is real, the activities are scripted. Not asserted: a policy that really takes hundreds of turns.
+ * history. The server is real, the activities are scripted. Not asserted: a policy that really takes hundreds of turns.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';

@@ -1,8 +1,7 @@
 /**
  * Hunts a lost sandbox that costs a rollout more than the running call: real Temporal, store, tools, grader and
- * bubblewrap
- * sandboxes, whose supervisor is killed in the middle. Only the policy is scripted.
- * Not asserted: the loss of a whole host; its queue then has no worker, which the workflow detects by a timeout.
+ * bubblewrap sandboxes, whose supervisor is killed in the middle. Only the policy is scripted. Not asserted: the loss
+ * of a whole host; its queue then has no worker, which the workflow detects by a timeout.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';

@@ -1,7 +1,6 @@
 /**
  * Hunts steering that is lost when a run continues in a new history. The server is real and suggests a new history
- * every
- * few steps; the activities are scripted.
+ * every few steps; the activities are scripted.
  */
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { expect, it } from 'vitest';

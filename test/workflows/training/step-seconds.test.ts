@@ -1,7 +1,6 @@
 /**
  * Hunts pauses that count in a step's seconds, and work during a pause that does not count. The server is real,
- * activities
- * are scripted. Nothing is compared with a speed: only with how long this test itself delayed the work.
+ * activities are scripted. Nothing is compared with a speed: only with how long this test itself delayed the work.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';

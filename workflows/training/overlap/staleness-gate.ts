@@ -1,10 +1,9 @@
 /**
  * Decides which units of rollouts start, and which of them a step trains on. The policy that trains on a unit is newer
  * than the policy with which the unit started by a bounded number of updates. Every unit is trained on once, and none
- * is
- * discarded. A pure scheduler. It keeps the bound by admission, as AReaL does (Fu et al. 2025, eq. 3): a unit starts
- * only
- * if all started units can still be trained on in time, and a step first takes the units that no later step could take.
+ * is discarded. A pure scheduler. It keeps the bound by admission, as AReaL does (Fu et al. 2025, eq. 3): a unit starts
+ * only if all started units can still be trained on in time, and a step first takes the units that no later step could
+ * take.
  */
 
 import type { AdmissionState, Unit } from '../../../protocol/admission.ts';

@@ -54,8 +54,7 @@ export class Units {
 
   /**
    * Returns when the unit runs; false if it was running already, since before the run was restarted from its records.
-   * If
-   * a started unit is terminated, this history of the run reports it.
+   * If a started unit is terminated, this history of the run reports it.
    */
   async start(unit: Unit): Promise<boolean> {
     const { config, lately } = this.#host;
