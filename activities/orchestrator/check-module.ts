@@ -54,7 +54,7 @@ async function checkOwnNames(module: string, { advantage, loss = 'regular' }: Al
  * Errors: `UserInputError` for a module that cannot be loaded, that defines a name of another run's module, or that
  * does not define a name that the configuration uses.
  */
-export async function checkModule({ run, algorithm }: RunConfig, store: Store): Promise<void> {
+export async function checkModule({ run, algorithm, training }: RunConfig, store: Store): Promise<void> {
   const { module } = algorithm;
   if (module !== undefined) {
     for (const other of await modulesOfOthers(run, store)) {
@@ -66,5 +66,5 @@ export async function checkModule({ run, algorithm }: RunConfig, store: Store): 
     await loadAlgorithms(module).catch((error: unknown) => refuse(module, error));
     await checkOwnNames(module, algorithm);
   }
-  checkDefinitions(algorithm);
+  checkDefinitions(algorithm, training?.mode);
 }

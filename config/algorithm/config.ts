@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { ADVANTAGES, advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
 import { LOSSES, policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 import { LOSS_REDUCTIONS, RATE_SCHEDULES } from '../../protocol/algorithm.ts';
-import type { AlgorithmSettings } from '../../protocol/run-config.ts';
+import type { AlgorithmSettings, TrainingSettings } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { filled, refusedBy } from './conditional-settings.ts';
 import { criticSchema, gradientBound } from './critic-schema.ts';
@@ -91,12 +91,10 @@ export const algorithmSchema = given.superRefine(checkRules).transform((settings
 });
 
 /** Called after `algorithm.module` was loaded. Errors: `UserInputError` for settings that its definitions exclude. */
-export function checkDefinitions({
-  advantage,
-  loss = 'regular',
-  offPolicyCorrection,
-  critic,
-}: AlgorithmSettings): void {
+export function checkDefinitions(
+  { advantage, loss = 'regular', offPolicyCorrection, critic }: AlgorithmSettings,
+  mode: TrainingSettings['mode'] = 'sync',
+): void {
   for (const [kind, name, registry] of [
     ['advantage', advantage, advantageEstimators],
     ['loss', loss, policyLosses],
@@ -115,8 +113,9 @@ export function checkDefinitions({
       `leave it out: ${advantage} compares a group's rewards, and gives no return for each token`,
     );
   }
-  // The default, which modes with overlap set before the module is loaded, is not applied to such a loss.
-  const isDefault = isDeepStrictEqual(offPolicyCorrection, offPolicyCorrectionSchema.parse({}));
+  // Modes with overlap set the default before the module is loaded, and it is not applied to such a loss. In sync only
+  // the user sets one.
+  const isDefault = mode !== 'sync' && isDeepStrictEqual(offPolicyCorrection, offPolicyCorrectionSchema.parse({}));
   if (offPolicyCorrection !== undefined && !isDefault && !policyLosses.get(loss).correctable) {
     throw new UserInputError(
       'algorithm.offPolicyCorrection',

@@ -14,7 +14,7 @@
  * Applying the diff and running the code have a budget of processor time, which does not depend on other load on the
  * machine. If they need more, the code is at fault. A run that exceeds its time by the clock is repeated once with six
  * times as much. If it is late again, a control runs with the same limit and as much processor time: on a host that
- * stands still or is overloaded, the control is late too.
+ * is frozen or overloaded, the control is late too.
  */
 
 import {

@@ -154,10 +154,7 @@ export class BatchExecution {
     this.#admit();
   }
 
-  /**
-   * A rollout is held: the batch, and its run, pause until they are resumed. `resumed`: how often the rollout was
-   * resumed before.
-   */
+  /** A rollout is held: batch and run pause until they are resumed. `resumed`: how often the rollout was before. */
   rolloutHeld(id: string, trip: Trip, resumed: number): void {
     const index = this.#children.indexOf(id);
     if (index === undefined || !this.#roster.isOpen(index) || this.#pause.relay.isResumed(id, resumed)) return;
@@ -264,10 +261,7 @@ export class BatchExecution {
     return this.#ledger.counts.ended === this.total;
   }
 
-  /**
-   * Continues what an earlier history left: signals that were not sent, and rollouts that were given up but may still
-   * run.
-   */
+  /** Continues what an earlier history left: signals to send, and rollouts that were given up but may still run. */
   #goOn(): void {
     this.#pause.relay.set(this.#pause.isPaused);
     const { givenUp } = this.#roster;
@@ -384,9 +378,7 @@ export class BatchExecution {
     await asked;
   }
 
-  /**
-   * Gives up the `members` that have not ended: those that have not started never start, running ones are cancelled.
-   */
+  /** Gives up `members` that have not ended: those that have not started never start, running ones are cancelled. */
   #giveUp(members: readonly number[], reason: GivenUpReason): void {
     const { withdrawn, unbegun, running } = this.#roster.giveUp(members, reason);
     for (const index of withdrawn)

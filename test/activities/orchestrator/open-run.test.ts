@@ -226,7 +226,7 @@ it('a run’s own module is loaded before anything is made, and must define the 
     cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; give one of regular/) },
   });
   await expect(
-    open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'sequence' } } }),
+    open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } }),
   ).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
 });
 

@@ -286,10 +286,10 @@ it('a loss without off-policy correction trains in every mode; a correction that
   const own = { loss: 'uncorrected', module: 'm.mjs' };
   const inMode = (mode: string, algorithm: object) =>
     resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode }, algorithm }, '/').algorithm;
-  for (const mode of ['sync', 'one-step-off', 'async'])
-    expect(() => checkDefinitions(inMode(mode, own)), mode).not.toThrow();
+  for (const mode of ['sync', 'one-step-off', 'async'] as const)
+    expect(() => checkDefinitions(inMode(mode, own), mode), mode).not.toThrow();
   const corrected = { ...own, offPolicyCorrection: { tisRatioType: 'sequence' } };
-  expect(() => checkDefinitions(inMode('async', corrected))).toThrow(
-    refused('offPolicyCorrection', /leave it out: uncorrected/),
-  );
+  const notApplied = refused('offPolicyCorrection', /leave it out: uncorrected/);
+  expect(() => checkDefinitions(inMode('async', corrected), 'async')).toThrow(notApplied);
+  expect(() => checkDefinitions(inMode('sync', { ...own, offPolicyCorrection: {} }), 'sync')).toThrow(notApplied);
 });
