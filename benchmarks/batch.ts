@@ -10,7 +10,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:f
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openSqliteStore } from '../store/sqlite-store.ts';
-import { defineTask } from '../tasks/registry.ts';
+import { defineEnvironment } from '../tasks/registry.ts';
 import { stackPlan } from '../stack/stack-plan.ts';
 import { buildWorkflowBundle } from '../workers/workflow-bundle.ts';
 import { QUEUES } from '../protocol/queues.ts';
@@ -146,7 +146,7 @@ async function measureOne(rollouts: number, options: BatchBenchOptions) {
 }
 
 export async function benchBatch(options: BatchBenchOptions) {
-  defineTask(emptyEnvironment);
+  defineEnvironment(emptyEnvironment);
   // Built here, because building the bundle takes more memory than running it.
   await buildWorkflowBundle();
   const batches: Array<Awaited<ReturnType<typeof measureOne>>> = [];

@@ -3,7 +3,7 @@
 import type { AgentRunActivities } from '../protocol/activities.ts';
 import type { PolicyTokenizer } from '../activities/generate/generate.ts';
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
-import type { Environment } from '../tasks/task.ts';
+import { type Environment, MAIN, type Task } from '../tasks/environment.ts';
 import type { Engine } from '../trainer/engine.ts';
 
 const CALL = '<function=bash>\n<parameter=command>true</parameter>\n</function>';
@@ -63,24 +63,18 @@ export const emptyProvider: SandboxProvider = {
   list: async () => [],
 };
 
-export const emptyEnvironment: Environment = {
-  name: 'empty',
-  taskId: (split, index) => `empty-${split}-${index}`,
-  load: (id) => ({
-    id,
-    family: 'empty',
-    messages: [{ role: 'user', content: 'Do nothing.' }],
-    tools: ['bash', 'finish'],
-  }),
-  sandbox: (_task, id) => ({
-    id,
-    workdir: '/work',
-    files: [],
-    env: {},
-    limits: { memoryMiB: 1, processes: 1, diskMiB: 1 },
-  }),
+export const emptyTask: Task = {
+  family: 'empty',
+  messages: [{ role: 'user', content: 'Do nothing.' }],
+  tools: ['bash', 'finish'],
+  sandboxes: { [MAIN]: { workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } } },
   collect: async () => new Uint8Array(),
   grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
+};
+
+export const emptyEnvironment: Environment = {
+  name: 'empty',
+  open: async () => ({ digest: 'empty', splits: { train: 1e9, 'held-out': 1e9 }, load: async () => emptyTask }),
 };
 
 /** Agent-run activities that do nothing: the cost of these rollouts is in other stages. */

@@ -13,7 +13,8 @@ import { createRewardActivities } from '../activities/reward/reward.ts';
 import { openSqliteStore } from '../store/sqlite-store.ts';
 import { EndpointClient } from '../endpoints/endpoint-client.ts';
 import type { Store } from '../store/store.ts';
-import { defineTask } from '../tasks/registry.ts';
+import { defineEnvironment } from '../tasks/registry.ts';
+import { TaskLoader } from '../tasks/task-loader.ts';
 import { hostQueue, QUEUES } from '../protocol/queues.ts';
 import type { RolloutInput } from '../protocol/rollout.ts';
 import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from './empty-parts.ts';
@@ -33,21 +34,23 @@ const HOST = 'bench-host';
 export function emptyActivities(store: Store, turns: number) {
   const empty = { empty: async () => undefined };
   const provider = emptyProvider;
+  const tasks = new TaskLoader(store);
   const deps = {
     store,
+    tasks,
     engine: emptyEngine(turns),
     tokenizerOf: async () => emptyTokenizer,
     digestOf: async () => 'empty',
   };
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
   return {
-    [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },
+    [QUEUES.init]: { ...createInitActivities({ store, tasks, provider, ...limits }), ...empty },
     [QUEUES.gpu]: { ...createGpuActivities({ ...deps, endpoints: new EndpointClient() }), ...empty },
     [hostQueue(HOST)]: {
-      ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }),
+      ...createAgentRunActivities({ store, tasks, provider, host: HOST, sandboxTtlSeconds: 600 }),
       ...empty,
     },
-    [QUEUES.reward]: { ...createRewardActivities({ store, provider, ...limits }), ...empty },
+    [QUEUES.reward]: { ...createRewardActivities({ store, tasks, provider, ...limits }), ...empty },
   };
 }
 
@@ -136,7 +139,7 @@ async function measure(client: Client, options: OrchestrationOptions) {
 
 /** Starts and stops its own server and workers. */
 export async function benchOrchestration(options: OrchestrationOptions) {
-  defineTask(emptyEnvironment);
+  defineEnvironment(emptyEnvironment);
   return withOwnTemporal(async ({ address, dir }) => {
     const store = openSqliteStore(join(dir, 'store'));
     const stop = await startWorkers(address, store, options.turns);

@@ -4,11 +4,11 @@ import { executeChild, proxyActivities } from '@temporalio/workflow';
 import type { BatchInput, BatchResult } from '../protocol/batch.ts';
 import type { PolicyRef } from '../protocol/policy.ts';
 import { hostQueue, QUEUES } from '../protocol/queues.ts';
-import type { RunConfig } from '../protocol/run-config.ts';
+import type { OpenedConfig } from '../protocol/run-config.ts';
 import { orchestrator, training } from '../workflows/activity-stubs.ts';
 import { batch as batchWorkflow, runBatch } from '../workflows/batch.ts';
 import type { BatchProgress } from '../workflows/batch/progress.ts';
-import { selectTasks } from '../workflows/training/select-tasks.ts';
+import { tasksOfStep } from '../workflows/training/step-tasks.ts';
 import { skyrlPipeline } from './dispatch/orders.ts';
 
 export { batch } from '../workflows/batch.ts';
@@ -39,13 +39,13 @@ export async function referenceBatch(input: ReferenceInput, progress?: BatchProg
 }
 
 /** `bench durability`: the steps of `train` with their files and records, without evaluations. */
-export async function steps(config: RunConfig, runDir: string): Promise<string> {
-  const { run, seed, batch, task, agent, sampling, dispatcher, algorithm } = config;
+export async function steps(config: OpenedConfig, runDir: string): Promise<string> {
+  const { run, seed, batch, agent, sampling, dispatcher, algorithm } = config;
   let policy: PolicyRef = { dir: config.policy.base, version: 0 };
   let sha256 = '';
   for (let step = 1; step <= config.steps; step += 1) {
     const begun = Date.now();
-    const tasks = selectTasks(seed, step, task.train, batch.tasks).map((i) => `${task.name}-train-${i}`);
+    const { tasks } = tasksOfStep(config, step);
     const name = `step-${step}`;
     const { samples } = batch;
     const workflowId = `train/${run}/${name}`;

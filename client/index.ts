@@ -9,7 +9,7 @@ export type { RunSettings } from '../config/run-config.ts';
 export type { EvalSettings } from '../config/sweep-config.ts';
 export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../protocol/eval.ts';
 export type { ConnectOptions } from './connect.ts';
-export { defineTask } from '../tasks/registry.ts';
+export { defineEnvironment } from '../tasks/registry.ts';
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
@@ -25,7 +25,15 @@ export type { LossSettings } from '../protocol/algorithm.ts';
 export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
 export type { Message, ToolCall, ToolSchema } from '../protocol/message.ts';
 export type { Observation, Tool, ToolContext, ToolDefinition } from '../agents/tools/tool.ts';
-export type { Environment, Split, Task } from '../tasks/task.ts';
+export type {
+  Dataset,
+  Environment,
+  EnvironmentIo,
+  SandboxRequest,
+  Task,
+  TaskContext,
+  Work,
+} from '../tasks/environment.ts';
 export type { Verdict } from '../protocol/stages.ts';
 export type {
   ExecCall,

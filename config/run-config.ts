@@ -7,7 +7,7 @@ import { absoluteModel } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
-import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
+import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
 import { type DispatcherSettings, MIN_REPLACE_RATIO, type StragglerSettings } from '../protocol/batch.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../protocol/rollout.ts';
@@ -19,6 +19,7 @@ import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { innermost, rightName } from './right-name.ts';
 import { remedyOf } from './issue-remedy.ts';
+import { entriesSchema, resolveTaskEntries, splitSchema, taskSchema } from './tasks-schema.ts';
 import { meantSetting, settingsAt } from './known-settings.ts';
 
 const count = z.int().min(1);
@@ -79,7 +80,8 @@ export const runConfigSchema = z.strictObject({
   seed: z.int().min(0).default(1),
   steps: count.default(20),
   policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
-  task: z.strictObject({ name: z.string().min(1), train: count.max(MOST_POOL).default(1000) }),
+  task: taskSchema.optional(),
+  tasks: entriesSchema.optional(),
   batch: z
     .strictObject({
       tasks: count.default(8),
@@ -123,7 +125,8 @@ export const runConfigSchema = z.strictObject({
   algorithm: algorithmSchema.prefault({}),
   evaluation: z
     .strictObject({
-      tasks: count.max(MOST_TASKS).default(200),
+      tasks: count.max(MOST_TASKS).optional(),
+      split: splitSchema.optional(),
       greedy: z.boolean().default(true),
       every: z.int().min(0).default(0),
     })
@@ -221,7 +224,7 @@ function checkGroups(tasks: number, training: ParsedConfig['training']): void {
 }
 
 /** Errors: `UserInputError` for a group or a step that cannot be drawn, or from which nothing could be learned. */
-function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
+function checkBatch({ batch, training, algorithm }: Pick<ParsedConfig, 'batch' | 'training' | 'algorithm'>): void {
   const { mode } = training;
   const {
     tasks,
@@ -236,7 +239,6 @@ function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
       `give 2 or more: ${advantage} compares the rollouts of a group with each other (reinforce++ and gae do not)`,
     );
   }
-  if (tasks > task.train) throw new UserInputError('batch.tasks', tasks, `give at most task.train (${task.train})`);
   const drawn = tasks * (type === 'none' ? 1 : maxSampleBatches);
   if (drawn > MOST_TASKS)
     throw new UserInputError(
@@ -248,13 +250,6 @@ function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
     throw new UserInputError('batch.samples', samples, `give less: a step may have ${MOST_ROLLOUTS} rollouts at most`);
   checkGroups(tasks, training);
   if (type === 'none') return;
-  if (tasks * maxSampleBatches > task.train) {
-    throw new UserInputError(
-      'batch.dynamicSampling.maxSampleBatches',
-      maxSampleBatches,
-      `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`,
-    );
-  }
   if (type === 'replace' && mode === 'async') {
     throw new UserInputError(
       'batch.dynamicSampling.type',
@@ -277,7 +272,8 @@ function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
  */
 export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   refuseEndpoint(given);
-  const config = parseSettings(runConfigSchema, given);
+  const { task, tasks, ...config } = parseSettings(runConfigSchema, given);
+  const entries = resolveTaskEntries({ task, tasks }, cwd);
   const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   checkBatch(config);
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
@@ -288,6 +284,7 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   return {
     ...config,
     dir: absolute(config.dir),
+    tasks: entries,
     policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
     algorithm: {
       ...config.algorithm,

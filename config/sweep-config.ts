@@ -3,11 +3,13 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { messageWithPlace } from '../modules/own-frame.ts';
-import { environmentNamed } from '../tasks/registry.ts';
 import { MOST_ROLLOUTS } from '../protocol/limits.ts';
 import type { SweepConfig, SweepSampling, TaskSelection } from '../protocol/eval.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
-import { checkAskedTasks, checkTask } from './check-tasks.ts';
+import { taskKey, type TaskSource } from '../protocol/task-key.ts';
+import type { TaskLoader } from '../tasks/task-loader.ts';
+import { checkLoaded, checkPool, openEntry, sizeOf } from './open-tasks.ts';
+import { splitSchema } from './tasks-schema.ts';
 import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
 import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
 
@@ -19,7 +21,9 @@ const tasksSchema = z.union(
   [
     z.strictObject({
       name: z.string().min(1),
-      split: z.enum(['train', 'held-out']).default('held-out'),
+      options: z.record(z.string(), z.json()).default({}),
+      folder: z.string().startsWith('/').optional(),
+      split: splitSchema.default('held-out'),
       from: z.int().min(0).default(0),
       count: count.max(MOST_ROLLOUTS).default(200),
     }),
@@ -53,6 +57,13 @@ export const sweepConfigSchema = z.strictObject({
     .prefault({}),
 });
 
+/** Relative paths in options are taken from `cwd`. */
+function withFolder(tasks: z.output<typeof tasksSchema>, cwd: string): TaskSelection {
+  if ('ids' in tasks) return tasks;
+  const { folder = cwd, ...rest } = tasks;
+  return Object.keys(tasks.options).length === 0 ? rest : { ...rest, folder };
+}
+
 /** A sweep's configuration as it is written, defaults left out. */
 export type EvalSettings = z.input<typeof sweepConfigSchema>;
 
@@ -82,24 +93,31 @@ function samplingsOf({ sampling, samples }: z.infer<typeof sweepConfigSchema>): 
 /** The ids of the tasks, in their order. */
 export function taskIdsOf(tasks: TaskSelection): readonly string[] {
   if ('ids' in tasks) return tasks.ids;
-  const environment = environmentNamed(tasks.name);
-  return Array.from({ length: tasks.count }, (_, i) => environment.taskId(tasks.split, tasks.from + i));
+  const { name, split, from } = tasks;
+  return Array.from({ length: tasks.count }, (_, i) => taskKey(name, split, from + i));
 }
 
-/** Errors: `UserInputError` for an unknown task. */
-export function checkTasks(tasks: TaskSelection): readonly string[] {
+/** Returns the sources of the tasks; `undefined` for tasks by their keys. Errors: `UserInputError` for an unknown task. */
+export async function checkTasks(
+  tasks: TaskSelection,
+  loader: TaskLoader,
+): Promise<Readonly<Record<string, TaskSource>> | undefined> {
   if (!('ids' in tasks)) {
-    checkAskedTasks({ ...tasks, fields: { name: 'tasks.name', count: 'tasks.count' } });
-    return taskIdsOf(tasks);
+    const { name, split } = tasks;
+    const asked = { ...tasks, environment: name };
+    const { source, dataset } = await openEntry(asked, { name: 'tasks.name', options: 'tasks.options' }, loader);
+    sizeOf(dataset, split, 'tasks.split', name);
+    await checkPool(dataset, { ...tasks, source: name }, { name: 'tasks.name', count: 'tasks.count' });
+    return { [name]: source };
   }
   for (const id of tasks.ids) {
     try {
-      checkTask(id);
+      checkLoaded(id, (await loader.load({ task: id })).task);
     } catch (error) {
       throw new UserInputError('tasks.ids', id, `give known tasks (${messageWithPlace(error)})`, { cause: error });
     }
   }
-  return tasks.ids;
+  return undefined;
 }
 
 /**
@@ -130,6 +148,7 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
   );
   return {
     ...rest,
+    tasks: withFolder(parsed.tasks, cwd),
     dir: isAbsolute(dir) ? dir : resolve(cwd, dir),
     policies,
     sampling,

@@ -18,7 +18,7 @@ import type { BatchInput } from './batch.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval.ts';
 import type { PolicyRef } from './policy.ts';
 import type { RolloutResult } from './rollout.ts';
-import type { ConfigChange, RunConfig } from './run-config.ts';
+import type { ConfigChange, OpenedConfig } from './run-config.ts';
 import type { EvaluationRecord, StepRecord } from './step-record.ts';
 import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './update.ts';
 
@@ -65,7 +65,7 @@ export interface RunFolder {
 }
 
 export interface OpenedRun {
-  readonly config: RunConfig;
+  readonly config: OpenedConfig;
   readonly runDir: string;
   readonly policy: PolicyRef;
   readonly changes?: readonly ConfigChange[];
@@ -104,10 +104,12 @@ export interface OrchestratorActivities {
   ): Promise<void>;
   /** Writes the manifest of a batch when all rollouts of `tasks` have ended. `batch` is the batch's workflow id. */
   recordBatch(
-    input: Pick<BatchInput, 'run' | 'tasks' | 'samples' | 'firstSample'> & { readonly batch: string },
+    input: Pick<BatchInput, 'run' | 'tasks' | 'catalog' | 'samples' | 'firstSample'> & { readonly batch: string },
   ): Promise<void>;
   /** Records how the rollouts that were not graded ended. */
-  recordFailures(input: { run: string; failures: readonly RolloutResult[] }): Promise<void>;
+  recordFailures(
+    input: Pick<BatchInput, 'run' | 'catalog'> & { readonly failures: readonly RolloutResult[] },
+  ): Promise<void>;
   /** Summarises two batches, given by workflow id: one sampled at temperature 1, one greedy. */
   summariseEvaluation(input: { run: string; sampled: string; greedy: string | null }): Promise<EvaluationRecord>;
   recordStep(input: StepToRecord): Promise<void>;

@@ -5,6 +5,7 @@ import type { SamplingParameters } from './sampling.ts';
 import type { BreakerSettings, End, Trip } from './breaker.ts';
 import type { RolloutPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
+import type { ObjectRef } from './stages.ts';
 
 export interface BatchInput {
   readonly run: string;
@@ -12,6 +13,8 @@ export interface BatchInput {
   readonly name: string;
   readonly step: number;
   readonly tasks: readonly string[];
+  /** Says what their keys mean; absent: they begin with an environment's name. */
+  readonly catalog?: ObjectRef;
   readonly samples: number;
   /** Number of the first sample of each task. Absent: 0. */
   readonly firstSample?: number;

@@ -6,10 +6,19 @@ import type { DispatcherSettings } from './batch.ts';
 import type { RolloutPolicy, PolicyRef } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
 import type { SamplingParameters } from './sampling.ts';
+import type { ObjectRef } from './stages.ts';
 
-/** Tasks of one environment by its name, or tasks by their ids. */
+/** Tasks of one environment, opened with options, or tasks by their keys. */
 export type TaskSelection =
-  | { readonly name: string; readonly split: 'train' | 'held-out'; readonly from: number; readonly count: number }
+  | {
+      readonly name: string;
+      readonly options: Readonly<Record<string, unknown>>;
+      /** Absolute; relative paths in `options` are taken from it. Absent: `options` is empty. */
+      readonly folder?: string;
+      readonly split: string;
+      readonly from: number;
+      readonly count: number;
+    }
   | { readonly ids: readonly string[] };
 
 /** A policy of a directory, and its name in the results. `config/policy-reference.ts` defines the forms of `policy`. */
@@ -77,6 +86,8 @@ export interface OpenedSweep {
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   readonly maxFailed: number;
+  /** Says what the tasks' keys mean; absent: they begin with an environment's name. */
+  readonly catalog?: ObjectRef;
   readonly cells: readonly SweepCell[];
 }
 

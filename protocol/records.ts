@@ -8,8 +8,9 @@ import type { GenerateCost } from './sampling.ts';
 import type { AdmissionState } from './admission.ts';
 import type { PolicyRef } from './policy.ts';
 import type { RunConfig } from './run-config.ts';
-import type { Attempt } from './stages.ts';
+import type { Attempt, ObjectRef } from './stages.ts';
 import type { EvaluationRecord, StepRecord } from './step-record.ts';
+import type { OpenedTasks } from './task-key.ts';
 import type { UpdateOutcome } from './update.ts';
 
 /** Pads with zeros, so that numbers in keys sort in byte order. */
@@ -178,6 +179,8 @@ export interface PrunedRecord {
 export interface OutcomeRecord {
   readonly rollout: string;
   readonly task: string;
+  /** Says what `task` means; absent: it begins with an environment's name. */
+  readonly catalog?: ObjectRef;
   readonly attempt: number;
   readonly turns: number;
   readonly status: 'graded' | 'failed';
@@ -197,6 +200,8 @@ export interface BatchManifest {
   readonly run: string;
   /** Workflow id. */
   readonly batch: string;
+  /** Says what the tasks' keys mean; absent: they begin with an environment's name. */
+  readonly catalog?: ObjectRef;
   /** In the order of the batch's tasks. */
   readonly groups: ReadonlyArray<{ readonly task: string; readonly rollouts: readonly string[] }>;
 }
@@ -210,6 +215,7 @@ export interface RunRecord {
   /** The critic's base directory, if a critic is trained. */
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
+  readonly tasks: OpenedTasks;
   /** The resolved configuration and its digest: the run's name belongs to this configuration only. */
   readonly config?: RunConfig;
   readonly configSha256?: string;
@@ -274,6 +280,14 @@ export function spoken({ parsed }: GenerateRecord): Message {
   return parsed.kind === 'calls'
     ? { role: 'assistant', content: parsed.content, toolCalls: parsed.calls }
     : { role: 'assistant', content: parsed.content };
+}
+
+/** The messages of an attempt after the task's own. After the last turn no hint is sent, but tools may have answered. */
+export function saidIn(turns: readonly GenerateRecord[], acts: ReadonlyMap<number, ActRecord>): Message[] {
+  return turns.flatMap((turn, i) => {
+    const isUnread = i === turns.length - 1 && turn.hint !== undefined;
+    return [spoken(turn), ...(isUnread ? [] : answerTo(turn, acts.get(i + 1)))];
+  });
 }
 
 /** The messages to the policy after a turn: a hint, or the tools' answers. */

@@ -4,6 +4,7 @@ import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { GivenEndpointPolicy, PolicyRef } from './policy.ts';
+import type { ObjectRef } from './stages.ts';
 
 export interface AgentSettings {
   readonly maxTurns: number;
@@ -34,6 +35,8 @@ export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, t
 /** One rollout. Only `task` and `policy` are required, so that any Temporal client can start one. */
 export interface RolloutInput {
   readonly task: string;
+  /** Says what `task` means: a `TaskCatalog` in the store. Absent: the key starts with the name of an environment. */
+  readonly catalog?: ObjectRef;
   /** An endpoint needs only `baseUrl` and `model`. */
   readonly policy: PolicyRef | GivenEndpointPolicy;
   readonly agent?: Partial<AgentSettings>;

@@ -5,6 +5,7 @@ import type { SamplingParameters } from './sampling.ts';
 import type { BreakerSettings } from './breaker.ts';
 import type { DispatcherSettings, StragglerSettings } from './batch.ts';
 import type { AgentSettings } from './rollout.ts';
+import type { OpenedTasks } from './task-key.ts';
 
 /** The learning rate is highest after `warmup` steps, and falls by `schedule` over the run's steps. */
 export interface AlgorithmSettings extends UpdateSettings, Required<RateSchedule> {
@@ -31,8 +32,13 @@ export interface KlControllerSettings {
 }
 
 export interface EvaluationSettings {
-  /** Number of held-out tasks, each sampled once at temperature 1 and, with `greedy`, once greedily. */
-  readonly tasks: number;
+  /**
+   * Number of held-out tasks, each sampled once at temperature 1 and, with `greedy`, once greedily. Absent: 200, or all
+   * if there are fewer.
+   */
+  readonly tasks?: number;
+  /** Absent: `held-out`, `test` or `validation`, the first of them that the dataset has. */
+  readonly split?: string;
   readonly greedy: boolean;
   /** Steps between evaluations. 0: only before the first and after the last step. */
   readonly every: number;
@@ -79,6 +85,22 @@ export interface TrainingSettings {
 
 export type TrainingPlacement = 'colocated' | 'disaggregated';
 
+/** One kind of tasks, opened with its own options, under a name of its own. */
+export interface TaskEntry {
+  /** Unique; tasks' keys begin with it. */
+  readonly source: string;
+  readonly environment: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Absolute; relative paths in `options` are taken from it. Absent: `options` is empty. */
+  readonly folder?: string;
+  /** Share of a step's groups, in proportion to the other entries. */
+  readonly weight: number;
+  /** That steps draw from. */
+  readonly split: string;
+  /** Tasks of `split` that steps draw from, the first so many. Absent: all; of a generator's, the first 1000. */
+  readonly train?: number;
+}
+
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */
 export interface RunConfig {
   readonly run: string;
@@ -88,7 +110,8 @@ export interface RunConfig {
   readonly steps: number;
   /** With `lora` only an adapter is trained. Without: if the base is an adapter, training continues it. */
   readonly policy: { readonly base: string; readonly lora?: LoraSettings };
-  readonly task: { readonly name: string; readonly train: number };
+  /** What steps and evaluations draw from. */
+  readonly tasks: readonly TaskEntry[];
   readonly batch: BatchSettings;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
@@ -101,6 +124,11 @@ export interface RunConfig {
   readonly checkpoint: { readonly every: number };
   /** When the run is paused because rollouts fail with one class. Absent: the default. */
   readonly breaker?: BreakerSettings;
+}
+
+/** A run that has been opened: its tasks are fixed. */
+export interface OpenedConfig extends RunConfig {
+  readonly opened: OpenedTasks;
 }
 
 /** One setting that was changed on a live run, after `step` steps. */

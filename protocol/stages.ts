@@ -10,7 +10,10 @@ export interface Attempt {
   readonly run: string;
   readonly rollout: string;
   readonly attempt: number;
+  /** `SOURCE-SPLIT-N`. */
   readonly task: string;
+  /** Says what the key means: a `TaskCatalog` in the store. Absent: SOURCE is an environment's name. */
+  readonly catalog?: ObjectRef;
 }
 
 export interface CheckEndpointInput {
@@ -91,7 +94,8 @@ export interface CollectOutcome {
 }
 
 export interface RewardInput extends Attempt {
-  readonly artifact: ObjectRef;
+  /** Absent: the task collects nothing. */
+  readonly artifact?: ObjectRef;
   readonly finish: FinishReason;
   readonly turns: number;
 }

@@ -4,19 +4,23 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Message } from '../protocol/message.ts';
 import type { Store } from '../store/store.ts';
-import { environmentOf } from '../tasks/registry.ts';
+import type { TaskLoader } from '../tasks/task-loader.ts';
 import {
-  type ActRecord,
-  answerTo,
   contextTokensAfter,
   type GenerateRecord,
   keys,
   type OutcomeRecord,
+  saidIn,
   sampledTokensOf,
-  spoken,
 } from '../protocol/records.ts';
 import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
 import { writeAtomically } from '../store/atomic-write.ts';
+
+/** Where trajectories are put together from. */
+export interface TrajectoryDeps {
+  readonly store: Store;
+  readonly tasks: TaskLoader;
+}
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly status: OutcomeRecord['status'];
@@ -28,11 +32,6 @@ export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly untrainable?: string;
 }
 
-/** The messages after a turn. After the last turn no hint is sent, but tools may have answered. */
-function answered(turn: GenerateRecord, act: ActRecord | undefined, isLast: boolean): readonly Message[] {
-  return isLast && turn.hint !== undefined ? [] : answerTo(turn, act);
-}
-
 /** The parts of a trajectory that come from its turns, without the task's messages. Kept when the turns are pruned. */
 type Turns = Pick<Trajectory, 'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable'>;
 
@@ -42,7 +41,7 @@ async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   const acts = await actsOf(store, outcome);
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
   return {
-    messages: turns.flatMap((turn, i) => [spoken(turn), ...answered(turn, acts.get(i + 1), i === turns.length - 1)]),
+    messages: saidIn(turns, acts),
     policyVersions: [...new Set(turns.map((turn) => turn.version))],
     sampledTokens: turns.reduce((sum, turn) => sum + sampledTokensOf(turn), 0),
     contextTokens: contextTokensAfter(turns),
@@ -60,15 +59,11 @@ export async function keepTrajectory(outcome: OutcomeRecord, store: Store): Prom
  * The trajectory of a rollout. `undefined` while it has not ended. Errors: `StoreCorrupt`, also if a turn of a graded
  * rollout is missing.
  */
-export async function trajectoryOf(rollout: string, store: Store): Promise<Trajectory | undefined> {
+export async function trajectoryOf(rollout: string, { store, tasks }: TrajectoryDeps): Promise<Trajectory | undefined> {
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return undefined;
   const turns = (await store.get<Turns>(keys.trajectory(rollout))) ?? (await turnsIn(outcome, store));
-  return {
-    ...outcome,
-    ...turns,
-    messages: [...environmentOf(outcome.task).load(outcome.task).messages, ...turns.messages],
-  };
+  return { ...outcome, ...turns, messages: [...(await tasks.load(outcome)).task.messages, ...turns.messages] };
 }
 
 export interface TrajectoriesFile {
@@ -82,12 +77,12 @@ export interface TrajectoriesFile {
 export async function writeTrajectories(
   { run, name, batches = [name] }: TrajectoriesFile,
   runDir: string,
-  store: Store,
+  deps: TrajectoryDeps,
 ): Promise<void> {
-  const manifests = await Promise.all(batches.map((batch) => manifestIfAny(`train/${run}/${batch}`, store)));
+  const manifests = await Promise.all(batches.map((batch) => manifestIfAny(`train/${run}/${batch}`, deps.store)));
   const lines: string[] = [];
   for (const rollout of manifests.flatMap((one) => one?.groups ?? []).flatMap(({ rollouts }) => rollouts)) {
-    const trajectory = await trajectoryOf(rollout, store);
+    const trajectory = await trajectoryOf(rollout, deps);
     if (trajectory) lines.push(`${JSON.stringify(trajectory)}\n`);
     // Reading blocks this thread, and a large step must not delay its own heartbeat.
     await nextTurn();

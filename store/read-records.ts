@@ -10,8 +10,14 @@ import {
   keys,
   padded,
 } from '../protocol/records.ts';
-import type { Attempt } from '../protocol/stages.ts';
+import type { Attempt, ObjectRef } from '../protocol/stages.ts';
+import type { TaskCatalog } from '../protocol/task-key.ts';
 import type { ConfigChange } from '../protocol/run-config.ts';
+
+/** Stores a catalog. The same catalog has the same name. */
+export function putCatalog(catalog: TaskCatalog, store: Store): Promise<ObjectRef> {
+  return store.putObject(Buffer.from(JSON.stringify(catalog)));
+}
 
 /** The settings that were changed on the live run, oldest first. */
 export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {

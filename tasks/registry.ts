@@ -1,56 +1,45 @@
-/** The environments by name. A task id starts with the name of its environment. */
+/** The environments by name. */
 
+import { Definition } from '../modules/check-definition.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
-import { Definition } from '../modules/check-definition.ts';
+import type { Environment } from './environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
-import { type Environment, UnknownTask } from './task.ts';
 
 const environments = new Registry<Environment>('environment', { [sweMini.name]: sweMini });
 
-/** The name is part of ids, of paths and of workflow ids. */
+/** The name is part of task keys, of paths and of workflow ids. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 /**
  * Adds a custom environment. The name must be new.
  * Errors: `DefinitionRefused` if a member is missing or wrong; `NameTaken`.
  */
-export function defineTask(environment: Environment): void {
+export function defineEnvironment<Options>(environment: Environment<Options>): Environment<Options> {
   const definition = new Definition(
-    'defineTask',
+    'defineEnvironment',
     environment,
     NAME,
     'give letters, digits, dot, dash and underscore, at most 100',
   );
-  definition.functions(['taskId', 'load', 'sandbox', 'collect', 'grade'], ['size']);
-  environments.define(environment.name, environment);
+  definition.functions(['open']);
+  const { options } = environment;
+  if (options !== undefined && typeof (options as Partial<typeof options>).safeParse !== 'function')
+    throw definition.refused('options', options, 'give a zod schema, or leave it out');
+  environments.define(environment.name, environment as Environment);
+  return environment;
 }
 
 /** Errors: `UnknownName`, with the known ones. */
 export function environmentNamed(name: string): Environment {
   const environment = environments.parts.get(name);
   if (environment) return environment;
-  throw unknown(`environment ${JSON.stringify(name)}`, name);
-}
-
-/**
- * The environment of `taskId` (`NAME-SPLIT-N`). Errors: `UnknownName`, with the known ones; `UnknownTask` if the
- * environment is known but the rest is not a split and an index.
- */
-export function environmentOf(taskId: string): Environment {
-  const name = /^(.+?)-(?:train|held-out)-\d+$/.exec(taskId)?.[1];
-  const environment = name === undefined ? undefined : environments.parts.get(name);
-  if (environment) return environment;
-  const begun = environments.names().filter((one) => taskId === one || taskId.startsWith(`${one}-`));
-  const longest = begun.toSorted((a, b) => b.length - a.length)[0];
-  if (longest !== undefined && name !== longest)
-    throw new UnknownTask(taskId, `expected ${longest}-train-N or ${longest}-held-out-N, N from 0`);
-  throw unknown(`environment for task ${taskId}`, name ?? taskId.replace(/-(train|held-out|\d+).*$/, ''));
-}
-
-function unknown(what: string, name: string): UnknownName {
-  const names = environments.names();
-  return new UnknownName(
-    `there is no ${what}; known: ${names.join(', ')} (LONGHAUL_MODULES loads custom ones)${didYouMean(name, names)}`,
+  const names = environmentNames();
+  throw new UnknownName(
+    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (\`modules\`, or LONGHAUL_MODULES, loads custom ones)${didYouMean(name, names)}`,
   );
+}
+
+export function environmentNames(): string[] {
+  return environments.names();
 }

@@ -1,11 +1,19 @@
-/** The store as workers open it: on a full or read-only disk they wait, log that, and fail nothing. */
+/** The store and the tasks as workers open them: on a full or read-only disk they wait, log that, and fail nothing. */
 
 import { WORKER_PATIENCE } from '../store/disk-patience.ts';
 import { openSqliteStore } from '../store/sqlite-store.ts';
 import type { Store } from '../store/store.ts';
+import { TaskLoader } from '../tasks/task-loader.ts';
+import { checkPlace, readPlaces } from './allowed/places.ts';
 import type { RoleContext } from './run-worker.ts';
 
 /** Errors: those of `openSqliteStore`. */
 export function openWorkerStore({ settings, log }: Pick<RoleContext, 'settings' | 'log'>): Store {
   return openSqliteStore(settings.storeDir, { ...WORKER_PATIENCE, say: (line) => log.warn(line) });
+}
+
+/** Datasets are read from the places that this worker was given. */
+export function workerTasks(store: Store): TaskLoader {
+  const places = readPlaces();
+  return new TaskLoader(store, (field, path) => checkPlace(places, 'read', field, path));
 }

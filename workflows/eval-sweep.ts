@@ -171,7 +171,7 @@ class Sweep {
   }
 
   async #rollOut(cell: SweepCell, { tasks, samples, firstSample }: SweepChunk): Promise<void> {
-    const { eval: id, round, seed, agent, dispatcher } = this.opened;
+    const { eval: id, round, seed, agent, dispatcher, catalog } = this.opened;
     const run = `eval/${id}`;
     const name = `${cell.name}/r${round}-c${this.chunk}`;
     const { policy, sampling } = cell;
@@ -190,6 +190,7 @@ class Sweep {
             name,
             step: 0,
             tasks,
+            ...(catalog && { catalog }),
             samples,
             firstSample,
             policy,

@@ -31,9 +31,12 @@ import { reportingEnd } from './rollout/report-end.ts';
 import { resolveRollout } from './rollout/resolve-rollout.ts';
 import { proceedSignal, StageGates } from './rollout/stage-gates.ts';
 import type { GatedStage, RolloutInput, RolloutResult } from '../protocol/rollout.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
+  /** Says what `task` means; absent: it begins with an environment's name. */
+  readonly catalog?: ObjectRef;
   readonly paused: boolean;
   readonly contextTokens: number;
   /** Why it is held until it is resumed; absent: it is not held. */
@@ -154,6 +157,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
   setHandler(stateQuery, () => ({
     ...state,
     task: context.input.task,
+    ...(context.input.catalog && { catalog: context.input.catalog }),
     paused: context.paused,
     contextTokens: context.contextTokens,
     ...(context.held && { held: context.held }),

@@ -7,13 +7,14 @@ import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
 import { GRADER_LEASE, keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
 import { type ActRecord, keys } from '../../protocol/records.ts';
+import { contextOver } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
@@ -22,6 +23,7 @@ export const TURN_ENDS_MS = 30_000;
 
 export interface AgentRunDeps {
   readonly store: Store;
+  readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
@@ -58,8 +60,10 @@ async function release(deps: AgentRunDeps, id: string): Promise<void> {
 async function takenOut(
   input: Attempt,
   sandbox: Sandbox,
-  { store, provider, host }: AgentRunDeps,
+  signal: AbortSignal,
+  { store, tasks, provider, host }: AgentRunDeps,
 ): Promise<CollectOutcome> {
+  const { task, key: name } = await tasks.load(input);
   const key = keys.collect(input);
   const execution = await store.begin(key);
   const controls = new LeasedProvider(
@@ -68,7 +72,8 @@ async function takenOut(
     input.rollout,
   );
   try {
-    const bytes = await environmentOf(input.task).collect(input.task, sandbox, controls, execution);
+    const named = { key: name, id: `${sandbox.id}/collect-${execution}`, execution, signal };
+    const bytes = (await task.collect?.(contextOver(sandbox, controls, named))) ?? new Uint8Array();
     return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
   } finally {
     await controls.end();
@@ -84,11 +89,14 @@ async function act(
   input: AgentRunInput,
   known: ActRecord | undefined,
   sandbox: Sandbox,
+  signal: AbortSignal,
   deps: AgentRunDeps,
 ): Promise<ActRecord> {
-  const { store } = deps;
+  const { store, tasks } = deps;
+  const { tools } = (await tasks.load(input)).task;
   const acting = {
     attempt: input,
+    tools,
     sandbox,
     store,
     toolTimeoutSeconds: input.toolTimeoutSeconds,
@@ -96,7 +104,7 @@ async function act(
   };
   const takeOut = async (record: Pick<ActRecord, 'unfinished'>) => {
     if (!collects(input, record)) return false;
-    await takenOut(input, sandbox, deps);
+    await takenOut(input, sandbox, signal, deps);
     return true;
   };
   if (!known) return actTurn(acting, input.turn, takeOut);
@@ -108,7 +116,7 @@ async function act(
 /**
  * Runs a turn. If the attempt's artifact was collected already, nothing runs any more, on whatever host it is repeated.
  */
-async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRunOutcome> {
+async function acted(input: AgentRunInput, signal: AbortSignal, deps: AgentRunDeps): Promise<AgentRunOutcome> {
   const { store } = deps;
   const { turn } = input;
   const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
@@ -118,7 +126,7 @@ async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRun
   const isDone =
     known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
-  const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, deps));
+  const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, signal, deps));
   const { unfinished, ms } = record;
   const outcome = {
     line: lineOf(record),
@@ -138,16 +146,16 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
     agentRun: (input) =>
       tried(limits, (signal) => {
         const { withinMs } = input;
-        return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, signal, () =>
-          acted(input, deps),
+        return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, signal, (own) =>
+          acted(input, own, deps),
         );
       }),
 
     collect: (input) =>
-      tried(limits, async () => {
+      tried(limits, async (signal) => {
         const known = await store.get<CollectOutcome>(keys.collect(input));
         if (!known) await checkWorkersLost(store);
-        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));
+        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));
         await release(deps, input.sandbox);
         return outcome;
       }),

@@ -11,7 +11,6 @@ import type { Observation } from '../../agents/tools/tool.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
 import type { Attempt } from '../../protocol/stages.ts';
 import { AnswerMismatch, RestoreFailed } from '../failures.ts';
 import {
@@ -28,6 +27,8 @@ import { MessageBudget, timed } from './message-budget.ts';
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
   readonly attempt: Attempt;
+  /** Names of the tools that the task offers. */
+  readonly tools: readonly string[];
   readonly sandbox: Sandbox;
   readonly store: Store;
   readonly toolTimeoutSeconds: number;
@@ -65,14 +66,14 @@ async function run(
   acting: Acting,
   timeoutMs = acting.toolTimeoutSeconds * 1000,
 ): Promise<Ran> {
-  const { attempt, sandbox, store } = acting;
+  const { attempt, tools, sandbox, store } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
   let ms = 0;
   const clocked = timed(sandbox, (more) => {
     ms += more;
   });
-  return { observation: await runToolCall(call, toolsOf(attempt), clocked, { callId, timeoutMs }), ms };
+  return { observation: await runToolCall(call, tools, clocked, { callId, timeoutMs }), ms };
 }
 
 function messageOf({ role, name, content }: AnswerRecord): Message {
@@ -143,17 +144,17 @@ function ranIn(answers: readonly AnswerRecord[]): Pick<ActRecord, 'sandbox'> {
   return sandbox === undefined ? {} : { sandbox };
 }
 
-function toolsOf({ task }: Attempt): readonly string[] {
-  return environmentOf(task).load(task).tools;
-}
-
 type Left = Pick<ActRecord, 'digest' | 'untouched'>;
 
 /** The state of the workspace after the turn; calls that only read do not change it. */
-async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandbox, store }: Acting): Promise<Left> {
+async function leftBy(
+  calls: readonly ToolCall[],
+  turn: number,
+  { attempt, tools, sandbox, store }: Acting,
+): Promise<Left> {
   const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
   const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
-  const hasRead = calls.every((call) => onlyReads(call, toolsOf(attempt)));
+  const hasRead = calls.every((call) => onlyReads(call, tools));
   if (untouched && hasRead) return { untouched };
   // If a workspace was too large for a digest once, no further digest is tried.
   if (hasRead || (!untouched && known === undefined)) return known === undefined ? {} : { digest: known };

@@ -6,6 +6,7 @@
 import { existsSync } from 'node:fs';
 import type { Store } from '../../store/store.ts';
 import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-checkpoint.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
@@ -29,6 +30,7 @@ export type { PolicyTokenizer } from './sample-ids.ts';
 
 export interface GenerateDeps {
   readonly store: Store;
+  readonly tasks: TaskLoader;
   readonly engine: Engine;
   /** For policies behind other servers. */
   readonly endpoints: EndpointClient;
@@ -104,7 +106,7 @@ async function sample(
   const record = await sampleIds(
     input,
     await intact(policy.dir, () => deps.tokenizerOf(policy.dir)),
-    deps.store,
+    deps,
     async (call) => {
       const request = {
         policy: { ...policy, digest },

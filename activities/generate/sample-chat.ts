@@ -4,15 +4,13 @@
  */
 
 import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
-import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { answerTo, contextTokensAfter, type GenerateRecord } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
-import { schemasOf } from './sample-ids.ts';
+import { schemasOf, type TurnDeps } from './sample-ids.ts';
 
 const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
 
@@ -20,12 +18,11 @@ const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
 async function transcriptOf(
   input: GenerateInput,
   earlier: readonly GenerateRecord[],
-  store: Store,
+  { store, tasks }: TurnDeps,
 ): Promise<ChatCall['messages']> {
   const acts = await actsOf(store, input);
-  const given = environmentOf(input.task)
-    .load(input.task)
-    .messages.map(({ role, content }) => ({ role, content }));
+  const { messages } = (await tasks.load(input)).task;
+  const given = messages.map(({ role, content }) => ({ role, content }));
   const said = earlier.flatMap((turn, i) => {
     if (!turn.chat) return [];
     const answers = chatAnswerMessages(turn.chat.turn, answerTo(turn, acts.get(i + 1)));
@@ -57,7 +54,7 @@ function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, '
  */
 export async function sampleChat(
   input: GenerateInput,
-  store: Store,
+  deps: TurnDeps,
   ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
   const { sampling, maxContextTokens, turn, policy } = input;
@@ -68,7 +65,7 @@ export async function sampleChat(
       "give 0: the chat API has no such setting (if the server takes it, set it in the endpoint's extraBody)",
     );
   }
-  const earlier = (await turnsOf(store, input)).slice(0, turn - 1);
+  const earlier = (await turnsOf(deps.store, input)).slice(0, turn - 1);
   const room = maxContextTokens - contextTokensAfter(earlier);
   const base = {
     version: policy.version,
@@ -81,8 +78,8 @@ export async function sampleChat(
   const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
-    messages: await transcriptOf(input, earlier, store),
-    tools: schemasOf(environmentOf(input.task).load(input.task).tools),
+    messages: await transcriptOf(input, earlier, deps),
+    tools: schemasOf((await deps.tasks.load(input)).task.tools),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
   const answer = await ask(call);

@@ -13,7 +13,7 @@ import type { GenerateRecord } from '../../protocol/records.ts';
 import { endpointFailure } from './endpoint-failure.ts';
 import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
 import { sampleChat } from './sample-chat.ts';
-import { type IdsAnswer, type IdsCall, sampleIds } from './sample-ids.ts';
+import { type IdsAnswer, type IdsCall, sampleIds, type TurnDeps } from './sample-ids.ts';
 
 /** 31 bits: every server accepts these. */
 function seedOf(noiseKey: string): number {
@@ -46,7 +46,7 @@ async function byIds(
   input: GenerateInput,
   endpoint: Endpoint,
   offer: Extract<Offer, { mode: 'tokens' }>,
-  deps: EndpointDeps,
+  deps: EndpointDeps & TurnDeps,
   signal: AbortSignal,
 ) {
   const { protocol, contextTokens = Number.POSITIVE_INFINITY } = offer;
@@ -64,7 +64,7 @@ async function byIds(
     };
   };
   const within = { ...input, maxContextTokens: Math.min(input.maxContextTokens, contextTokens) };
-  return sampleIds(within, await endpointTokenizer(endpoint, deps), deps.store, ask);
+  return sampleIds(within, await endpointTokenizer(endpoint, deps), deps, ask);
 }
 
 /** Settings that servers name differently, or do not have: refused, not ignored. */
@@ -83,7 +83,7 @@ function refuseUnsent({ minP, repetitionPenalty, stop }: GenerateInput['sampling
 export async function sampleEndpoint(
   input: GenerateInput,
   endpoint: Endpoint,
-  deps: EndpointDeps,
+  deps: EndpointDeps & TurnDeps,
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
   refuseUnsent(input.sampling);
@@ -92,7 +92,7 @@ export async function sampleEndpoint(
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)
-        : await sampleChat(input, deps.store, (call) => chatAnswer(deps.endpoints.chat(endpoint, call, signal)));
+        : await sampleChat(input, deps, (call) => chatAnswer(deps.endpoints.chat(endpoint, call, signal)));
     return { ...record, endpoint: { baseUrl: endpoint.baseUrl, model: endpoint.model, offer } };
   } catch (error) {
     throw error instanceof EndpointError ? endpointFailure(error, endpoint) : error;

@@ -6,7 +6,7 @@ import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../age
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
 import { toolNamed } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { answerTo, contextAfter, type GenerateRecord, spoken } from '../../protocol/records.ts';
@@ -16,6 +16,12 @@ import { actsOf, turnsOf } from '../../store/read-records.ts';
 export interface PolicyTokenizer extends ChatTokenizer {
   readonly chatTemplate: string;
   readonly stopTokenIds: readonly number[];
+}
+
+/** Where a turn's messages come from. */
+export interface TurnDeps {
+  readonly store: Store;
+  readonly tasks: TaskLoader;
 }
 
 /** The request for one turn, and its answer, for any kind of sampler. */
@@ -55,8 +61,8 @@ interface Prompt {
   readonly context: readonly number[];
 }
 
-async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store: Store): Promise<Prompt> {
-  const { messages, tools } = environmentOf(input.task).load(input.task);
+async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, { store, tasks }: TurnDeps): Promise<Prompt> {
+  const { messages, tools } = (await tasks.load(input)).task;
   const schemas = schemasOf(tools);
   const turns = await turnsOf(store, input);
   const earlier = turns.slice(0, input.turn - 1);
@@ -84,10 +90,10 @@ async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store:
 export async function sampleIds(
   input: GenerateInput,
   tokenizer: PolicyTokenizer,
-  store: Store,
+  deps: TurnDeps,
   ask: (call: IdsCall) => Promise<IdsAnswer>,
 ): Promise<GenerateRecord> {
-  const { appended, reset, context } = await promptOf(input, tokenizer, store);
+  const { appended, reset, context } = await promptOf(input, tokenizer, deps);
   const room = input.maxContextTokens - context.length;
   const nothing: ParsedTurn = { kind: 'no-call', content: '' };
   const { version } = input.policy;

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { InitActivities } from '../../protocol/activities.ts';
 import type { Attempt, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
 import { wasCancelled } from '../heartbeat.ts';
@@ -18,6 +18,7 @@ import { forgetLost, restoreSandbox } from './restore.ts';
 
 export interface InitDeps {
   readonly store: Store;
+  readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
   /** Live sandboxes that this host may hold: the leases in the store are the authority. */
@@ -41,10 +42,9 @@ async function leaseFor(id: string, owner: string, deps: InitDeps, signal: Abort
  */
 const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
 
-const specOf = ({ task }: Attempt, sandbox: string, { sandboxTtlSeconds }: InitDeps): SandboxSpec => ({
-  ...environmentOf(task).sandbox(task, sandbox),
-  ttlSeconds: sandboxTtlSeconds,
-});
+async function specOf(input: Attempt, id: string, { tasks, sandboxTtlSeconds }: InitDeps): Promise<SandboxSpec> {
+  return { ...(await tasks.sandboxOf(input)), id, ttlSeconds: sandboxTtlSeconds };
+}
 
 type Progress = (detail: unknown) => void;
 
@@ -67,7 +67,7 @@ async function make(input: Attempt, deps: InitDeps, signal: AbortSignal, progres
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
   const acted = await hasActed(input, store);
-  const spec = specOf(input, sandbox, deps);
+  const spec = await specOf(input, sandbox, deps);
   if (!acted) await imageOf(spec, deps, signal, progress);
   const made = acted ? await provider.connect(sandbox) : await provider.create(spec);
   made.close();
@@ -117,7 +117,7 @@ async function restored(
   const key = `restore:${sandbox}`;
   const execution = await store.begin(key);
   try {
-    await imageOf(specOf(input, sandbox, deps), deps, signal, progress);
+    await imageOf(await specOf(input, sandbox, deps), deps, signal, progress);
     await restoreSandbox(input, deps);
     if (wasCancelled(signal)) signal.throwIfAborted();
   } catch (error) {

@@ -6,7 +6,7 @@
 import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { RestoreInput } from '../../protocol/stages.ts';
 import { keys, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
@@ -14,6 +14,7 @@ import { replayTurns } from '../agent-run/tool-calls.ts';
 
 export interface RestoreDeps {
   readonly store: Store;
+  readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
@@ -34,18 +35,20 @@ export async function forgetLost(
  * Errors: `RestoreFailed`; `SandboxLost` if it was restored and is lost again; those of `create`.
  */
 export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Promise<string> {
-  const { store, provider, host, sandboxTtlSeconds } = deps;
+  const { store, tasks, provider, host, sandboxTtlSeconds } = deps;
   const id = sandboxKey(input, input.restore);
   if (await store.get<RestoredRecord>(keys.restored(id))) {
     (await provider.connect(id)).close();
     return id;
   }
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
-  const spec = environmentOf(input.task).sandbox(input.task, id);
-  const sandbox = await provider.create({ ...spec, ttlSeconds: sandboxTtlSeconds });
+  const spec = { ...(await tasks.sandboxOf(input)), id, ttlSeconds: sandboxTtlSeconds };
+  const sandbox = await provider.create(spec);
   try {
     const turns = [...(await actsOf(store, input))];
-    const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds };
+    const { toolTimeoutSeconds } = input;
+    const { task } = await tasks.load(input);
+    const acting = { attempt: input, tools: task.tools, sandbox, store, toolTimeoutSeconds };
     await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, () => replayTurns(acting, turns));
     await store.putOnce<RestoredRecord>(keys.restored(id), { turn: turns.at(-1)?.[0] ?? 0 });
   } finally {

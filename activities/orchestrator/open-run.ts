@@ -8,18 +8,20 @@ import { access, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
+import type { OpenedTasks, TaskCatalog } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
-import { changesOfRun } from '../../store/read-records.ts';
+import { changesOfRun, putCatalog } from '../../store/read-records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
 import { checkModule } from './check-module.ts';
-import { checkTasksOfRun } from '../../config/check-tasks.ts';
+import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
@@ -29,6 +31,7 @@ const LEFT_MS = 10 * 60_000;
 
 export interface OpenRunDeps {
   readonly store: Store;
+  readonly tasks: TaskLoader;
   readonly describePolicy: DescribePolicy;
   /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
   readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
@@ -134,6 +137,30 @@ async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pic
   };
 }
 
+/** What a summary says of the tasks. */
+const inNumbers = ({ train, heldOut }: CheckedTasks): RunRecord['task'] => ({
+  name: train.map(({ source }) => source).join(' + '),
+  train: train.reduce((sum, { count }) => sum + count, 0),
+  heldOut: heldOut.reduce((sum, { count }) => sum + count, 0),
+});
+
+/** The tasks as they are now, their catalog in the store. */
+async function frozen({ sources, train, heldOut }: CheckedTasks, store: Store): Promise<OpenedTasks> {
+  return { catalog: await putCatalog({ sources }, store), train, heldOut };
+}
+
+/** Errors: `UserInputError` for records that have changed since the run began: it would go on with others under the same keys. */
+async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTasks, store: Store): Promise<void> {
+  if ((await putCatalog({ sources }, store)) === tasks.catalog) return;
+  const { sources: known } = JSON.parse(Buffer.from(await store.getObject(tasks.catalog)).toString()) as TaskCatalog;
+  const [changed = ''] = Object.keys(sources).filter((source) => sources[source]?.digest !== known[source]?.digest);
+  throw new UserInputError(
+    'task',
+    changed,
+    `its records are not those that run ${run} began with: put the files back, or give another run name`,
+  );
+}
+
 /**
  * `run`: the name in the workflow's id, if there is one.
  * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
@@ -141,14 +168,14 @@ async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pic
 export async function openRun(
   given: unknown,
   run: string | undefined,
-  { store, describePolicy, refusedPlacement }: OpenRunDeps,
+  { store, tasks, describePolicy, refusedPlacement }: OpenRunDeps,
 ): Promise<OpenedRun> {
   const config = resolveRunConfig(named(given, run), process.cwd());
   const { placement = 'colocated' } = config.training ?? {};
   const refused = refusedPlacement?.(placement);
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
   await checkModule(config, store);
-  checkTasksOfRun(config);
+  const checked = await checkTasksOfRun(config, tasks);
   const runDir = join(config.dir, config.run);
   const known = await store.get<RunRecord>(keys.run(config.run));
   // A hub's revision may move: the run continues with the snapshot that it started with.
@@ -168,18 +195,20 @@ export async function openRun(
     startedAt: new Date().toISOString(),
     policy: { base, ...described },
     ...(critic === undefined ? {} : { critic: { base: critic } }),
-    task: { name: config.task.name, train: config.task.train, heldOut: config.evaluation.tasks },
+    task: inNumbers(checked),
+    tasks: await frozen(checked, store),
     config,
     configSha256: configDigest(config),
   });
   checkSameConfig(config, record);
+  await checkSameTasks(record, checked, store);
   await mkdir(record.runDir, { recursive: true });
   await removeLeftovers(record.runDir, LEFT_MS);
   await writeAtomically(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: record.policy.base, version: 0 };
   return {
-    config,
+    config: { ...config, opened: record.tasks },
     runDir: record.runDir,
     policy,
     ...(changes.length > 0 ? { changes } : {}),

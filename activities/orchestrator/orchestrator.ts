@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { RolloutEvent, Store } from '../../store/store.ts';
 import type { OrchestratorActivities, StepToRecord } from '../../protocol/activities.ts';
 import { rolloutIds, type RolloutResult } from '../../protocol/rollout.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { learningCurve } from '../../reports/learning-curve.ts';
@@ -43,11 +44,16 @@ function now(): string {
   return new Date().toISOString();
 }
 
-async function recordFailures(run: string, failures: readonly RolloutResult[], store: Store): Promise<void> {
+async function recordFailures(
+  failures: readonly RolloutResult[],
+  catalog: ObjectRef | undefined,
+  store: Store,
+): Promise<void> {
   for (const { rollout, task, attempt, turns, finish, failure, message } of failures) {
     await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
       rollout,
       task,
+      ...(catalog && { catalog }),
       attempt,
       turns,
       status: 'failed',
@@ -128,21 +134,26 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
       }),
 
-    recordBatch: ({ run, batch, tasks, samples, firstSample }) =>
+    recordBatch: ({ run, batch, tasks, catalog, samples, firstSample }) =>
       withMappingAndHeartbeat(async () => {
         const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(batch, [task], samples, firstSample) }));
-        await store.putOnce<BatchManifest>(keys.manifest(batch, groups.length), { run, batch, groups });
+        await store.putOnce<BatchManifest>(keys.manifest(batch, groups.length), {
+          run,
+          batch,
+          ...(catalog && { catalog }),
+          groups,
+        });
       }),
 
-    recordFailures: ({ run, failures }) => withMappingAndHeartbeat(() => recordFailures(run, failures, store)),
+    recordFailures: ({ catalog, failures }) => withMappingAndHeartbeat(() => recordFailures(failures, catalog, store)),
 
-    summariseEvaluation: (input) => withMappingAndHeartbeat(() => summariseEvaluation(input, store)),
+    summariseEvaluation: (input) => withMappingAndHeartbeat(() => summariseEvaluation(input, deps)),
 
     recordStep: ({ run, runDir, record, policy, sha256, keep, overlap }) =>
       withMappingAndHeartbeat(async () => {
         const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
         await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
-        await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, store);
+        await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, deps);
         await writeFiles(run, runDir);
         await pruneCheckpoints(run, runDir, oldestInUse(record.step, overlap), store);
       }),
@@ -150,8 +161,8 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
     recordEvaluation: ({ run, runDir, step, evaluation }) =>
       withMappingAndHeartbeat(async () => {
         await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
-        await writeTrajectories({ run, name: `eval-${step}-sampled` }, runDir, store);
-        await writeTrajectories({ run, name: `eval-${step}-greedy` }, runDir, store);
+        await writeTrajectories({ run, name: `eval-${step}-sampled` }, runDir, deps);
+        await writeTrajectories({ run, name: `eval-${step}-greedy` }, runDir, deps);
         await writeFiles(run, runDir);
       }),
 

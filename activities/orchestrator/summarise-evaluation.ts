@@ -4,9 +4,10 @@
  */
 
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
 import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import { manifestOf } from '../../store/read-records.ts';
 import { scoresOf } from '../../reports/evaluation/evaluation-metrics.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
@@ -18,15 +19,22 @@ export interface EvaluationInput {
   readonly greedy: string | null;
 }
 
+export interface EvaluationDeps {
+  readonly store: Store;
+  readonly tasks: TaskLoader;
+}
+
 interface Member {
   readonly task: string;
+  readonly catalog?: ObjectRef;
   readonly rollout: string;
   readonly outcome: OutcomeRecord | undefined;
 }
 
 async function membersOf(batch: string, store: Store): Promise<Member[]> {
-  const { groups } = await manifestOf(batch, store);
-  const members = groups.flatMap(({ task, rollouts }) => rollouts.map((rollout) => ({ task, rollout })));
+  const { groups, catalog } = await manifestOf(batch, store);
+  const named = catalog === undefined ? {} : { catalog };
+  const members = groups.flatMap(({ task, rollouts }) => rollouts.map((rollout) => ({ task, ...named, rollout })));
   return Promise.all(
     members.map(async (member) => ({
       ...member,
@@ -45,10 +53,10 @@ function passRate(members: readonly Member[]): number {
   return members.filter(({ outcome }) => outcome?.passed).length / members.length;
 }
 
-function byFamily(sampled: readonly Member[]): EvaluationRecord['byFamily'] {
+async function byFamily(sampled: readonly Member[], tasks: TaskLoader): Promise<EvaluationRecord['byFamily']> {
   const groups = new Map<string, Member[]>();
   for (const member of sampled) {
-    const { family } = environmentOf(member.task).load(member.task);
+    const { family } = await tasks.load(member);
     groups.set(family, [...(groups.get(family) ?? []), member]);
   }
   return Object.fromEntries(
@@ -68,7 +76,7 @@ function endOf(run: string, member: Member, at: string): RolloutEnd {
 /** Ends the evaluation's rollouts, graded ones as `evaluated` and failed ones as `masked`, and counts them. */
 export async function summariseEvaluation(
   { run, sampled, greedy }: EvaluationInput,
-  store: Store,
+  { store, tasks }: EvaluationDeps,
 ): Promise<EvaluationRecord> {
   const members = await membersOf(sampled, store);
   const greedyMembers = greedy === null ? [] : await membersOf(greedy, store);
@@ -88,6 +96,6 @@ export async function summariseEvaluation(
     ...(scores && { scores }),
     greedyPassRate: greedy === null ? null : passRate(greedyMembers),
     rollouts: members.length,
-    byFamily: byFamily(members),
+    byFamily: await byFamily(members, tasks),
   };
 }

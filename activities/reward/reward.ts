@@ -9,18 +9,22 @@ import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
 import type { Lease, Store } from '../../store/store.ts';
-import type { Environment } from '../../tasks/task.ts';
+import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
+import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
-import { environmentOf } from '../../tasks/registry.ts';
 import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { Message } from '../../protocol/message.ts';
+import { attemptKey, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import { actsOf, turnsOf } from '../../store/read-records.ts';
+import { freshContext } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 
 export interface RewardDeps {
   readonly store: Store;
+  readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
 }
@@ -49,13 +53,34 @@ function blameGrader(error: unknown): never {
 const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
 
 /** A grader that throws, instead of returning a promise that rejects, fails in the same way. */
-async function gradeBy(environment: Environment, ...args: Parameters<Environment['grade']>): Promise<Verdict> {
+async function gradeBy({ task, source }: LoadedTask, ctx: TaskContext, work: Work): Promise<Verdict> {
   try {
-    return checkedVerdict(await environment.grade(...args), environment.name);
+    return checkedVerdict(await task.grade(ctx, work), source);
   } catch (error) {
     return blameGrader(error);
   }
 }
+
+/** The last text of the policy: the finish tool's `answer`, or a message without a call. */
+function answerOf(transcript: readonly Message[]): string {
+  const last = transcript.findLast(({ role }) => role === 'assistant');
+  if (last?.role !== 'assistant') return '';
+  const finish = last.toolCalls?.find(({ name }) => name === 'finish');
+  const given = finish?.arguments['answer'];
+  if (finish === undefined) return last.content;
+  return typeof given === 'string' ? given : given === undefined ? '' : JSON.stringify(given);
+}
+
+/** Everything that the rollout recorded. */
+async function workOf(input: RewardInput, task: Task, store: Store): Promise<Work> {
+  const [turns, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
+  const transcript = [...task.messages, ...saidIn(turns.slice(0, input.turns), acts)];
+  const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
+  return { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact };
+}
+
+/** How long a grader's fresh sandbox lives without renewal. */
+const TTL_SECONDS = 600;
 
 /** Errors: `GraderFailed` if the value is not a verdict: it would be trained on as it is. */
 function checkedVerdict(verdict: Verdict, name: string): Verdict {
@@ -108,26 +133,23 @@ async function recorded(verdict: Graded, input: RewardInput, execution: number, 
 }
 
 /** If the grading is aborted, cancelled or not, its result no longer counts: neither its verdict nor its failure. */
-async function gradeOnce(
-  input: RewardInput,
-  { store, provider, host }: RewardDeps,
-  signal: AbortSignal,
-): Promise<Graded> {
+async function gradeOnce(input: RewardInput, deps: RewardDeps, signal: AbortSignal): Promise<Graded> {
+  const { store, tasks, provider, host } = deps;
   await checkWorkersLost(store);
   const execution = await store.begin(executionOf(input));
-  await endEarlier(input, execution - 1, { store, provider, host });
+  await endEarlier(input, execution - 1, deps);
   const sandbox = sandboxOf(input, execution);
-  const artifact = await store.getObject(input.artifact);
   const sandboxes = new LeasedProvider(
     provider,
     sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE),
     input.rollout,
   );
   try {
-    const verdict = await orAborted(
-      () => gradeBy(environmentOf(input.task), input.task, artifact, sandboxes, sandbox),
-      signal,
-    );
+    const loaded = await tasks.load(input);
+    const work = await workOf(input, loaded.task, store);
+    const named = { key: input.task, id: sandbox, execution, signal };
+    const ctx = freshContext(loaded.task.sandboxes, sandboxes, TTL_SECONDS, named);
+    const verdict = await orAborted(() => gradeBy(loaded, ctx, work), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
     return await recorded(verdict, input, execution, store);
   } finally {
@@ -140,13 +162,14 @@ export function createRewardActivities(deps: RewardDeps): RewardActivities {
   return {
     computeReward: (input) =>
       tried({ store, place: 'reward' }, async (signal) => {
-        const { run, rollout, attempt, task, turns, finish } = input;
+        const { run, rollout, attempt, task, catalog, turns, finish } = input;
         const known = await store.get<Graded>(keys.verdict(input));
         if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
         const verdict = known ?? (await gradeOnce(input, deps, signal));
         const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
           rollout,
           task,
+          ...(catalog && { catalog }),
           attempt,
           turns,
           status: 'graded',

@@ -2,7 +2,7 @@
 
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { noiseOf } from '../../trainer/sampler/noise.ts';
-import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
+import type { OpenedConfig, TrainingSettings } from '../../protocol/run-config.ts';
 
 export interface AsyncMix {
   readonly name: string;
@@ -39,13 +39,13 @@ export function durationOf({ median, sigma, longest }: AsyncMix, task: string, s
 
 export const MODES = ['sync', 'one-step-off', 'async'] as const satisfies ReadonlyArray<TrainingSettings['mode']>;
 
-export function configOf(mix: AsyncMix, mode: TrainingSettings['mode'], maxStalenessSteps: number): RunConfig {
-  return resolveRunConfig(
+export function configOf(mix: AsyncMix, mode: TrainingSettings['mode'], maxStalenessSteps: number): OpenedConfig {
+  const config = resolveRunConfig(
     {
       run: `${mix.name.replaceAll(/[^a-z]+/g, '-')}-${mode}`,
       policy: { base: '/none' },
       steps: mix.steps,
-      task: { name: 't', train: mix.groups * mix.steps },
+      task: { name: 't' },
       batch: { tasks: mix.groups, samples: mix.samples },
       dispatcher: { type: 'bounded', maxParallelAgents: mix.places },
       training: { mode, ...(mode === 'async' ? { maxStalenessSteps } : {}) },
@@ -53,4 +53,6 @@ export function configOf(mix: AsyncMix, mode: TrainingSettings['mode'], maxStale
     },
     '/',
   );
+  const train = [{ source: 't', split: 'train', count: mix.groups * mix.steps, weight: 1 }];
+  return { ...config, opened: { catalog: 'sha256:', train, heldOut: [{ source: 't', split: 'held-out', count: 1 }] } };
 }

@@ -6,7 +6,7 @@
 import { StalenessGate } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { Unit } from '../../protocol/admission.ts';
 import { drawnBy, limitsOf, unitsPerStep } from '../../workflows/training/modes.ts';
-import type { RunConfig } from '../../protocol/run-config.ts';
+import type { OpenedConfig } from '../../protocol/run-config.ts';
 import { scheduleOf } from '../../workflows/batch/dispatch-schedule.ts';
 import { simulate } from '../dispatch/simulate.ts';
 import { type AsyncMix, durationOf } from './mix.ts';
@@ -20,7 +20,7 @@ export interface Simulated {
 }
 
 /** How long a unit's batch takes alone. */
-function lengthOf(mix: AsyncMix, config: RunConfig, number: number): number {
+function lengthOf(mix: AsyncMix, config: OpenedConfig, number: number): number {
   const { tasks } = drawnBy(config, number);
   const { samples } = config.batch;
   const times = tasks.flatMap((task) =>
@@ -31,7 +31,7 @@ function lengthOf(mix: AsyncMix, config: RunConfig, number: number): number {
   );
 }
 
-export function simulateRun(mix: AsyncMix, config: RunConfig): Simulated {
+export function simulateRun(mix: AsyncMix, config: OpenedConfig): Simulated {
   const admission = new StalenessGate(unitsPerStep(config));
   const ends: Array<{ readonly at: number; readonly unit: Unit | null }> = [];
   const ages: number[] = [];

@@ -12,7 +12,7 @@ import type {
   RewardActivities,
 } from '../../protocol/activities.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
-import type { RunConfig } from '../../protocol/run-config.ts';
+import type { OpenedConfig } from '../../protocol/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
 import { idleAgent } from '../empty-parts.ts';
 import { type AsyncMix, durationOf } from './mix.ts';
@@ -22,7 +22,7 @@ const HOST = 'bench-host';
 /** One run of the bench. */
 export interface AsyncJob {
   readonly mix: AsyncMix;
-  readonly config: RunConfig;
+  readonly config: OpenedConfig;
   /** When the first training rollout started and the last update ended, in seconds from an arbitrary zero. */
   begun?: number;
   ended?: number;

@@ -3,6 +3,7 @@
  * memory. Both share one engine and real sandboxes, and run in alternating blocks in one process.
  */
 
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +15,9 @@ import { createInitActivities } from '../../activities/init/init.ts';
 import { openRun } from '../../activities/orchestrator/open-run.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator/orchestrator.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
+import { checkTasksOfRun } from '../../config/open-tasks.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
+import { putCatalog } from '../../store/read-records.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
@@ -93,20 +96,23 @@ async function realParts(dir: string, layers: number): Promise<DurabilityParts> 
 
 function activitiesOver(store: Store, { engine, provider, tokenizerOf }: DurabilityParts, address = '') {
   const digests = new MadeOfFiles(fingerprintOf, 64);
+  const tasks = new TaskLoader(store);
   const host = { host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: 600 };
   return {
-    init: createInitActivities({ store, provider, ...host }),
+    init: createInitActivities({ store, tasks, provider, ...host }),
     gpu: createGpuActivities({
       store,
+      tasks,
       engine,
       endpoints: new EndpointClient(),
       tokenizerOf,
       digestOf: (dir) => digests.of(dir),
     }),
-    agentRun: createAgentRunActivities({ store, provider, ...host }),
-    reward: createRewardActivities({ store, provider, ...host }),
+    agentRun: createAgentRunActivities({ store, tasks, provider, ...host }),
+    reward: createRewardActivities({ store, tasks, provider, ...host }),
     orchestrator: createOrchestratorActivities({
       store,
+      tasks,
       temporal: { address, namespace: 'default', ui: '' },
       describePolicy,
     }),
@@ -143,9 +149,12 @@ async function timed(work: () => Promise<string>): Promise<Block> {
   return { seconds: (performance.now() - begun) / 1000, sha256 };
 }
 
-function inMemory(run: string, dir: string, options: DurabilityOptions, parts: DurabilityParts): Promise<Block> {
-  const config = jobConfig(run, dir, parts, options);
-  const { init, gpu, agentRun, reward, orchestrator } = activitiesOver(new MemoryStore(), parts);
+async function inMemory(run: string, dir: string, options: DurabilityOptions, parts: DurabilityParts): Promise<Block> {
+  const store = new MemoryStore();
+  const asked = jobConfig(run, dir, parts, options);
+  const { sources, ...pools } = await checkTasksOfRun(asked, new TaskLoader());
+  const config = { ...asked, opened: { catalog: await putCatalog({ sources }, store), ...pools } };
+  const { init, gpu, agentRun, reward, orchestrator } = activitiesOver(store, parts);
   return timed(() =>
     trainInMemory(config, join(dir, run), { ...init, ...gpu, ...agentRun, ...reward, ...orchestrator }),
   );
@@ -163,7 +172,8 @@ async function durable(
   options: DurabilityOptions,
   { client, store, dir }: Place,
 ): Promise<Block> {
-  const { config, runDir } = await openRun(jobConfig(run, dir, parts, options), run, { store, describePolicy });
+  const tasks = new TaskLoader(store);
+  const { config, runDir } = await openRun(jobConfig(run, dir, parts, options), run, { store, tasks, describePolicy });
   const start = { taskQueue: QUEUES.orchestrator, workflowId: `train/${run}`, args: [config, runDir] };
   return timed(() => client.workflow.execute('steps', start));
 }

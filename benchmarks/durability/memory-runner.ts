@@ -14,7 +14,7 @@ import {
   stageOf,
 } from '../../workflows/rollout/rollout-loop.ts';
 import { rolloutIds } from '../../protocol/rollout.ts';
-import { selectTasks } from '../../workflows/training/select-tasks.ts';
+import { tasksOfStep } from '../../workflows/training/step-tasks.ts';
 import type {
   AgentRunActivities,
   GpuActivities,
@@ -23,7 +23,7 @@ import type {
   RewardActivities,
 } from '../../protocol/activities.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
-import type { RunConfig } from '../../protocol/run-config.ts';
+import type { OpenedConfig } from '../../protocol/run-config.ts';
 import type { CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 
 export type Activities = InitActivities &
@@ -33,7 +33,7 @@ export type Activities = InitActivities &
   Pick<OrchestratorActivities, 'recordBatch'>;
 
 interface Rollout {
-  readonly config: RunConfig;
+  readonly config: OpenedConfig;
   readonly id: string;
   readonly task: string;
   readonly step: number;
@@ -47,7 +47,7 @@ interface Held {
   collected?: CollectOutcome;
 }
 
-function limitsOf({ agent }: RunConfig): LoopLimits {
+function limitsOf({ agent }: OpenedConfig): LoopLimits {
   return { maxTurns: agent.maxTurns, maxAttempts: 3, maxRestores: 0 };
 }
 
@@ -127,13 +127,13 @@ export function outsideTemporal<T>(body: () => Promise<T>): Promise<T> {
 }
 
 /** Runs the steps of `config` and returns the last policy's digest. Errors: those of the activities. */
-export function trainInMemory(config: RunConfig, runDir: string, act: Activities): Promise<string> {
-  const { run, seed, batch, task, dispatcher } = config;
+export function trainInMemory(config: OpenedConfig, runDir: string, act: Activities): Promise<string> {
+  const { run, batch, dispatcher } = config;
   return outsideTemporal(async () => {
     let policy: PolicyRef = { dir: config.policy.base, version: 0 };
     let sha256 = '';
     for (let step = 1; step <= config.steps; step += 1) {
-      const tasks = selectTasks(seed, step, task.train, batch.tasks).map((i) => `${task.name}-train-${i}`);
+      const { tasks } = tasksOfStep(config, step);
       const name = `train/${run}/step-${step}`;
       const jobs = rolloutIds(name, tasks, batch.samples).map((id, i) => {
         const rollout = {

@@ -10,7 +10,7 @@ import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { defineTask } from '../../tasks/registry.ts';
+import { defineEnvironment } from '../../tasks/registry.ts';
 import { ensureStack } from '../../stack/ensure-stack.ts';
 import { stackPaths } from '../../connection/stack-paths.ts';
 import { stopStack } from '../../stack/stop-stack.ts';
@@ -117,7 +117,7 @@ const WIDTH = 32;
 
 /** `rollouts` rollouts of an empty model, through the stack's own orchestrator. */
 export async function soakRollouts(rollouts: number, options: SoakOptions): Promise<SoakReport> {
-  defineTask(emptyEnvironment);
+  defineEnvironment(emptyEnvironment);
   // Built here, because building the bundle takes more memory than running it.
   await buildWorkflowBundle();
   return withOwnTemporal(async ({ address, dir, pid }) => {

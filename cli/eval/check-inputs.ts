@@ -6,11 +6,12 @@ import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-polic
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
 export async function checkEvalInputs({ tasks, policies }: SweepConfig): Promise<void> {
-  checkTasks(tasks);
+  await checkTasks(tasks, new TaskLoader());
   for (const policy of policies) {
     const field = `policies.${policy.name}`;
     if ('endpoint' in policy) {

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Trajectory, trajectoryOf } from '../../reports/trajectories.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { ensureStack, type RunningStack } from '../../stack/ensure-stack.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 import { tripLine } from '../../protocol/breaker.ts';
@@ -50,6 +50,7 @@ async function stateOf(handle: WorkflowHandle): Promise<RolloutState | undefined
 class Follower {
   readonly #rollout: string;
   readonly #teller: TurnTeller;
+  readonly #tasks: TaskLoader;
   readonly #say: (line: string) => void;
   #begun = false;
   #paused = false;
@@ -58,16 +59,19 @@ class Follower {
   constructor(rollout: string, store: Store, say: (line: string) => void) {
     this.#rollout = rollout;
     this.#teller = new TurnTeller(rollout, store, say);
+    this.#tasks = new TaskLoader(store);
     this.#say = say;
   }
 
   async tell({
     task,
+    catalog,
     attempt,
     paused = false,
     held,
-  }: Pick<RolloutState, 'task' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
-    if (!this.#begun) this.#teller.prompt(environmentOf(task).load(task).messages);
+  }: Pick<RolloutState, 'task' | 'catalog' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
+    const ref = { task, ...(catalog && { catalog }) };
+    if (!this.#begun) this.#teller.prompt((await this.#tasks.load(ref)).task.messages);
     this.#begun = true;
     await this.#teller.tell(attempt);
     if (paused !== this.#paused) this.#say(paused ? '── paused' : '── continues');
@@ -115,7 +119,7 @@ async function onStack(
       stack.ui === '' ? '' : `${stack.ui}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(rollout)}`;
     context.say(`rollout ${rollout}${ui ? `\nTemporal UI: ${ui}` : ''}`);
     const result = await followed(handle, store, context);
-    const trajectory = await trajectoryOf(rollout, store);
+    const trajectory = await trajectoryOf(rollout, { store, tasks: new TaskLoader(store) });
     return { rollout, ui, result, ...(trajectory ? { trajectory } : {}) };
   } finally {
     await store.close();

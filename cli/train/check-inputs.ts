@@ -2,7 +2,8 @@
 
 import { basename, join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { checkTasksOfRun } from '../../config/check-tasks.ts';
+import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
@@ -26,7 +27,8 @@ async function checkBase(base: string): Promise<void> {
  * Errors: `UserInputError` for an unknown task, for more tasks than exist, or a policy that is not in Hugging Face
  * layout; `ModelUnavailable`.
  */
-export async function checkInputs(config: RunConfig): Promise<void> {
-  checkTasksOfRun(config);
+export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
+  const tasks = await checkTasksOfRun(config, new TaskLoader());
   await checkBase(config.policy.base);
+  return tasks;
 }

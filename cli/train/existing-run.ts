@@ -41,16 +41,9 @@ async function storedConfig({ runDir }: RunRecord): Promise<RunConfig | undefine
 
 /** Compares the settings in the run's record with those of `asked`. */
 function byRecord({ seed, policy, task }: RunRecord, asked: RunConfig): Difference | undefined {
-  const of = (given: number, base: string, name: string, train: number, heldOut: number) => ({
-    seed: given,
-    policy: { base },
-    task: { name, train },
-    evaluation: { tasks: heldOut },
-  });
-  return firstDifference(
-    of(seed, policy.base, task.name, task.train, task.heldOut),
-    of(asked.seed, asked.policy.base, asked.task.name, asked.task.train, asked.evaluation.tasks),
-  );
+  const of = (given: number, base: string, name: string) => ({ seed: given, policy: { base }, task: { name } });
+  const name = asked.tasks.map(({ source }) => source).join(' + ');
+  return firstDifference(of(seed, policy.base, task.name), of(asked.seed, asked.policy.base, name));
 }
 
 /**

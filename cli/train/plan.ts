@@ -1,5 +1,6 @@
 /** The plan of a run, as lines that are printed before it starts. */
 
+import type { CheckedTasks } from '../../config/open-tasks.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 
@@ -40,9 +41,19 @@ function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: Ru
   return `loss ${loss}${clip}${reduction}${kl ? `, KL in the ${kl.in} × ${kl.coefficient}` : ''}`;
 }
 
-export function planLines(config: RunConfig): string[] {
+/** `gsm8k` for one kind; `a (3) + b (1)`, with weights, for several; how many tasks the pools have where that is known. */
+function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefined): string {
+  const weight = (one: number) => (entries.length === 1 ? '' : ` ×${one}`);
+  return entries
+    .map(({ source, weight: one }, i) => `${source}${weight(one)}${tasks ? ` (${tasks.train[i]?.count} tasks)` : ''}`)
+    .join(' + ');
+}
+
+/** `tasks`: absent, what the datasets hold is not known here. */
+export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
-  const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
+  const heldOut = tasks?.heldOut.reduce((sum, { count }) => sum + count, 0) ?? evaluation.tasks ?? 200;
+  const perEvaluation = heldOut * (evaluation.greedy ? 2 : 1);
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
   const { type, maxSampleBatches, minReplaceRatio } = batch.dynamicSampling;
@@ -55,8 +66,8 @@ export function planLines(config: RunConfig): string[] {
   return [
     `run ${config.run} in ${config.dir}/${config.run}, seed ${config.seed}`,
     `policy ${config.policy.base}`,
-    `${config.task.name}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
-    `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
+    `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
+    `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
     ...criticLines(config),

@@ -1,5 +1,6 @@
 /** The report of an ended run: evaluations before and after, files, one trajectory, next commands. */
 
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { join } from 'node:path';
 import type { RunSummary } from '../../reports/run-summary.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
@@ -32,7 +33,8 @@ async function exampleTrajectory(summary: RunSummary, store: Store): Promise<str
   if (!last) return [];
   const outcomes = await store.list<OutcomeRecord>(`outcome:train/${summary.runId}/${batchesOf(last)[0] ?? ''}/`);
   const shown = outcomes.find(({ value }) => value.passed) ?? outcomes[0];
-  const trajectory = shown && (await trajectoryOf(shown.value.rollout, store).catch(unlessUnknown));
+  const trajectory =
+    shown && (await trajectoryOf(shown.value.rollout, { store, tasks: new TaskLoader(store) }).catch(unlessUnknown));
   return trajectory ? ['', 'One rollout of the last step, in full:', trajectoryText(trajectory)] : [];
 }
 

@@ -1,18 +1,18 @@
 /**
- * A custom task with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours. Try it with
- * `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and train on it
- * with `task: { name: count-errors }` in a run's configuration.
+ * A custom environment with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours. Try it
+ * with `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and train
+ * on it with `task: { name: count-errors }` in a run's configuration.
  */
 
-import { defineTask, defineTool } from 'longhaul';
+import { defineEnvironment, defineTool, type Task } from 'longhaul';
 
 const WORKDIR = '/logs';
 const ANSWER = `${WORKDIR}/answer.txt`;
 const LINES = 400;
 
-/** The log depends on the task's id alone, so that every worker makes the same log. */
-function logOf(taskId: string): string[] {
-  let state = Buffer.from(taskId).reduce((sum, byte) => (Math.imul(sum, 31) + byte) >>> 0, 7);
+/** The log depends on split and index alone, so that every worker makes the same log. */
+function logOf(key: string): string[] {
+  let state = Buffer.from(key).reduce((sum, byte) => (Math.imul(sum, 31) + byte) >>> 0, 7);
   const draw = (n: number): number => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * n);
@@ -22,8 +22,6 @@ function logOf(taskId: string): string[] {
     (_, i) => `${i} ${['INFO', 'INFO', 'WARN', 'ERROR'][draw(4)]} request ${draw(1000)} took ${draw(500)} ms`,
   );
 }
-
-const errorsIn = (taskId: string): number => logOf(taskId).filter((line) => line.includes(' ERROR ')).length;
 
 defineTool({
   name: 'answer',
@@ -40,13 +38,9 @@ defineTool({
   },
 });
 
-defineTask({
-  name: 'count-errors',
-
-  taskId: (split, index) => `count-errors-${split}-${index}`,
-
-  load: (taskId) => ({
-    id: taskId,
+function makeTask(log: readonly string[]): Task {
+  const right = log.filter((line) => line.includes(' ERROR ')).length;
+  return {
     family: 'count',
     messages: [
       {
@@ -55,27 +49,42 @@ defineTask({
       },
     ],
     tools: ['bash', 'answer', 'finish'],
-  }),
 
-  // With Docker a task may name its own `image`, a `profile` and `cpus`.
-  sandbox: (taskId, id) => ({
-    id,
-    workdir: WORKDIR,
-    files: [{ path: 'server.log', content: `${logOf(taskId).join('\n')}\n` }],
-    env: {},
-    limits: { memoryMiB: 256, processes: 64, diskMiB: 32 },
-  }),
+    // With Docker a task may name its own `image`, a `profile` and `cpus`.
+    sandboxes: {
+      main: {
+        workdir: WORKDIR,
+        files: [{ path: 'server.log', content: `${log.join('\n')}\n` }],
+        env: {},
+        limits: { memoryMiB: 256, processes: 64, diskMiB: 32 },
+      },
+    },
 
-  async collect(_taskId, sandbox) {
-    const found = await sandbox.read(ANSWER, 100);
-    return found.kind === 'file' ? found.content : Buffer.alloc(0);
-  },
+    async collect(ctx) {
+      const sandbox = await ctx.sandbox();
+      const found = await sandbox.read(ANSWER, 100);
+      return found.kind === 'file' ? found.content : Buffer.alloc(0);
+    },
 
-  // A grader that must run something makes a sandbox of `provider` for it, and destroys it.
-  async grade(taskId, artifact) {
-    const [answer, right] = [Buffer.from(artifact).toString().trim(), errorsIn(taskId)];
-    const passed = answer === String(right);
-    const reason = answer === '' ? 'no answer was given' : `the answer was ${answer}, and ${right} is right`;
-    return await Promise.resolve({ code: 'graded', reward: passed ? 1 : 0, passed, reason });
+    // A grader that must run something asks for a fresh sandbox: `await ctx.sandbox()`.
+    async grade(_ctx, { artifact }) {
+      const answer = Buffer.from(artifact).toString().trim();
+      const passed = answer === String(right);
+      const reason = answer === '' ? 'no answer was given' : `the answer was ${answer}, and ${right} is right`;
+      return await Promise.resolve({ code: 'graded', reward: passed ? 1 : 0, passed, reason });
+    },
+  };
+}
+
+defineEnvironment({
+  name: 'count-errors',
+
+  async open() {
+    return await Promise.resolve({
+      digest: 'count-errors 1',
+      splits: { train: 1_000_000, 'held-out': 1_000_000 },
+      load: async (split: string, index: number) =>
+        await Promise.resolve(makeTask(logOf(`count-errors-${split}-${index}`))),
+    });
   },
 });

@@ -1,5 +1,6 @@
 /** The records of an eval: their keys and types. A name belongs to one sweep forever. */
 
+import type { ObjectRef } from '../../protocol/stages.ts';
 import { join } from 'node:path';
 import type { CellResult, SweepChunk, SweepConfig, ResolvedPolicy } from '../../protocol/eval.ts';
 
@@ -33,6 +34,8 @@ export interface EvalRecord {
   readonly evalDir: string;
   readonly startedAt: string;
   readonly config: SweepConfig;
+  /** Says what the tasks' keys mean; absent: they begin with an environment's name. */
+  readonly catalog?: ObjectRef;
   readonly policies: readonly ResolvedPolicy[];
 }
 

@@ -2,11 +2,10 @@
  * The environment `swe-mini`: repair a broken Python package, graded by hidden tests. It depends only on the task id.
  */
 
-import type { SandboxSpec } from '../../sandboxes/sandbox.ts';
-import type { Environment } from '../task.ts';
+import { type Environment, MAIN, type SandboxRequest, type Task } from '../environment.ts';
 import { collectDiff } from './collect.ts';
 import { gradeDiff } from './grade.ts';
-import { makeProblem, parseTaskId, type Problem, LIMITS, WORKDIR } from './problem.ts';
+import { makeProblem, type Problem, LIMITS, WORKDIR } from './problem.ts';
 import { makeRepository, workingTree } from './repository.ts';
 
 const TOOLS = ['bash', 'str_replace_editor', 'search', 'finish'] as const;
@@ -21,47 +20,49 @@ const ENV: Readonly<Record<string, string>> = {
   GIT_COMMITTER_DATE: '2024-12-31T12:00:00Z',
 };
 
-/** Problems that are cached: each is needed several times per rollout. */
-const KEPT = 256;
-const kept = new Map<string, Problem>();
+/** Indices have nine digits at most. */
+const SIZE = 1_000_000_000;
 
-function problemOf(taskId: string): Problem {
-  const known = kept.get(taskId);
-  if (known !== undefined) return known;
-  const problem = makeProblem(taskId);
-  const [oldest] = kept.keys();
-  if (kept.size >= KEPT && oldest !== undefined) kept.delete(oldest);
-  kept.set(taskId, problem);
-  return problem;
-}
-
-function machineOf(problem: Problem): Omit<SandboxSpec, 'id' | 'ttlSeconds'> {
+function machineOf(problem: Problem): SandboxRequest {
   const tree = [...workingTree(problem)].map(([path, content]) => ({ path, content }));
   return { workdir: WORKDIR, files: [...tree, ...makeRepository(problem).files], env: ENV, limits: LIMITS };
+}
+
+/** Files of a repository take milliseconds to make, and sampling needs none of them. */
+function once<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => (made ??= { value: make() }).value;
+}
+
+function taskOf(problem: Problem): Task {
+  const machine = once(() => machineOf(problem));
+  return {
+    family: problem.family,
+    messages: [{ role: 'user', content: problem.issue }],
+    tools: TOOLS,
+    get sandboxes() {
+      return { [MAIN]: machine() };
+    },
+
+    async collect(ctx) {
+      const { provider, execution } = ctx;
+      const base = makeRepository(problem).head;
+      return collectDiff({ sandbox: await ctx.sandbox(), spec: machine(), base, provider, execution });
+    },
+
+    grade: ({ provider, id }, { artifact }) => gradeDiff(problem, artifact, provider, id),
+  };
 }
 
 export const sweMini: Environment = {
   name: 'swe-mini',
 
-  taskId(split, index) {
-    const taskId = `swe-mini-${split}-${index}`;
-    parseTaskId(taskId);
-    return taskId;
-  },
-
-  load(taskId) {
-    const { family, issue } = problemOf(taskId);
-    return { id: taskId, family, messages: [{ role: 'user', content: issue }], tools: TOOLS };
-  },
-
-  sandbox: (taskId, sandboxId) => ({ id: sandboxId, ...machineOf(problemOf(taskId)) }),
-
-  async collect(taskId, sandbox, provider, execution = 1) {
-    const problem = problemOf(taskId);
-    return collectDiff({ sandbox, spec: machineOf(problem), base: makeRepository(problem).head, provider, execution });
-  },
-
-  async grade(taskId, artifact, provider, sandboxId) {
-    return gradeDiff(problemOf(taskId), artifact, provider, sandboxId);
+  async open() {
+    return await Promise.resolve({
+      digest: 'swe-mini 1',
+      splits: { train: SIZE, 'held-out': SIZE },
+      load: async (split: string, index: number) =>
+        await Promise.resolve(taskOf(makeProblem(`swe-mini-${split}-${index}`))),
+    });
   },
 };

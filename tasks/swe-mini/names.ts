@@ -6,7 +6,9 @@
 import { createHash } from 'node:crypto';
 
 import type { Random } from '../random.ts';
-import type { Split } from '../task.ts';
+
+/** Names of functions and files never occur in both. */
+export type Split = 'train' | 'held-out';
 
 /** A consonant and a vowel. Each is one token of the starter policy. */
 export const SYLLABLES: readonly string[] = [

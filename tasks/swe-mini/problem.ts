@@ -5,10 +5,10 @@
 
 import type { SandboxLimits } from '../../sandboxes/sandbox.ts';
 import { createRandom, type Random } from '../random.ts';
-import { type Split, UnknownTask } from '../task.ts';
+import { UnknownTask } from '../environment.ts';
 import { type Draft, type DraftFunction, type Edit, FAMILIES, type Family, type Value } from './draft.ts';
 import { draftMakers } from './families/index.ts';
-import { createNames, type NameSource } from './names.ts';
+import { createNames, type NameSource, type Split } from './names.ts';
 
 /** Working directory and limits of the sandbox, equal for the agent and the grader. */
 export const WORKDIR = '/work';

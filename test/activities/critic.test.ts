@@ -2,6 +2,8 @@
  * A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not checked
  * for disk space.
  */
+import { TaskLoader } from '../../tasks/task-loader.ts';
+import { someTasks } from '../support/some-tasks.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -66,6 +68,7 @@ async function rolledOut(): Promise<void> {
     policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
     critic: { base: qwen3Dir },
     task: { name: 'toy', train: 2, heldOut: 1 },
+    tasks: someTasks,
   });
 }
 
@@ -215,6 +218,7 @@ describe('a run with a critic', () => {
     const { store, dir } = world.now;
     const deps = {
       store,
+      tasks: new TaskLoader(store),
       temporal: { address: 'a', namespace: 'n', ui: 'u' },
       describePolicy: async () => ({ parameters: 1, vocabulary: 512 }),
     };

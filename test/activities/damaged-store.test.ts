@@ -2,6 +2,8 @@
  * Hunts a changed digit in the store's file that enters an update, a grade or a report unnoticed: every reader fails
  * with the record's key, without a retry, and the rest is not used.
  */
+import { TaskLoader } from '../../tasks/task-loader.ts';
+import { someTasks } from '../support/some-tasks.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -38,6 +40,7 @@ beforeEach(async () => {
     startedAt: '2026-01-01T00:00:00.000Z',
     policy,
     task: { name: 'toy', train: 2, heldOut: 1 },
+    tasks: someTasks,
   });
   await putManifest(written, [attemptOf(0).task]);
   for (const k of [0, 1]) {
@@ -108,12 +111,12 @@ const update = () => {
 };
 const grade = (ref = artifact) =>
   inActivity(() =>
-    createRewardActivities({ store, provider: world.now.provider, host: 'here' }).computeReward({
-      ...attemptOf(0, 1),
-      artifact: ref,
-      finish: 'finish-tool',
-      turns: 2,
-    }),
+    createRewardActivities({
+      store,
+      tasks: new TaskLoader(store),
+      provider: world.now.provider,
+      host: 'here',
+    }).computeReward({ ...attemptOf(0, 1), artifact: ref, finish: 'finish-tool', turns: 2 }),
   );
 const summary = () => summaryOf(RUN, store, { address: '', namespace: '', ui: '' });
 /** The failure that Temporal receives: with class and key, and non-retryable. */
@@ -130,7 +133,9 @@ it('an update reads no turn with a changed digit, and trains on nothing', async 
   await expect(update()).rejects.toMatchObject(refused(second));
   expect(world.now.engine.updates).toEqual([]);
   expect(await store.list('end:')).toEqual([]);
-  await expect(trajectoryOf(attemptOf(0, 1).rollout, store)).rejects.toMatchObject(corrupt(second));
+  await expect(
+    trajectoryOf(attemptOf(0, 1).rollout, { store: store, tasks: new TaskLoader(store) }),
+  ).rejects.toMatchObject(corrupt(second));
 });
 
 it('an update reads no reward with a changed digit, and no two that changed places', async () => {
@@ -157,7 +162,12 @@ it('a grading takes neither a verdict nor an artifact with a changed digit, and 
   changed(['verdict 1', 'verdict 2'], ['diff number 1', 'diff number 2']);
   await expect(grade()).rejects.toMatchObject(refused(keys.verdict(attemptOf(0, 1))));
   const other = { ...attemptOf(0, 2), artifact, finish: 'finish-tool' as const, turns: 2 };
-  const activities = createRewardActivities({ store, provider: world.now.provider, host: 'here' });
+  const activities = createRewardActivities({
+    store,
+    tasks: new TaskLoader(store),
+    provider: world.now.provider,
+    host: 'here',
+  });
   await expect(inActivity(() => activities.computeReward(other))).rejects.toMatchObject(refused(artifact));
   expect(environment.graded).toEqual([]);
 });

@@ -2,6 +2,7 @@
  * Hunts turns of an endpoint that differ from the engine's, transcripts that lose or invent something, and records that
  * claim to be training data and are not. Over real HTTP; the server's protocol is a loopback stand-in.
  */
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
 import { withFailureMapping, EndpointUnavailable } from '../../activities/failures.ts';
@@ -302,7 +303,7 @@ describe('an endpoint that takes chat', () => {
     );
     expect(await generate(1)).toMatchObject({ kind: 'finish', calls: 0 });
     const rollout = await ended(world.now.store, 0, 0, 1);
-    const trajectory = await trajectoryOf(rollout, world.now.store);
+    const trajectory = await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) });
     expect(trajectory).toMatchObject({
       sampledTokens: 4,
       contextTokens: 14,

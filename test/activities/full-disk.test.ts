@@ -2,6 +2,7 @@
  * A run whose disk is full for a while (a real one of 2 MB; mounting it needs root), and truncated files: hunts an
  * update that is lost or made twice, and a torn line that stays.
  */
+import { someTasks } from '../support/some-tasks.ts';
 import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -41,6 +42,7 @@ async function aRun(runDir: string) {
     startedAt: '2026-01-01T00:00:00.000Z',
     policy: base,
     task: { name: 'toy', train: 2, heldOut: 1 },
+    tasks: someTasks,
   });
   await putManifest(world.now.store, [attemptOf(0).task]);
   return {

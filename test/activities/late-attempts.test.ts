@@ -4,6 +4,7 @@
  * frozen machine) is given up after 15 s, and then continues where it was. Not asserted: the sandbox's own journal and
  * the checkpoint's folder; see test/sandboxes/journal.test.ts and test/trainer/update.test.ts.
  */
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { expect, it, vi } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { generateTurn } from '../../activities/generate/generate.ts';
@@ -64,7 +65,13 @@ it('a turn that was sampled late is not the turn', async () => {
 });
 
 function agent(store = world.now.store) {
-  return createAgentRunActivities({ store, provider: world.now.provider, host: 'here', sandboxTtlSeconds: 60 });
+  return createAgentRunActivities({
+    store,
+    tasks: new TaskLoader(store),
+    provider: world.now.provider,
+    host: 'here',
+    sandboxTtlSeconds: 60,
+  });
 }
 
 /** A turn of two calls. The first call of the first execution answers only when it is released, and differently. */
@@ -145,7 +152,12 @@ it('a verdict that came late does not count', async () => {
   const held = Promise.withResolvers<Verdict>();
   const grade = vi.spyOn(environment, 'grade').mockImplementationOnce(() => held.promise);
   const artifact = await world.now.store.putObject(Buffer.from('a diff'));
-  const reward = createRewardActivities({ store: world.now.store, provider: world.now.provider, host: 'here' });
+  const reward = createRewardActivities({
+    store: world.now.store,
+    tasks: new TaskLoader(world.now.store),
+    provider: world.now.provider,
+    host: 'here',
+  });
   const run = () => inActivity(() => reward.computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 4 }));
   const first = run();
   await expect.poll(() => grade.mock.calls.length).toBe(1);
@@ -162,7 +174,7 @@ it('a verdict that came late does not count', async () => {
 it("an earlier attempt's verdict does not change how the rollout ended", async () => {
   const { store, provider } = world.now;
   const artifact = await store.putObject(Buffer.from('a diff'));
-  const reward = createRewardActivities({ store, provider, host: 'here' });
+  const reward = createRewardActivities({ store, tasks: new TaskLoader(store), provider, host: 'here' });
   const graded = (n: number) =>
     inActivity(() => reward.computeReward({ ...attempt, attempt: n, artifact, finish: 'finish-tool', turns: n }));
   await graded(2);

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { PolicyTokenizer } from '../../activities/generate/generate.ts';
 import type { Message } from '../../protocol/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
-import type { Environment } from '../../tasks/task.ts';
+import { type Dataset, type Environment, MAIN, type Task } from '../../tasks/environment.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
@@ -188,22 +188,26 @@ export class ScriptedEnvironment implements Environment {
     this.name = name;
   }
 
-  taskId(split: string, index: number): string {
-    return `${this.name}-${split}-${index}`;
+  async open(): Promise<Dataset> {
+    return await Promise.resolve({
+      digest: this.name,
+      splits: { train: 1e9, 'held-out': 1e9 },
+      load: async (split: string, index: number) =>
+        await Promise.resolve(this.taskOf(`${this.name}-${split}-${index}`)),
+    });
   }
 
-  load(id: string) {
-    const family = Number(id.slice(id.lastIndexOf('-') + 1)) % 2 === 0 ? 'even' : 'odd';
+  private taskOf(key: string): Task {
     return {
-      id,
-      family,
-      messages: [{ role: 'user' as const, content: `Solve ${id}.` }],
+      family: Number(key.slice(key.lastIndexOf('-') + 1)) % 2 === 0 ? 'even' : 'odd',
+      messages: [{ role: 'user', content: `Solve ${key}.` }],
       tools: ['bash', 'search', 'finish'],
+      sandboxes: {
+        [MAIN]: { workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } },
+      },
+      collect: async ({ sandbox, provider, execution }) => this.collect(key, await sandbox(), provider, execution),
+      grade: ({ provider, id }, { artifact }) => this.grade(key, artifact, provider, id),
     };
-  }
-
-  sandbox(_task: string, id: string) {
-    return { id, workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } };
   }
 
   collect(task: string, _sandbox: Sandbox, _provider: SandboxProvider, execution = 1): Promise<Uint8Array> {

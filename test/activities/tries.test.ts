@@ -351,7 +351,8 @@ const ref = { sandbox: `${attempt.rollout}#1`, host: 'here' };
 
 function activities() {
   const { store, provider, deps } = world.now;
-  const parts = { store, provider, host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 };
+  const { tasks } = deps;
+  const parts = { store, tasks, provider, host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 };
   const [init, agent, reward] = [
     createInitActivities(parts),
     createAgentRunActivities(parts),

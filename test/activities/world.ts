@@ -8,18 +8,20 @@ import { afterEach, beforeEach } from 'vitest';
 import type { GenerateDeps } from '../../activities/generate/generate.ts';
 import { createOrchestratorActivities, type OrchestratorDeps } from '../../activities/orchestrator/orchestrator.ts';
 import { rolloutIds } from '../../protocol/rollout.ts';
+import { taskKey } from '../../protocol/task-key.ts';
 import { type BatchManifest, keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { RolloutEventName, Store } from '../../store/store.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
-import { defineTask } from '../../tasks/registry.ts';
+import { defineEnvironment } from '../../tasks/registry.ts';
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { OrchestratorActivities } from '../../protocol/activities.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { characterTokenizer, ScriptedEngine, ScriptedEnvironment, ScriptedProvider } from './scripted-parts.ts';
 
 export const environment = new ScriptedEnvironment('toy');
-defineTask(environment);
+defineEnvironment(environment);
 
 export interface World {
   readonly dir: string;
@@ -51,6 +53,7 @@ export function useWorld(): { readonly now: World } {
       provider: new ScriptedProvider(),
       deps: {
         store,
+        tasks: new TaskLoader(store),
         engine,
         endpoints: new EndpointClient(),
         tokenizerOf: async () => tokenizer,
@@ -94,7 +97,7 @@ export function orchestratorActivities(deps: OrchestratorDeps): OrchestratorActi
 
 /** Sample `k` of task `toy-train-TASK` in the first step. */
 export function attemptOf(task = 0, k = 0) {
-  const name = environment.taskId('train', task);
+  const name = taskKey(environment.name, 'train', task);
   return { run: RUN, rollout: `train/${RUN}/step-1/${name}/${k}`, attempt: 1, task: name };
 }
 

@@ -1,5 +1,6 @@
 /** Hunts text of policies, tools and servers that reaches a terminal unescaped, in any line, document or error. */
 
+import { someTasks } from '../support/some-tasks.ts';
 import fc from 'fast-check';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,6 +37,7 @@ beforeAll(async () => {
     startedAt: new Date(0).toISOString(),
     policy: { base: HOSTILE, parameters: 1, vocabulary: 1 },
     task: { name: 'swe-mini', train: 1, heldOut: 1 },
+    tasks: someTasks,
   });
   await store.putOnce<RunEnd>(keys.runEnd('r'), {
     status: 'failed',

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { withFailureMapping } from '../../activities/failures.ts';
 import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
-import { environmentOf } from '../../tasks/registry.ts';
+import { environmentNamed } from '../../tasks/registry.ts';
 import { loadOwnModules } from '../../workers/own-modules.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-own-frame-'));
@@ -25,7 +25,7 @@ it("names the first line of the user's module, below frames of Node and librarie
   const error = thrownBy(grade);
   expect(ownFrame(error)).toBe(`${join(dir, 'grader.mjs')}:2`);
   await expect(withFailureMapping(() => Promise.reject(error))).rejects.toThrow(`(${join(dir, 'grader.mjs')}:2)`);
-  expect(messageWithPlace(thrownBy(() => environmentOf('nothing')))).not.toMatch(/\.ts:\d+/);
+  expect(messageWithPlace(thrownBy(() => environmentNamed('nothing')))).not.toMatch(/\.ts:\d+/);
 });
 
 it('finds a file in a folder with spaces and parentheses, as a module and as a script', async () => {

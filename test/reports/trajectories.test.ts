@@ -1,4 +1,5 @@
 /** Hunts conversations without messages that the policy received, or with changed answers. */
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { expect, it } from 'vitest';
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { type ActRecord, keys } from '../../protocol/records.ts';
@@ -23,7 +24,7 @@ async function rolledOut(...turns: readonly string[]): Promise<void> {
 it('contains all messages to and from the policy, including hints', async () => {
   const cut = 'Now: <function=bash>\n<parameter=command>ls';
   await rolledOut('I think so.', cut, call('ls'), finishCall);
-  const trajectory = await trajectoryOf(rollout, world.now.store);
+  const trajectory = await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) });
   expect(trajectory?.messages).toEqual([
     { role: 'user', content: 'Solve toy-train-0.' },
     { role: 'assistant', content: 'I think so.' },
@@ -44,12 +45,13 @@ it('contains all messages to and from the policy, including hints', async () => 
 
 it('ends with the last answer of the policy if nothing followed it', async () => {
   await rolledOut('I give up.');
-  expect((await trajectoryOf(rollout, world.now.store))?.messages.at(-1)).toEqual({
-    role: 'assistant',
-    content: 'I give up.',
-  });
+  expect(
+    (await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) }))?.messages.at(-1),
+  ).toEqual({ role: 'assistant', content: 'I give up.' });
 });
 
 it('exists only after the rollout has ended', async () => {
-  expect(await trajectoryOf(rollout, world.now.store)).toBeUndefined();
+  expect(
+    await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) }),
+  ).toBeUndefined();
 });

@@ -3,6 +3,7 @@
  * small; mounting them needs root.
  */
 
+import { someTasks } from '../support/some-tasks.ts';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
@@ -145,6 +146,7 @@ describe('on a full disk', () => {
       startedAt: '2026-01-01T00:00:00.000Z',
       policy: { base: '/p', parameters: 1, vocabulary: 1 },
       task: { name: 'swe-mini', train: 1, heldOut: 1 },
+      tasks: someTasks,
     };
     await store.putOnce<RunRecord>(keys.run('r'), run);
     await store.close();

@@ -1,5 +1,6 @@
 /** A world whose evals are kept in a real store: rollouts are scripted, and graded ones leave their outcome there. */
 
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +10,7 @@ import { createOrchestratorActivities } from '../../activities/orchestrator/orch
 import { keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
-import { defineTask } from '../../tasks/registry.ts';
+import { defineEnvironment } from '../../tasks/registry.ts';
 import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import type { RewardActivities } from '../../protocol/activities.ts';
 import { ScriptedEnvironment } from '../activities/scripted-parts.ts';
@@ -39,12 +40,13 @@ async function startEvalWorld(address: string, dir: string, script: Script): Pro
   const describePolicy = async () => ({ parameters: 1, vocabulary: 2 });
   const orchestrator = createOrchestratorActivities({
     store,
+    tasks: new TaskLoader(store),
     temporal: { address, namespace: 'default', ui: '' },
     describePolicy,
   });
   const world = await startWorld(address, script, (scripted) => ({
     orchestrator,
-    sweeps: createSweepActivities({ store }),
+    sweeps: createSweepActivities({ store, tasks: new TaskLoader(store) }),
     reward: recording(scripted, store),
   }));
   return {
@@ -77,7 +79,7 @@ export function useEvalWorld(): EvalWorldInUse {
   };
   let stop: () => Promise<void> = async () => undefined;
   beforeAll(async () => {
-    defineTask(new ScriptedEnvironment('toy'));
+    defineEnvironment(new ScriptedEnvironment('toy'));
     const server = await startPrivateServer(join(dir, 'temporal'));
     stop = () => server.stop();
     use.address = server.address;

@@ -1,5 +1,6 @@
 /** Activities that do nothing but answer by a script: for what the workflows themselves decide. */
 
+import { openedConfig } from './some-tasks.ts';
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +14,6 @@ import type {
   SweepActivities,
 } from '../../protocol/activities.ts';
 import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
-import { resolveRunConfig } from '../../config/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../protocol/eval.ts';
 import type { ConfigChange } from '../../protocol/run-config.ts';
 import type { AgentRunInput, GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
@@ -193,7 +193,7 @@ export function scriptedActivities(script: Script, log: Log) {
   };
   const orchestrator: OrchestratorActivities = {
     async openRun(given) {
-      const config = resolveRunConfig(given, '/');
+      const config = openedConfig(given);
       const last = script.recorded?.();
       const recorded = last === undefined ? {} : { recorded: last };
       return {

@@ -4,9 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { readArguments } from '../../agents/tools/arguments.ts';
 import { checkTool } from '../../agents/tools/check-tool.ts';
 import { defineTool } from '../../agents/tools/registry.ts';
-import { defineTask, environmentNamed, environmentOf } from '../../tasks/registry.ts';
-import type { Environment } from '../../tasks/task.ts';
-import { checkAskedTasks } from '../../config/check-tasks.ts';
+import { z } from 'zod';
+import { checkTasksOfRun } from '../../config/open-tasks.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
+import { defineEnvironment, environmentNamed } from '../../tasks/registry.ts';
+import type { Dataset, Environment, Task } from '../../tasks/environment.ts';
+import { TaskLoader } from '../../tasks/task-loader.ts';
 
 const run = () => Promise.resolve('');
 const tool = {
@@ -16,34 +19,29 @@ const tool = {
   required: ['grams'],
   run,
 };
-const task = (name: string, more: Partial<Environment> = {}): Environment => ({
-  name,
-  taskId: (split, index) => `${name}-${split}-${index}`,
-  load: (id) => ({ id, family: 'f', messages: [{ role: 'user', content: 'do' }], tools: ['finish'] }),
-  sandbox: (_task, id) => ({
-    id,
-    workdir: '/w',
-    files: [],
-    env: {},
-    limits: { memoryMiB: 64, processes: 8, diskMiB: 8 },
-  }),
-  collect: () => Promise.resolve(new Uint8Array()),
+const task = (more: Partial<Task> = {}): Task => ({
+  messages: [{ role: 'user', content: 'do' }],
+  tools: ['finish'],
   grade: () => Promise.resolve({ code: 'graded', reward: 1, passed: true, reason: '' }),
   ...more,
 });
+const dataset = (splits: Record<string, number>, load: Dataset['load'] = () => Promise.resolve(task())): Dataset => ({
+  digest: 'd',
+  splits,
+  load,
+});
+const kind = (name: string, opened: Dataset): Environment => ({ name, open: () => Promise.resolve(opened) });
 
-describe('defineTask', () => {
+describe('defineEnvironment', () => {
   it.each([
-    [{ name: 'bare' }, /defineTask "bare": taskId is missing; give a function/],
-    [
-      { ...task('near'), collect: undefined, colect: run },
-      /collect is missing; give a function \(is it misspelt as colect\?\)/,
-    ],
-    [{ ...task('text'), grade: 'yes' }, /grade is "yes"; give a function/],
-    [{ ...task('a b') }, /name is "a b"; give letters/],
-    [undefined, /defineTask: definition is missing; give an object/],
+    [{ name: 'bare' }, /defineEnvironment "bare": open is missing; give a function/],
+    [{ name: 'near', opne: run }, /open is missing; give a function \(is it misspelt as opne\?\)/],
+    [{ name: 'text', open: 'yes' }, /open is "yes"; give a function/],
+    [{ name: 'a b', open: run }, /name is "a b"; give letters/],
+    [{ name: 'loose', open: run, options: { file: 'text' } }, /options is .*; give a zod schema, or leave it out/],
+    [undefined, /defineEnvironment: definition is missing; give an object/],
   ])('%#: names the member', (given, message) => {
-    expect(() => defineTask(given as unknown as Environment)).toThrow(message);
+    expect(() => defineEnvironment(given as unknown as Environment)).toThrow(message);
   });
 });
 
@@ -81,52 +79,114 @@ describe('defineTool', () => {
 });
 
 describe('tasks that do not exist', () => {
-  const fields = { name: 'task.name', count: 'task.train' };
-  const asked = { split: 'train', from: 0, fields } as const;
-  it('more tasks than the environment has, or than load, are an error with field, value and number', () => {
-    defineTask(task('sized', { size: (split) => (split === 'train' ? 5 : 0) }));
-    defineTask(
-      task('listed', {
-        load: (id) => {
-          if (Number(id.split('-').at(-1)) > 2) throw new RangeError('no such row');
-          return task('listed').load(id);
-        },
-      }),
+  const opening = (given: object, evaluation: object = { tasks: 1 }) => {
+    const config = resolveRunConfig({ policy: { base: '/p' }, batch: { tasks: 1 }, evaluation, ...given }, '/');
+    return checkTasksOfRun(config, new TaskLoader());
+  };
+  const sized = { train: 5, 'held-out': 1 };
+
+  it('more tasks than the dataset has, or than load, are an error with field, value and number', async () => {
+    defineEnvironment(kind('sized', dataset(sized)));
+    defineEnvironment(kind('trained', dataset({ train: 5 })));
+    defineEnvironment(
+      kind(
+        'listed',
+        dataset({ train: 9, test: 1 }, (_split, n) =>
+          n > 2 ? Promise.reject(new RangeError('no such row')) : Promise.resolve(task()),
+        ),
+      ),
     );
-    defineTask(
-      task('broken', {
-        load: () => {
-          throw new Error('no data');
-        },
-      }),
+    defineEnvironment(
+      kind(
+        'broken',
+        dataset(sized, () => Promise.reject(new Error('no data'))),
+      ),
     );
-    defineTask(task('toolless', { load: (id) => ({ ...task('x').load(id), tools: ['finnish'] }) }));
-    checkAskedTasks({ ...asked, name: 'sized', count: 5 });
-    checkAskedTasks({ ...asked, name: 'listed', count: 3 });
-    expect(() => checkAskedTasks({ ...asked, name: 'sized', count: 6 })).toThrow(
+    defineEnvironment(
+      kind(
+        'toolless',
+        dataset(sized, () => Promise.resolve(task({ tools: ['finnish'] }))),
+      ),
+    );
+    defineEnvironment({ name: 'closed', open: () => Promise.reject(new Error('no such file')) });
+    expect(await opening({ task: { name: 'sized', train: 5 } })).toMatchObject({
+      train: [{ source: 'sized', split: 'train', count: 5 }],
+      heldOut: [{ source: 'sized', split: 'held-out', count: 1 }],
+    });
+    expect((await opening({ task: { name: 'sized' } })).train).toMatchObject([{ count: 5 }]);
+    expect((await opening({ task: { name: 'listed', train: 3 } })).heldOut).toMatchObject([{ split: 'test' }]);
+    await expect(opening({ task: { name: 'sized', train: 6 } })).rejects.toThrow(
       'task.train: 6 cannot be used; give at most 5: sized has 5 train tasks',
     );
-    expect(() => checkAskedTasks({ ...asked, name: 'sized', split: 'held-out', count: 1 })).toThrow(
-      'sized has 0 held-out tasks',
+    await expect(opening({ task: { name: 'sized', split: 'trian' } })).rejects.toThrow(
+      'task.split: "trian" cannot be used; sized has train, held-out; did you mean train?',
     );
-    expect(() => checkAskedTasks({ ...asked, name: 'listed', count: 4 })).toThrow(
+    await expect(opening({ task: { name: 'sized' } }, { tasks: 2 })).rejects.toThrow(
+      /evaluation\.tasks: 2 .*at most 1/,
+    );
+    await expect(opening({ task: { name: 'trained' } })).rejects.toThrow(/evaluation\.split: .*trained has train/);
+    await expect(opening({ task: { name: 'listed', train: 4 } })).rejects.toThrow(
       /task\.train: 4 cannot be used; give less: train task 3 of listed cannot be loaded \(no such row \(.*definitions\.test\.ts:\d+\)\)/,
     );
-    expect(() => checkAskedTasks({ ...asked, name: 'broken', count: 4 })).toThrow(
-      /task\.name: "broken" cannot be used; fix its first train task \(no data/,
+    await expect(opening({ task: { name: 'broken' } })).rejects.toThrow(
+      /task\.name: "broken" cannot be used; fix its train task 0 \(no data/,
     );
-    expect(() => checkAskedTasks({ ...asked, name: 'toolless', count: 1 })).toThrow(
+    await expect(opening({ task: { name: 'toolless' } })).rejects.toThrow(
       /there is no tool finnish; known: .*did you mean finish\?/,
+    );
+    await expect(opening({ task: { name: 'closed' } })).rejects.toThrow(/mend what closed cannot open \(no such file/);
+    await expect(opening({ task: { name: 'sized' }, batch: { tasks: 6 } })).rejects.toThrow(
+      'batch.tasks: 6 cannot be used; give less: a step may draw 6 tasks of sized, and its pool has 5',
     );
   });
 
-  it('a wrong index or split of a known environment is reported as such; for a misspelt environment, the closest name is', () => {
-    for (const id of ['swe-mini', 'swe-mini-train-x', 'swe-mini-test-3', 'swe-mini-held-out--1']) {
-      expect(() => environmentOf(id)).toThrow(
-        `there is no task "${id}": expected swe-mini-train-N or swe-mini-held-out-N`,
-      );
-    }
-    expect(() => environmentOf('swe-mimi-train-3')).toThrow(
+  it('options that an environment does not take are refused by name, and reach it resolved', async () => {
+    const seen: unknown[] = [];
+    defineEnvironment({
+      name: 'choosy',
+      options: z.strictObject({ file: z.string(), limit: z.int().default(3) }),
+      open: (options, io) => {
+        seen.push(options, io.path('file', options.file));
+        return Promise.resolve(dataset(sized));
+      },
+    });
+    await opening({ task: { name: 'choosy', options: { file: 'a.jsonl' }, folder: '/data' } });
+    expect(seen).toEqual([{ file: 'a.jsonl', limit: 3 }, '/data/a.jsonl']);
+    await expect(opening({ task: { name: 'choosy', options: { file: 1 } } })).rejects.toThrow(/task\.options\.file: 1/);
+    await expect(opening({ task: { name: 'sized', options: { file: 'a' } } })).rejects.toThrow(
+      'task.options.file: "a" cannot be used; remove it: sized takes no options',
+    );
+    await expect(opening({ tasks: [{ environment: 'sized' }, { environment: 'sized' }] })).rejects.toThrow(
+      /tasks\.1\.source: "sized" .*a source of its own/,
+    );
+    await expect(opening({})).rejects.toThrow(/task: .*give task: \{ name, options \}/);
+  });
+
+  it('several entries are mixed by weight, each with a source of its own', async () => {
+    defineEnvironment(kind('many', dataset({ train: 100, 'held-out': 100 })));
+    const tasks = [
+      { source: 'a', environment: 'many', weight: 3 },
+      { source: 'b', environment: 'many' },
+    ];
+    const { sources, train, heldOut } = await opening({ tasks, batch: { tasks: 4 } }, { tasks: 10 });
+    expect(Object.keys(sources)).toEqual(['a', 'b']);
+    expect(train).toEqual([
+      { source: 'a', split: 'train', count: 100, weight: 3 },
+      { source: 'b', split: 'train', count: 100, weight: 1 },
+    ]);
+    expect(heldOut.map(({ source, count }) => [source, count])).toEqual([
+      ['a', 8],
+      ['b', 2],
+    ]);
+  });
+
+  it('a wrong index or split of a known environment is reported as such; for a misspelt environment, the closest name is', async () => {
+    const load = (key: string) => new TaskLoader().load({ task: key });
+    for (const id of ['swe-mini', 'swe-mini-train-x', 'swe-mini-held-out--1'])
+      await expect(load(id)).rejects.toThrow(`there is no task "${id}": expected swe-mini-SPLIT-N`);
+    await expect(load('swe-mini-test-3')).rejects.toThrow('swe-mini has the splits train, held-out');
+    await expect(load('sized-train-5')).rejects.toThrow('sized has 5 tasks in train');
+    await expect(load('swe-mimi-train-3')).rejects.toThrow(
       /no environment for task swe-mimi-train-3; known: .*did you mean swe-mini\?/,
     );
     expect(() => environmentNamed('swemini')).toThrow(/did you mean swe-mini\?/);

@@ -3,6 +3,7 @@
  * histories, failures, run folders and logs. Whole rollouts over a real server; only the policy is scripted.
  */
 
+import { TaskLoader } from '../../tasks/task-loader.ts';
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -83,7 +84,8 @@ beforeAll(async () => {
     turn: (input: { turn: number }) => (input.turn <= LOOKS.length ? ('calls' as const) : ('finish' as const)),
   };
   world = await startWorld(server.address, script, (scripted) => {
-    const deps = { store, host: 'test-host', sandboxTtlSeconds: 300, maxLiveSandboxes: 4 };
+    const tasks = new TaskLoader(store);
+    const deps = { store, tasks, host: 'test-host', sandboxTtlSeconds: 300, maxLiveSandboxes: 4 };
     const initNow = () => createInitActivities({ ...deps, provider: provider() });
     const init: InitActivities = {
       prepareSandbox: (input) => initNow().prepareSandbox(input),

@@ -13,7 +13,7 @@ import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import type { GpuActivities } from '../../protocol/activities.ts';
 import { QUEUES, workerQueue } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
-import { openWorkerStore } from '../worker-store.ts';
+import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import { endingWhenLost } from './ending-when-lost.ts';
 import { reportSampling } from './report-sampling.ts';
 import type { WorkerSettings } from '../settings.ts';
@@ -73,6 +73,7 @@ export async function runGpu(context: RoleContext): Promise<void> {
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
   const deps: GenerateDeps = {
     store,
+    tasks: workerTasks(store),
     engine,
     endpoints: new EndpointClient(),
     tokenizerOf: (dir) => tokenizers.of(dir),

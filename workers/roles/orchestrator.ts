@@ -11,7 +11,7 @@ import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
 import { temporalLogger } from '../logs/temporal-log.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
-import { openWorkerStore } from '../worker-store.ts';
+import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
 import { deploymentOptions, isVersioned, promote, unfinishedBuilds } from '../versioning/deployment.ts';
 import { EarlierBuilds } from '../versioning/earlier-builds.ts';
@@ -70,6 +70,7 @@ function placing({ gpu: { pool } }: WorkerSettings) {
 export async function runOrchestrator(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
   const store = openWorkerStore(context);
+  const tasks = workerTasks(store);
   const { address, namespace } = temporal;
   const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));
   const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index', temporalLogger(log));
@@ -80,11 +81,12 @@ export async function runOrchestrator(context: RoleContext): Promise<void> {
     activities: {
       ...createOrchestratorActivities({
         store,
+        tasks,
         temporal: { address, namespace, ui },
         describePolicy,
         ...placing(settings),
       }),
-      ...createSweepActivities({ store }),
+      ...createSweepActivities({ store, tasks }),
     },
   };
   const watchdog = startWatchdog(temporal, (line, runId) => log.warn({ runId }, line));

@@ -7,7 +7,7 @@ import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
-import { openWorkerStore } from '../worker-store.ts';
+import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
 import { ownerLives, ownerWaits } from '../lease-owner.ts';
 
@@ -21,7 +21,16 @@ export async function runInit(context: RoleContext): Promise<void> {
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.init),
     taskQueue: QUEUES.init,
-    activities: { ...createInitActivities({ store, provider, host, maxLiveSandboxes, sandboxTtlSeconds }) },
+    activities: {
+      ...createInitActivities({
+        store,
+        tasks: workerTasks(store),
+        provider,
+        host,
+        maxLiveSandboxes,
+        sandboxTtlSeconds,
+      }),
+    },
   });
   await runWorkers('init', context, [worker], async () => {
     await sweeper.stop();
@@ -35,7 +44,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
   const store = openWorkerStore(context);
   const provider = await openSandboxProvider({ ...settings, say: (line) => log.info(line) });
   const { host, sandboxTtlSeconds } = settings;
-  const activities = createAgentRunActivities({ store, provider, host, sandboxTtlSeconds });
+  const activities = createAgentRunActivities({ store, tasks: workerTasks(store), provider, host, sandboxTtlSeconds });
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots['agent-run']),
     taskQueue: hostQueue(host),
@@ -52,7 +61,7 @@ export async function runReward(context: RoleContext): Promise<void> {
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.reward),
     taskQueue: QUEUES.reward,
-    activities: { ...createRewardActivities({ store, provider, host: settings.host }) },
+    activities: { ...createRewardActivities({ store, tasks: workerTasks(store), provider, host: settings.host }) },
   });
   await runWorkers('reward', context, [worker], async () => {
     await provider.stop();

@@ -228,15 +228,17 @@ export class BatchExecution {
   /** All rollouts have ended: records the last failures and the manifest. */
   async close(): Promise<void> {
     await this.recordFailures();
-    const { run, samples, firstSample = 0, tasks } = this.#input;
+    const { run, samples, firstSample = 0, tasks, catalog } = this.#input;
     const batch = workflowInfo().workflowId;
-    await orchestrator.recordBatch({ run, batch, tasks: tasks.slice(0, this.groups), samples, firstSample });
+    const begun = tasks.slice(0, this.groups);
+    await orchestrator.recordBatch({ run, batch, tasks: begun, ...(catalog && { catalog }), samples, firstSample });
   }
 
   /** Records the rollouts that were not graded. */
   async recordFailures(): Promise<void> {
+    const { run, catalog } = this.#input;
     for (const failures of chunksOf(this.#ledger.takeFailures()))
-      await orchestrator.recordFailures({ run: this.#input.run, failures });
+      await orchestrator.recordFailures({ run, ...(catalog && { catalog }), failures });
   }
 
   /**

@@ -77,7 +77,20 @@ export class Children {
 
   /** `outlives`: true if the rollout may outlive this history; then it reports its end itself. */
   start(index: number, outlives: boolean) {
-    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority, name, breaker } = this.#input;
+    const {
+      run,
+      step,
+      catalog,
+      policy,
+      agent,
+      sampling,
+      seed,
+      samples,
+      firstSample = 0,
+      priority,
+      name,
+      breaker,
+    } = this.#input;
     const { gates } = this.#settings;
     const task = this.task(index);
     const sample = firstSample + (index % samples);
@@ -87,6 +100,7 @@ export class Children {
         args: [
           {
             task,
+            ...(catalog === undefined ? {} : { catalog }),
             policy,
             agent,
             sampling,

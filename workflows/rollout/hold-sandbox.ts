@@ -3,7 +3,7 @@
 import { isCancellation } from '@temporalio/workflow';
 import { onHost } from '../activity-stubs.ts';
 import { classify } from '../failures/classify-failure.ts';
-import type { Context } from './rollout-context.ts';
+import { attemptOf, type Context } from './rollout-context.ts';
 import type { SandboxRef } from '../../protocol/stages.ts';
 
 /** For sandboxes whose host did not report how long they live. */
@@ -22,10 +22,7 @@ export async function isLost(
 ): Promise<boolean> {
   try {
     await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({
-      run: input.run,
-      rollout,
-      attempt,
-      task: input.task,
+      ...attemptOf({ attempt }, { input, rollout }),
       ...sandbox,
     });
     return false;

@@ -5,6 +5,7 @@ import type { SamplingParameters } from '../../protocol/sampling.ts';
 import { LONGEST_SECONDS } from '../../protocol/limits.ts';
 import { resolvePolicy } from './resolve-policy.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import {
   type AgentSettings,
   DEFAULT_AGENT,
@@ -15,6 +16,7 @@ import {
 
 export interface ResolvedRollout {
   readonly task: string;
+  readonly catalog?: ObjectRef;
   readonly policy: RolloutPolicy;
   readonly agent: Required<AgentSettings>;
   readonly sampling: SamplingParameters;
@@ -60,6 +62,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,
+    ...(input.catalog === undefined ? {} : { catalog: input.catalog }),
     policy,
     agent,
     sampling,

@@ -5,7 +5,16 @@ import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
 import type { Trip } from '../../protocol/breaker.ts';
 import type { StageGates } from './stage-gates.ts';
-import type { CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
+import type { Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
+
+/** Names the attempt in what activities are asked. */
+export function attemptOf(
+  { attempt }: { readonly attempt: number },
+  { input, rollout }: Pick<Context, 'input' | 'rollout'>,
+): Attempt {
+  const { run, task, catalog } = input;
+  return { run, rollout, attempt, task, ...(catalog === undefined ? {} : { catalog }) };
+}
 
 export interface Context {
   readonly input: ResolvedRollout;

@@ -14,7 +14,7 @@ import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
 import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../../protocol/stages.ts';
-import type { Context } from './rollout-context.ts';
+import { attemptOf, type Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;
@@ -36,7 +36,7 @@ export function atDeadline(state: LoopState, { clock }: Context, failure?: Failu
 /** Performs one phase. Errors: those of its activity. A deadline that has passed is an event, not an error. */
 export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const { input, rollout } = context;
-  const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
+  const attempt = attemptOf(state, context);
   const withinMs = context.clock.leftMs(Date.now());
   if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
   begin(context, state);
@@ -183,7 +183,7 @@ export async function release(context: Context, state: LoopState): Promise<void>
   const { sandbox, input, rollout } = context;
   if (!sandbox) return;
   context.sandbox = null;
-  const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
+  const attempt = attemptOf(state, context);
   await CancellationScope.nonCancellable(async () => {
     try {
       await releasing(sandbox.host).releaseSandbox({ ...attempt, ...sandbox });

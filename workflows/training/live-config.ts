@@ -4,23 +4,23 @@
  */
 
 import { orchestrator } from '../activity-stubs.ts';
-import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
+import type { ConfigChange, OpenedConfig } from '../../protocol/run-config.ts';
 import { changed, changesOf, type Reconfiguration } from './reconfigure.ts';
 
 export class LiveConfig {
-  #now: RunConfig;
+  #now: OpenedConfig;
   #ahead: readonly ConfigChange[];
   /** Number of changes in this history. */
   #times = 0;
 
   /** `ahead`: recorded changes, of steps up to now and of later steps. */
-  constructor(config: RunConfig, ahead: readonly ConfigChange[], step: number) {
+  constructor(config: OpenedConfig, ahead: readonly ConfigChange[], step: number) {
     this.#now = config;
     this.#ahead = ahead;
     this.catchUp(step);
   }
 
-  get now(): RunConfig {
+  get now(): OpenedConfig {
     return this.#now;
   }
 

@@ -3,14 +3,14 @@
 import type { Trip } from '../../protocol/breaker.ts';
 import type { RunFailuresState } from '../failures/run-failures.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
-import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
+import type { ConfigChange, OpenedConfig } from '../../protocol/run-config.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 import type { PausePoint } from '../../protocol/train-status.ts';
 import type { AdmissionState } from '../../protocol/admission.ts';
 import type { StartedAgain } from './overlap/async-pipeline.ts';
 
 export interface TrainProgress {
-  readonly config: RunConfig;
+  readonly config: OpenedConfig;
   readonly runDir: string;
   /** Number of finished steps. */
   readonly step: number;

@@ -4,7 +4,7 @@
 
 import { refusedSetting } from '../batch/dispatch-schedule.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
-import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
+import type { ConfigChange, OpenedConfig } from '../../protocol/run-config.ts';
 import { mostGroupsOfStep } from './settings.ts';
 
 /** Widths of the dispatcher: they take effect with the next batch. */
@@ -81,7 +81,7 @@ function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: nu
   return { ...tree, [key]: rest.length === 0 ? value : withValue((tree[key] ?? {}) as Tree, rest, value) };
 }
 
-function checkStaleness({ training, batch }: RunConfig, change: Reconfiguration): void {
+function checkStaleness({ training, batch }: OpenedConfig, change: Reconfiguration): void {
   const bound = Object.entries(change).find(([name]) => FIELD_OF.get(name) === 'training.maxStalenessSteps')?.[1];
   if (bound === undefined) return;
   const mode = training?.mode ?? 'sync';
@@ -95,7 +95,7 @@ function checkStaleness({ training, batch }: RunConfig, change: Reconfiguration)
 }
 
 /** Errors: a `TypeError` for a value that has no effect with this configuration, or is too large for it. */
-export function checkEffect(config: RunConfig, change: Reconfiguration): void {
+export function checkEffect(config: OpenedConfig, change: Reconfiguration): void {
   const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
   if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
     throw new TypeError(
@@ -116,7 +116,7 @@ export function checkEffect(config: RunConfig, change: Reconfiguration): void {
 }
 
 /** The fields of `config` that `change` changes. */
-export function changesOf(config: RunConfig, change: Reconfiguration, step: number, at: string): ConfigChange[] {
+export function changesOf(config: OpenedConfig, change: Reconfiguration, step: number, at: string): ConfigChange[] {
   return Object.entries(change).flatMap(([name, to]) => {
     const field = FIELD_OF.get(name) ?? name;
     const from = valueAt(config as unknown as Tree, field.split('.'));
@@ -124,9 +124,9 @@ export function changesOf(config: RunConfig, change: Reconfiguration, step: numb
   });
 }
 
-export function changed(config: RunConfig, changes: readonly ConfigChange[]): RunConfig {
+export function changed(config: OpenedConfig, changes: readonly ConfigChange[]): OpenedConfig {
   return changes.reduce<Tree>(
     (tree, { field, to }) => withValue(tree, field.split('.'), to),
     config as unknown as Tree,
-  ) as unknown as RunConfig;
+  ) as unknown as OpenedConfig;
 }

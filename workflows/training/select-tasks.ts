@@ -3,6 +3,8 @@
  * epochs, so none draws a task twice. The tasks that an epoch leaves out are fewer than a step's, and differ by epoch.
  */
 
+import type { WeightedPool } from '../../protocol/task-key.ts';
+
 /** A finaliser on 32 bits: a larger one, such as SplitMix64's, is not needed to order a pool. */
 function mix(value: number): number {
   let x = value | 0;
@@ -23,9 +25,52 @@ function shuffled(n: number, seed: number, epoch: number): number[] {
   return order;
 }
 
+/** Of one that is a fraction: every step's share of a source is rounded up or down, in the long run as often as its weight says. */
+const GOLDEN = 0.618_033_988_749_894_9;
+
+/**
+ * How many of a step's `count` tasks come from each source, by weight: whole parts, and the rest by systematic sampling
+ * from an offset that each step moves by the golden ratio.
+ */
+export function sharesOf(step: number, weights: readonly number[], count: number): number[] {
+  const sum = weights.reduce((all, weight) => all + weight, 0);
+  const exact = weights.map((weight) => (count * weight) / sum);
+  const offset = (step * GOLDEN) % 1;
+  let [taken, given] = [0, 0];
+  return exact.map((share, i) => {
+    taken += share;
+    // The last boundary is `count` itself, whatever was rounded on the way.
+    const upTo = i === exact.length - 1 ? count : Math.floor(taken + offset);
+    const drawn = upTo - given;
+    given = upTo;
+    return drawn;
+  });
+}
+
 /** The `count` task indices of `step` (from 1) out of a pool of `pool`; `count` is at most `pool`. */
 export function selectTasks(seed: number, step: number, pool: number, count: number): number[] {
   const stepsPerEpoch = Math.floor(pool / count);
   const first = ((step - 1) % stepsPerEpoch) * count;
   return shuffled(pool, seed, Math.floor((step - 1) / stepsPerEpoch)).slice(first, first + count);
+}
+
+/** The sources and indices that `step` draws, no task twice; several sources are mixed. */
+export function drawTasks(
+  seed: number,
+  step: number,
+  pools: ReadonlyArray<Pick<WeightedPool, 'count' | 'weight'>>,
+  count: number,
+): Array<{ readonly pool: number; readonly index: number }> {
+  const weights = pools.map(({ weight }) => weight);
+  const sum = weights.reduce((all, weight) => all + weight, 0);
+  const shares = sharesOf(step, weights, count);
+  const drawn = pools.flatMap(({ count: size, weight }, pool) => {
+    // A place for the most that a step may draw of it: epochs are whole numbers of steps.
+    const most = pools.length === 1 ? count : Math.min(size, Math.ceil((count * weight) / sum) + 1);
+    return selectTasks(seed + pool * 7919, step, size, most)
+      .slice(0, shares[pool])
+      .map((index) => ({ pool, index }));
+  });
+  if (pools.length === 1) return drawn;
+  return shuffled(drawn.length, seed, step).flatMap((i) => drawn[i] ?? []);
 }

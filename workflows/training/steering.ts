@@ -16,7 +16,7 @@ import { type Details, stalledSignal } from '../details.ts';
 import type { Trip } from '../../protocol/breaker.ts';
 import { type CircuitOpened, type HeldBatch, circuitOpenedSignal } from '../failures/failure-watch.ts';
 import { setOrderedSignalHandlers, on } from '../ordered-signals.ts';
-import type { RunConfig } from '../../protocol/run-config.ts';
+import type { OpenedConfig } from '../../protocol/run-config.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import type { Training } from './training.ts';
@@ -28,7 +28,7 @@ export const pauseTrainSignal = defineSignal<[PausePoint?]>('pause');
 export const resumeTrainSignal = defineSignal('resume');
 
 /** Takes effect with the next step or evaluation. */
-export const configureUpdate = defineUpdate<RunConfig, [Reconfiguration]>('configure');
+export const configureUpdate = defineUpdate<OpenedConfig, [Reconfiguration]>('configure');
 
 /** The status of a run before its configuration is checked. */
 function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
@@ -37,7 +37,7 @@ function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
   return { run, phase, ...common, ...(pauseAt === null ? {} : { pauseAt }) };
 }
 
-async function configure(begun: Training, change: Reconfiguration): Promise<RunConfig> {
+async function configure(begun: Training, change: Reconfiguration): Promise<OpenedConfig> {
   try {
     checkEffect(begun.config, change);
   } catch (error) {

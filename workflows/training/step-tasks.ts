@@ -4,10 +4,11 @@
  */
 
 import { DEFAULT_BREAKER, type End } from '../../protocol/breaker.ts';
-import { selectTasks } from './select-tasks.ts';
+import { drawTasks } from './select-tasks.ts';
+import { taskKey } from '../../protocol/task-key.ts';
 import { type BatchInput, MIN_REPLACE_RATIO } from '../../protocol/batch.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
-import type { BatchSettings, RunConfig } from '../../protocol/run-config.ts';
+import type { BatchSettings, OpenedConfig } from '../../protocol/run-config.ts';
 
 /** Empty if groups are not drawn by need. */
 type ByNeed = Pick<BatchInput, 'wanted' | 'replace'>;
@@ -35,10 +36,13 @@ export const aimOf = ({ tasks, wanted, replace }: Pick<BatchInput, 'tasks' | 'wa
 /** Part of a batch's input: what is rolled out under which name. */
 export type Drawn = Pick<BatchInput, 'name' | 'step' | 'tasks' | 'wanted' | 'replace'>;
 
-export function tasksOfStep(config: RunConfig, step: number): Drawn {
+export function tasksOfStep(config: OpenedConfig, step: number): Drawn {
   const { candidates, byNeed } = groupsOf(config.batch);
-  const { seed, task } = config;
-  const tasks = selectTasks(seed, step, task.train, candidates).map((i) => `${task.name}-train-${i}`);
+  const { train } = config.opened;
+  const tasks = drawTasks(config.seed, step, train, candidates).map(({ pool, index }) => {
+    const { source = '', split = '' } = train[pool] ?? {};
+    return taskKey(source, split, index);
+  });
   return { name: `step-${step}`, step, tasks, ...byNeed };
 }
 
@@ -46,7 +50,14 @@ export function tasksOfStep(config: RunConfig, step: number): Drawn {
  * A group by its number: first the groups of step 1, then those of step 2. A group that must vary has several tasks:
  * its own, and then every `batch.tasks`-th of the tasks that its step may draw.
  */
-export function tasksOfGroup(config: RunConfig, number: number): Drawn {
+/** The held-out tasks of an evaluation, the same each time. */
+export function heldOutTasks({ opened: { heldOut } }: OpenedConfig): string[] {
+  return heldOut.flatMap(({ source, split, count }) =>
+    Array.from({ length: count }, (_, index) => taskKey(source, split, index)),
+  );
+}
+
+export function tasksOfGroup(config: OpenedConfig, number: number): Drawn {
   const perStep = config.batch.tasks;
   const place = (number - 1) % perStep;
   const { step, tasks, wanted } = tasksOfStep(config, Math.floor((number - 1) / perStep) + 1);
@@ -58,10 +69,22 @@ export function tasksOfGroup(config: RunConfig, number: number): Drawn {
  * The input of a batch that samples with `policy`; its step is part of the noise key.
  * `lately`: how the rollouts before it ended.
  */
-export function batchInput(config: RunConfig, drawn: Drawn, policy: PolicyRef, lately: readonly End[]): BatchInput {
+export function batchInput(config: OpenedConfig, drawn: Drawn, policy: PolicyRef, lately: readonly End[]): BatchInput {
   const { run, agent, sampling, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
   const { samples, stragglers } = batch;
-  const input = { run, ...drawn, samples, policy, agent, sampling, seed, dispatcher, breaker, lately };
+  const input = {
+    run,
+    ...drawn,
+    catalog: config.opened.catalog,
+    samples,
+    policy,
+    agent,
+    sampling,
+    seed,
+    dispatcher,
+    breaker,
+    lately,
+  };
   // A run's evaluations, of step 0, wait for every rollout: one that is given up would count as failed.
   return drawn.step > 0 && stragglers ? { ...input, stragglers } : input;
 }

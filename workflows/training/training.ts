@@ -11,7 +11,7 @@ import type { HeldBatch } from '../failures/failure-watch.ts';
 import { RunFailures } from '../failures/run-failures.ts';
 import type { BatchResult } from '../../protocol/batch.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
-import type { RunConfig } from '../../protocol/run-config.ts';
+import type { OpenedConfig } from '../../protocol/run-config.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import type { UpdateOutcome } from '../../protocol/update.ts';
@@ -24,7 +24,7 @@ import type { TrainProgress } from './progress.ts';
 import type { Reconfiguration } from './reconfigure.ts';
 import { RunBatches } from './run-batches.ts';
 import { RunPause } from './run-pause.ts';
-import { batchInput, byNeedOf, type Drawn, tasksOfStep } from './step-tasks.ts';
+import { batchInput, byNeedOf, type Drawn, heldOutTasks, tasksOfStep } from './step-tasks.ts';
 import type { UnitReport } from '../batch/report-batch-end.ts';
 
 /** Steps that the `status` query returns. */
@@ -65,7 +65,7 @@ export class Training {
     if (progress.missed) this.#overlap?.lookSoon();
   }
 
-  get config(): RunConfig {
+  get config(): OpenedConfig {
     return this.#live.now;
   }
 
@@ -132,7 +132,7 @@ export class Training {
     this.#overlap?.throwIfFailed();
   }
 
-  async configure(change: Reconfiguration, id: string): Promise<RunConfig> {
+  async configure(change: Reconfiguration, id: string): Promise<OpenedConfig> {
     const record = this.#live.change(change, id, this);
     if (!record) return this.config;
     const { config } = this;
@@ -193,8 +193,8 @@ export class Training {
   async evaluate(): Promise<void> {
     await this.#pause.untilResumed();
     this.phase = 'evaluating';
-    const { run, evaluation, task } = this.config;
-    const tasks = Array.from({ length: evaluation.tasks }, (_, i) => `${task.name}-held-out-${i}`);
+    const { run, evaluation } = this.config;
+    const tasks = heldOutTasks(this.config);
     const sampled = `eval-${this.step}-sampled`;
     const greedy = evaluation.greedy ? `eval-${this.step}-greedy` : null;
     // One after the other: each has the dispatcher's whole width.
@@ -250,7 +250,7 @@ export class Training {
   }
 
   /** `config`: as it was when the step started. */
-  #update(config: RunConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
+  #update(config: OpenedConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
     const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
     return applyUpdate(

@@ -10,13 +10,21 @@ import type { Store } from '../../../store/store.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
+import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
+import { putCatalog } from '../../../store/read-records.ts';
+import type { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
 import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
+
+export interface SweepDeps {
+  readonly store: Store;
+  readonly tasks: TaskLoader;
+}
 
 export interface OpenSweepInput {
   readonly given: unknown;
@@ -95,12 +103,22 @@ async function resolved(policy: SweepPolicy, evalDir: string, store: Store): Pro
   return policy;
 }
 
-async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> {
+async function recordOf(
+  config: SweepConfig,
+  sources: TaskCatalog['sources'] | undefined,
+  store: Store,
+): Promise<EvalRecord> {
   const key = evalKeys.record(config.eval);
+  const catalog = sources && (await putCatalog({ sources }, store));
   const known = await store.get<EvalRecord>(key);
   if (known) {
     await checkUnchanged(config, known);
-    return known;
+    if (known.catalog === catalog) return known;
+    throw new UserInputError(
+      'tasks',
+      config.tasks,
+      `their records are not those that eval ${config.eval} began with: put the files back, or give another eval name`,
+    );
   }
   const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
@@ -111,6 +129,7 @@ async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> 
     evalDir,
     startedAt: new Date().toISOString(),
     config,
+    ...(catalog && { catalog }),
     policies,
   });
 }
@@ -147,10 +166,13 @@ function cellsOf({ policies }: EvalRecord, config: SweepConfig): SweepCell[] {
 }
 
 /** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
-export async function openSweep({ given, eval: id, execution }: OpenSweepInput, store: Store): Promise<OpenedSweep> {
+export async function openSweep(
+  { given, eval: id, execution }: OpenSweepInput,
+  { store, tasks }: SweepDeps,
+): Promise<OpenedSweep> {
   const config = resolveSweepConfig(named(given, id), process.cwd());
-  checkTasks(config.tasks);
-  const record = await recordOf(config, store);
+  const sources = await checkTasks(config.tasks, tasks);
+  const record = await recordOf(config, sources, store);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });
@@ -164,6 +186,7 @@ export async function openSweep({ given, eval: id, execution }: OpenSweepInput, 
     agent,
     dispatcher,
     maxFailed,
+    ...(record.catalog && { catalog: record.catalog }),
     cells: cellsOf(record, config),
   };
 }

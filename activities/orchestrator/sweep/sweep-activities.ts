@@ -3,7 +3,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Store } from '../../../store/store.ts';
-import { environmentOf } from '../../../tasks/registry.ts';
 import type { SweepActivities } from '../../../protocol/activities.ts';
 import type { CellHeadline, PlannedChunk, SweepCell } from '../../../protocol/eval.ts';
 import { withFailureMapping } from '../../failures.ts';
@@ -19,15 +18,11 @@ import {
   evalRun,
 } from '../../../reports/evaluation/eval-records.ts';
 import { writeEvalFiles } from './eval-folder.ts';
-import { openSweep } from './open-sweep.ts';
+import { openSweep, type SweepDeps } from './open-sweep.ts';
 import { planChunks } from './plan-chunks.ts';
 import { scoreCell } from '../../../reports/evaluation/score-cell.ts';
 import { settleEnds } from './settle-ends.ts';
 import { taskIdsOf } from '../../../config/sweep-config.ts';
-
-export interface SweepDeps {
-  readonly store: Store;
-}
 
 async function recordOf(id: string, store: Store): Promise<EvalRecord> {
   const record = await store.get<EvalRecord>(evalKeys.record(id));
@@ -73,8 +68,13 @@ function endOf(run: string, member: Member, at: string): RolloutEnd[] {
   return [failure === undefined ? { ...end, event: 'evaluated' } : { ...end, event: 'masked', detail: failure }];
 }
 
-async function summariseCell(id: string, round: number, cell: SweepCell, store: Store): Promise<CellHeadline> {
-  const { config } = await recordOf(id, store);
+async function summariseCell(
+  id: string,
+  round: number,
+  cell: SweepCell,
+  { store, tasks }: SweepDeps,
+): Promise<CellHeadline> {
+  const { config, catalog } = await recordOf(id, store);
   const members = await membersOfCell(id, cell, store);
   const at = new Date().toISOString();
   await recordEnds(
@@ -82,7 +82,10 @@ async function summariseCell(id: string, round: number, cell: SweepCell, store: 
     members.flatMap((member) => endOf(evalRun(id), member, at)),
   );
   const { passAt, bootstrap, seed } = config;
-  const familyOf = (task: string) => environmentOf(task).load(task).family;
+  const families = new Map<string, string>();
+  for (const { task } of members)
+    if (!families.has(task)) families.set(task, (await tasks.load({ task, ...(catalog && { catalog }) })).family);
+  const familyOf = (task: string) => families.get(task) ?? '';
   const names = { cell: cell.name, policy: cell.policyName, sampling: cell.samplingName };
   const scored = scoreCell(members, { ...names, samples: cell.samples, passAt, bootstrap, seed, familyOf });
   const { byFamily: _byFamily, ...headline } = await store.putOnce<CellResult>(
@@ -102,14 +105,15 @@ async function close(id: string, round: number, end: EvalEnd, store: Store): Pro
   if (whole) await rm(join((await recordOf(id, store)).evalDir, 'policies'), { recursive: true, force: true });
 }
 
-export function createSweepActivities({ store }: SweepDeps): SweepActivities {
+export function createSweepActivities(deps: SweepDeps): SweepActivities {
+  const { store } = deps;
   const withMappingAndHeartbeat = <T>(body: () => Promise<T>): Promise<T> =>
     withFailureMapping(() => withHeartbeat(body));
   return {
-    openSweep: (input) => withMappingAndHeartbeat(() => openSweep(input, store)),
+    openSweep: (input) => withMappingAndHeartbeat(() => openSweep(input, deps)),
     nextChunk: ({ eval: id, round, cell, index }) =>
       withMappingAndHeartbeat(() => nextChunk(id, round, cell, index, store)),
-    summariseCell: ({ eval: id, round, cell }) => withMappingAndHeartbeat(() => summariseCell(id, round, cell, store)),
+    summariseCell: ({ eval: id, round, cell }) => withMappingAndHeartbeat(() => summariseCell(id, round, cell, deps)),
     closeSweep: ({ eval: id, round, status, message }) =>
       withMappingAndHeartbeat(() =>
         close(id, round, { status, finishedAt: new Date().toISOString(), message: message ?? '' }, store),

@@ -1,7 +1,8 @@
 /** `longhaul rollout`: one rollout, its turns shown as they happen. */
 
 import type { Command } from 'commander';
-import { checkTask } from '../../../config/check-tasks.ts';
+import { checkLoaded } from '../../../config/open-tasks.ts';
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { messageWithPlace } from '../../../modules/own-frame.ts';
 import type { RolloutInput } from '../../../protocol/rollout.ts';
 import { loadModules } from '../../connect/own-modules.ts';
@@ -27,10 +28,10 @@ function temperatureOf(text: string): number {
   throw new UserInputError('--temperature', text, 'give a number from 0 (greedy) to 10');
 }
 
-function checkedTask(task: string | undefined): string {
+async function checkedTask(task: string | undefined): Promise<string> {
   if (task === undefined) throw new UserInputError('--task', undefined, 'give a task id such as swe-mini-held-out-0');
   try {
-    checkTask(task);
+    checkLoaded(task, (await new TaskLoader().load({ task })).task);
     return task;
   } catch (error) {
     throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${messageWithPlace(error)})`);
@@ -38,7 +39,7 @@ function checkedTask(task: string | undefined): string {
 }
 
 async function inputOf(options: Options, context: VerbContext): Promise<RolloutInput> {
-  const task = checkedTask(options.task);
+  const task = await checkedTask(options.task);
   const { policy, maxContextTokens, maxTokens } = await choosePolicy(options, context);
   return {
     task,

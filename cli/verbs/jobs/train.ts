@@ -26,9 +26,9 @@ async function train(file: string, options: Options, context: VerbContext): Prom
   const config = await readRunConfig(file, options, context.cwd);
   await loadModules(context);
   if (options.dryRun === true) {
-    await checkInputs(config);
+    const tasks = await checkInputs(config);
     for (const line of [
-      ...planLines(config),
+      ...planLines(config, tasks),
       ...(await memoryLines(config, context.env, stackHome(context.env, context.cwd))),
     ])
       context.say(line);

@@ -1,5 +1,6 @@
 /** `longhaul rollouts` and `trajectory`: a run's rollouts, and one rollout turn by turn. */
 
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
 import { eventsOfRun } from '../../../reports/rollout-ends.ts';
 import { trajectoryOf } from '../../../reports/trajectories.ts';
@@ -73,7 +74,7 @@ export async function trajectory(given: string, context: VerbContext): Promise<O
   await loadModules(context, 'last');
   return withLocalStore(context, async ({ store }) => {
     const rollout = fullName(given, await namesFor(given, store), 'ROLLOUT') ?? given;
-    const found = await trajectoryOf(rollout, store);
+    const found = await trajectoryOf(rollout, { store, tasks: new TaskLoader(store) });
     if (!found) {
       const near = didYouMean(given, await rolloutNames(store));
       throw new UserInputError(

@@ -2,6 +2,7 @@
  * Hunts tool calls that run again although their answers are recorded, and sandboxes that outlive their use.
  * Not asserted: what the sandbox's own journal prevents; see the tests of sandboxes.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
@@ -18,7 +19,13 @@ const sandbox = `${attempt.rollout}#1`;
 const input = { ...attempt, sandbox, host: 'here', turn: 1, toolTimeoutSeconds: 7 };
 
 function activities(store = world.now.store) {
-  return createAgentRunActivities({ store, provider: world.now.provider, host: 'here', sandboxTtlSeconds: 60 });
+  return createAgentRunActivities({
+    store,
+    tasks: new TaskLoader(store),
+    provider: world.now.provider,
+    host: 'here',
+    sandboxTtlSeconds: 60,
+  });
 }
 const act = () => inActivity(() => activities().agentRun(input));
 const actRecord = () => world.now.store.get<ActRecord>(keys.act(input, 1));
@@ -183,7 +190,13 @@ describe('agentRun', () => {
       first.push(await lease());
     };
     const { store, provider } = world.now;
-    const short = createAgentRunActivities({ store, provider, host: 'here', sandboxTtlSeconds: 0.4 });
+    const short = createAgentRunActivities({
+      store,
+      tasks: new TaskLoader(store),
+      provider,
+      host: 'here',
+      sandboxTtlSeconds: 0.4,
+    });
     await inActivity(() => short.agentRun(input));
     expect(first[1]).toBeGreaterThan(first[0] ?? Number.POSITIVE_INFINITY);
     const before = renewals();
@@ -196,6 +209,7 @@ describe('agentRun', () => {
     const connect = vi.fn(() => new Promise<never>(() => undefined));
     const stuck = createAgentRunActivities({
       store,
+      tasks: new TaskLoader(store),
       provider: Object.assign(Object.create(provider) as typeof provider, { connect }),
       host: 'here',
       sandboxTtlSeconds: 60,

@@ -3,6 +3,7 @@
  * reward. Real bubblewrap sandboxes; the tests count calls that ran, never time.
  */
 
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
@@ -19,8 +20,8 @@ let attempt = { run: 'r', rollout: '', attempt: 1, task: 'swe-mini-train-0' };
 function parts(store = world.now.store) {
   const host = { host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 };
   return {
-    ...createInitActivities({ store, provider, ...host }),
-    ...createAgentRunActivities({ store, provider, ...host }),
+    ...createInitActivities({ store, tasks: new TaskLoader(store), provider, ...host }),
+    ...createAgentRunActivities({ store, tasks: new TaskLoader(store), provider, ...host }),
   };
 }
 const act = (

@@ -1,4 +1,5 @@
 /** Hunts a second sandbox for the same attempt, and more live sandboxes than the host may hold. */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { CancelledFailure } from '@temporalio/common';
 import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
@@ -11,7 +12,14 @@ const world = useWorld();
 
 function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal, heartbeat?: (detail: unknown) => void) {
   const { store, provider } = world.now;
-  const activities = createInitActivities({ store, provider, host: 'here', maxLiveSandboxes, sandboxTtlSeconds: 60 });
+  const activities = createInitActivities({
+    store,
+    tasks: new TaskLoader(store),
+    provider,
+    host: 'here',
+    maxLiveSandboxes,
+    sandboxTtlSeconds: 60,
+  });
   return inActivity(() => activities.prepareSandbox(attemptOf(0, k)), signal, heartbeat);
 }
 

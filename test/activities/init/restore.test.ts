@@ -3,6 +3,7 @@
  * missing in the new sandbox. Sandboxes are scripted: their state is the list of commands that they ran.
  * Not asserted: real files and shells; see test/workflows/rollout/restored-rollout.test.ts.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { describe, expect, it } from 'vitest';
 import type { ToolCall } from '../../../protocol/message.ts';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
@@ -19,8 +20,15 @@ const second = `${first}~1`;
 function parts(store = world.now.store) {
   const { provider } = world.now;
   return {
-    ...createInitActivities({ store, provider, host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 }),
-    ...createAgentRunActivities({ store, provider, host: 'here', sandboxTtlSeconds: 60 }),
+    ...createInitActivities({
+      store,
+      tasks: new TaskLoader(store),
+      provider,
+      host: 'here',
+      maxLiveSandboxes: 1,
+      sandboxTtlSeconds: 60,
+    }),
+    ...createAgentRunActivities({ store, tasks: new TaskLoader(store), provider, host: 'here', sandboxTtlSeconds: 60 }),
   };
 }
 const prepare = () => inActivity(() => parts().prepareSandbox(attempt));

@@ -1,4 +1,5 @@
 /** Hunts bad input that is accepted, or refused without field, value and remedy. */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -15,10 +16,12 @@ const world = useWorld();
 function open(given: unknown, run?: string) {
   const { store } = world.now;
   const describePolicy = async () => ({ parameters: 12, vocabulary: 34 });
-  return orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun(
-    given,
-    run as string,
-  );
+  return orchestratorActivities({
+    store,
+    tasks: new TaskLoader(store),
+    temporal: { address: '', namespace: '', ui: '' },
+    describePolicy,
+  }).openRun(given, run as string);
 }
 const base = () => join(world.now.dir, 'policy');
 const good = () => ({
@@ -57,6 +60,7 @@ it('makes the folder with the resolved configuration, and records the run', asyn
 it('refuses a run that the GPU workers could not train, before anything is written', async () => {
   const parts = {
     store: world.now.store,
+    tasks: new TaskLoader(world.now.store),
     temporal: { address: '', namespace: '', ui: '' },
     describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
   };
@@ -162,6 +166,7 @@ it('returns the changes of the live run, in order, once each, and writes them in
   expect(none).toBeUndefined();
   const activities = orchestratorActivities({
     store,
+    tasks: new TaskLoader(store),
     temporal: { address: '', namespace: '', ui: '' },
     describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
   });
@@ -280,7 +285,13 @@ it.each([
   ['is not implemented', '{"model_type":"mixtral"}', /model_type = "mixtral" is not supported: use a dense text model/],
   ['is no JSON', '{', /give another model: SyntaxError/],
 ])('a model whose configuration %s is refused at once, a critic too', async (_, text, remedy) => {
-  const parts = { store: world.now.store, temporal: { address: '', namespace: '', ui: '' }, describePolicy };
+  const { store } = world.now;
+  const parts = {
+    store,
+    tasks: new TaskLoader(store),
+    temporal: { address: '', namespace: '', ui: '' },
+    describePolicy,
+  };
   const opening = (given: object) => orchestratorActivities(parts).openRun({ ...good(), ...given }, RUN);
   writeFileSync(join(base(), 'config.json'), text);
   expect(await refusal(opening({}))).toMatchObject({
@@ -414,6 +425,7 @@ describe('the model that a critic starts from', () => {
     const describePolicy = async (dir: string) => ({ parameters: 12, vocabulary: dir === other() ? 35 : 34 });
     const opening = orchestratorActivities({
       store,
+      tasks: new TaskLoader(store),
       temporal: { address: '', namespace: '', ui: '' },
       describePolicy,
     }).openRun({ ...withCritic({ base: other() }), run: 'fourth' }, 'fourth');

@@ -1,4 +1,7 @@
 /** Hunts files that depend on who wrote them, checkpoints that vanish while they are needed, and rollouts without an end. */
+import { taskKey } from '../../../protocol/task-key.ts';
+import { TaskLoader } from '../../../tasks/task-loader.ts';
+import { someTasks } from '../../support/some-tasks.ts';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -22,6 +25,7 @@ const temporal = { address: 'here:7233', namespace: 'default', ui: 'http://here'
 function activities() {
   return orchestratorActivities({
     store: world.now.store,
+    tasks: new TaskLoader(world.now.store),
     temporal,
     describePolicy: async () => ({ parameters: 1, vocabulary: 2 }),
   });
@@ -79,6 +83,7 @@ beforeEach(async () => {
     startedAt: '2026-01-01T00:00:00.000Z',
     policy: { base: '/base', parameters: 1, vocabulary: 2 },
     task: { name: 'toy', train: 10, heldOut: 2 },
+    tasks: someTasks,
   });
 });
 
@@ -150,7 +155,7 @@ describe('the trajectories of a step', () => {
 });
 
 describe('an evaluation', () => {
-  const tasks = [0, 1, 2, 3].map((i) => environment.taskId('held-out', i));
+  const tasks = [0, 1, 2, 3].map((i) => taskKey('toy', 'held-out', i));
 
   it('keeps failures in its denominator with reasons, separates families, and ends every rollout', async () => {
     await dispatch('eval-0-sampled', tasks, 1);

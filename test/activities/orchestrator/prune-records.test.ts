@@ -2,6 +2,7 @@
  * Hunts records that are deleted although something still needs them: trajectories of pruned rollouts, an object that
  * another run names, a restarted run without its turns. Real rollouts are pruned in test/e2e/training-run.test.ts.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -31,6 +32,7 @@ function activities() {
   const temporal = { address: 'a', namespace: 'n', ui: 'u' };
   return orchestratorActivities({
     store: world.now.store,
+    tasks: new TaskLoader(world.now.store),
     temporal,
     describePolicy: async () => ({ parameters: 1, vocabulary: 2 }),
   });
@@ -88,9 +90,13 @@ const close = (status: 'completed' | 'cancelled') =>
 
 it('leaves the trajectory as it was, and nothing that only the work read', async () => {
   await close('completed');
-  const before = JSON.stringify(await trajectoryOf(rollout, world.now.store));
+  const before = JSON.stringify(
+    await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) }),
+  );
   const { pruned, bytes, shrunk } = await prune();
-  expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
+  expect(
+    JSON.stringify(await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) })),
+  ).toBe(before);
   expect(pruned).toEqual([
     expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 12, executions: 7, objects: 1 }),
   ]);
@@ -105,7 +111,9 @@ it('leaves the trajectory as it was, and nothing that only the work read', async
 
 it('may be killed at any moment, and is finished by the next call', async () => {
   await close('completed');
-  const before = JSON.stringify(await trajectoryOf(rollout, world.now.store));
+  const before = JSON.stringify(
+    await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) }),
+  );
   for (const [method, prefix] of [
     ['putOnce', 'pruned:'],
     ['putOnce', 'trajectory:'],
@@ -114,7 +122,9 @@ it('may be killed at any moment, and is finished by the next call', async () => 
     expect(await recordsOf('generate:')).toHaveLength(3);
   }
   await prune();
-  expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
+  expect(
+    JSON.stringify(await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) })),
+  ).toBe(before);
 });
 
 /** Why: an object is found by the record that names it; without the record no later call finds the object. */
@@ -156,7 +166,9 @@ it('is refused for a rollout whose last turn cannot be found, and its other turn
     name: 'StoreCorrupt',
     message: expect.stringContaining(`${keys.generate(attemptOf(), 3)} is missing`),
   };
-  await expect(trajectoryOf(rollout, world.now.store)).rejects.toMatchObject(missing);
+  await expect(
+    trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) }),
+  ).rejects.toMatchObject(missing);
   await expect(prune()).rejects.toMatchObject(missing);
   expect(await recordsOf(`generate:${rollout}`)).toHaveLength(2);
 });

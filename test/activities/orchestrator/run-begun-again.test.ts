@@ -3,6 +3,8 @@
  * counted for the execution that left them unfinished. Not asserted here: that workflows report which execution they
  * are (test/workflows/training/restart.test.ts), and real rollouts (test/e2e/steering.test.ts).
  */
+import { taskKey } from '../../../protocol/task-key.ts';
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
@@ -26,6 +28,7 @@ const config = () => ({
 function activities() {
   return orchestratorActivities({
     store: world.now.store,
+    tasks: new TaskLoader(world.now.store),
     temporal,
     describePolicy: async () => ({ parameters: 1, vocabulary: 2 }),
   });
@@ -38,7 +41,7 @@ const dispatch = (step: number, samples = 2) =>
     run: RUN,
     name: `step-${step}`,
     batch: `train/${RUN}/step-${step}`,
-    tasks: [environment.taskId('train', 0)],
+    tasks: [taskKey('toy', 'train', 0)],
     samples,
   });
 const rollout = (k: number) => attemptOf(0, k).rollout;

@@ -3,12 +3,13 @@
  * Why: an execution that was given up would run beside its retry, on a host whose leases do not count it.
  * Not asserted: how Temporal notifies an activity of its end; see test/workflows/rollout/cancelled-grading.test.ts.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { CancelledFailure } from '@temporalio/activity';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import type { SandboxProvider, SandboxSpec } from '../../../sandboxes/sandbox.ts';
 import { sweepOnce } from '../../../sandboxes/sweep.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
 import { callOf, eventually, openBench, specOf } from '../../sandboxes/harness.ts';
 import { ScriptedEnvironment } from '../scripted-parts.ts';
@@ -46,7 +47,7 @@ class Careless extends ScriptedEnvironment {
 }
 
 const grader = new Careless('careless');
-defineTask(grader);
+defineEnvironment(grader);
 const attempt = { ...attemptOf(), task: 'careless-train-0' };
 const id = (n: number) => `${attempt.rollout}#1/grade-${n}`;
 
@@ -57,7 +58,12 @@ afterEach(async () => {
 
 async function grade(signal?: AbortSignal) {
   const artifact = await world.now.store.putObject(Buffer.from('a diff'));
-  const reward = createRewardActivities({ store: world.now.store, provider: bench.provider, host: 'here' });
+  const reward = createRewardActivities({
+    store: world.now.store,
+    tasks: new TaskLoader(world.now.store),
+    provider: bench.provider,
+    host: 'here',
+  });
   return inActivity(() => reward.computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 1 }), signal);
 }
 

@@ -1,4 +1,5 @@
 /** Hunts a grader's own failure that becomes a reward, and rollouts that are graded twice or end without an outcome. */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
@@ -12,7 +13,12 @@ const attempt = attemptOf();
 
 async function grade(store: Store = world.now.store) {
   const artifact = await world.now.store.putObject(Buffer.from('a diff'));
-  const activities = createRewardActivities({ store, provider: world.now.provider, host: 'here' });
+  const activities = createRewardActivities({
+    store,
+    tasks: new TaskLoader(store),
+    provider: world.now.provider,
+    host: 'here',
+  });
   return inActivity(() => activities.computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 4 }));
 }
 const outcome = () => world.now.store.get<OutcomeRecord>(keys.outcome(attempt.rollout));

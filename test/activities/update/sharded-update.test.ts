@@ -2,6 +2,8 @@
  * Hunts updates in shards that end otherwise than a plain `update`, twice, or with files left behind, when a worker
  * dies half-way. Workers are separate engines over one store and one folder; the test itself is the queue.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
+import { someTasks } from '../../support/some-tasks.ts';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { readFile, truncate } from 'node:fs/promises';
@@ -211,6 +213,7 @@ describe('an update in shards', () => {
         policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
         critic: { base: qwen3Dir },
         task: { name: 'toy', train: 2, heldOut: 1 },
+        tasks: someTasks,
       });
       const given = {
         policy: { base: qwen3Dir },
@@ -312,6 +315,7 @@ describe('an update in shards', () => {
     });
     const bookkeeping = orchestratorActivities({
       store,
+      tasks: new TaskLoader(store),
       temporal: { address: 'a', namespace: 'n', ui: 'u' },
       describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
     });

@@ -2,6 +2,8 @@
  * Hunts updates that are made twice or reported before they are recorded, and ends of rollouts that contradict each
  * other.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
+import { someTasks } from '../../support/some-tasks.ts';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { withFailureMapping } from '../../../activities/failures.ts';
@@ -142,6 +144,7 @@ describe('an update', () => {
       startedAt: '2026-01-01T00:00:00.000Z',
       policy: { base: '/base', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
+      tasks: someTasks,
     });
     engine.onUpdate = async () => ({
       ...someMetrics,
@@ -262,13 +265,19 @@ describe('a rollout ends once', () => {
       startedAt: '2026-01-01T00:00:00.000Z',
       policy: { base: '', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
+      tasks: someTasks,
     });
     return (await summaryOf(RUN, world.now.store, temporal))?.accounting;
   }
 
   function orchestrator() {
     const { store } = world.now;
-    return orchestratorActivities({ store, temporal, describePolicy: async () => ({ parameters: 1, vocabulary: 1 }) });
+    return orchestratorActivities({
+      store,
+      tasks: new TaskLoader(store),
+      temporal,
+      describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
+    });
   }
 
   async function dispatched(): Promise<void> {

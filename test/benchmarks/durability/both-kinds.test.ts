@@ -2,14 +2,14 @@
  * Hunts a comparison of two different jobs: with a model and sandboxes that do nothing, both kinds request the same
  * turns of the engine, grade the same rollouts and end with the same weights. Not asserted: times.
  */
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import { expect, it } from 'vitest';
 import { STARTER } from '../../../benchmarks/durability/deeper-starter.ts';
 import { benchDurability } from '../../../benchmarks/durability/durability.ts';
 import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 
 it('does the same work with Temporal as in memory', async () => {
-  defineTask(emptyEnvironment);
+  defineEnvironment(emptyEnvironment);
   const asked: string[] = [];
   const engine = emptyEngine(3);
   const generate = engine.generate.bind(engine);

@@ -3,6 +3,7 @@
  * The server is real.
  */
 
+import { someTasks } from '../../support/some-tasks.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,6 +38,7 @@ beforeAll(async () => {
       startedAt: '2026-01-01T00:00:00.000Z',
       policy,
       task: { name: 'swe-mini', train: 1, heldOut: 1 },
+      tasks: someTasks,
     });
   }
   const config = { eval: 'nightly', tasks: { ids: [] }, sampling: [], bootstrap: { confidence: 0.95 } };

@@ -1,4 +1,5 @@
 /** Hunts evals that start with inputs that cannot work, and results of one eval that are shown for another. */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,7 +55,7 @@ const evaluate = (args: string[] = [], signal?: AbortSignal) =>
 async function leaveEval(graded: boolean): Promise<void> {
   const store = openSqliteStore(join(directory, 'home', 'store'));
   const given = { ...settings, dir: join(directory, 'evals'), policies: [join(directory, 'policy')] };
-  await openSweep({ given, eval: 'mine', execution: 'first' }, store);
+  await openSweep({ given, eval: 'mine', execution: 'first' }, { store: store, tasks: new TaskLoader(store) });
   const outcome = (task: string) => ({
     rollout: task,
     task,

@@ -2,6 +2,7 @@
  * Hunts schedules that do not fire, that pile sweeps up, or that keep failing every night: on a real server, with the
  * verbs as users call them. Rollouts are scripted.
  */
+import { someTasks } from '../../support/some-tasks.ts';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -183,6 +184,7 @@ it('resolves latest:RUN when the sweep starts, and protects that policy from ret
     startedAt: '',
     policy,
     task: { name: 'toy', train: 1, heldOut: 1 },
+    tasks: someTasks,
   });
   const publish = async (step: number) => {
     const checkpoint = makePolicy(join(dir, 'checkpoints', `step-${step}`), `weights ${step}`);

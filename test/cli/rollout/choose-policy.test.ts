@@ -1,4 +1,5 @@
 /** Hunts policies of a single rollout that differ from the options, and keys that are accepted on the command line. */
+import { someTasks } from '../../support/some-tasks.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,6 +42,7 @@ async function leaveRun(): Promise<void> {
     startedAt: '',
     policy: { base, parameters: 1, vocabulary: 1 },
     task: { name: 'toy', train: 1, heldOut: 1 },
+    tasks: someTasks,
   });
   for (const step of [1, 2]) {
     const policy = { dir: makePolicy(join(dir, `step-${step}`)), version: step };

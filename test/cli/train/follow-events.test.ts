@@ -1,5 +1,6 @@
 /** Hunts followers that read all events of a run at each poll, every second: a run of weeks has millions. */
 
+import { someTasks } from '../../support/some-tasks.ts';
 import type { Client } from '@temporalio/client';
 import { expect, it } from 'vitest';
 import { keys, type RunRecord } from '../../../protocol/records.ts';
@@ -34,6 +35,7 @@ async function writeRun(): Promise<void> {
     startedAt: new Date(0).toISOString(),
     policy,
     task: { name: 't', train: 1, heldOut: 1 },
+    tasks: someTasks,
   });
   await store.append(Array.from({ length: EVENTS }, (_, n) => dispatched(n)));
 }

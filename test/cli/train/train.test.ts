@@ -1,5 +1,6 @@
 /** Hunts runs that start with inputs that cannot work, and results of an old run shown for a new configuration. */
 
+import { someTasks } from '../../support/some-tasks.ts';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -72,6 +73,7 @@ async function leaveRun({ end, config = true }: { end?: RunEnd['status']; config
     startedAt: '2026-01-01T00:00:00.000Z',
     policy: { base: resolved.policy.base, parameters: 1, vocabulary: 1 },
     task: { name: 'swe-mini', train: 100, heldOut: 200 },
+    tasks: someTasks,
   });
   if (end)
     await store.putOnce<RunEnd>(keys.runEnd('first'), {

@@ -3,6 +3,7 @@
  * disk with a stack trace.
  */
 
+import { someTasks } from '../../support/some-tasks.ts';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,6 +71,7 @@ async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: numbe
     startedAt: '2026-01-01T00:00:00.000Z',
     policy,
     task,
+    tasks: someTasks,
     ...(config && { config: config as RunConfig }),
   });
   await store.putOnce(keys.evaluation('r', 0), { step: 0, evaluation: evaluation(0.25) });

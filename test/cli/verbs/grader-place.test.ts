@@ -1,4 +1,6 @@
 /** Hunts an exception of a grader that no list shows, or that lacks the place where it was thrown. */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
+import { someTasks } from '../../support/some-tasks.ts';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ActivityFailure } from '@temporalio/common';
@@ -21,7 +23,7 @@ async function failureOf(source: string): Promise<string> {
   const { store, provider } = world.now;
   const artifact = await store.putObject(Buffer.from('a diff'));
   const graded = inActivity(() =>
-    createRewardActivities({ store, provider, host: 'here' }).computeReward({
+    createRewardActivities({ store, tasks: new TaskLoader(store), provider, host: 'here' }).computeReward({
       ...attempt,
       artifact,
       finish: 'finish-tool',
@@ -79,11 +81,13 @@ it.each([
     startedAt: '2026-01-01T00:00:00.000Z',
     policy: { base: dir, parameters: 1, vocabulary: 1 },
     task: { name: 'toy', train: 1, heldOut: 1 },
+    tasks: someTasks,
   });
   const { rollout, task } = attempt;
   const describePolicy = async () => ({ parameters: 1, vocabulary: 1 });
   const orchestrator = orchestratorActivities({
     store,
+    tasks: new TaskLoader(store),
     temporal: { address: '', namespace: '', ui: '' },
     describePolicy,
   });

@@ -1,5 +1,6 @@
 /** Hunts a prune that removes records of running work, or that changes the answer of a verb. */
 
+import { someTasks } from '../../support/some-tasks.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -63,6 +64,7 @@ async function leaveRun(
     startedAt: hoursAgo(100),
     policy,
     task: { name: 'swe-mini', train: 100, heldOut: 4 },
+    tasks: someTasks,
   });
   const turn = {
     version: 1,

@@ -3,6 +3,7 @@
  * orchestrator's worker are real; no other worker runs.
  */
 
+import { someTasks } from '../../support/some-tasks.ts';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -77,6 +78,7 @@ async function record(run: string, end?: RunEnd): Promise<void> {
     startedAt: '2026-01-01T00:00:00.000Z',
     policy,
     task,
+    tasks: someTasks,
   });
   if (end) await store.putOnce<RunEnd>(keys.runEnd(run), end);
   await store.close();

@@ -1,4 +1,5 @@
 /** Hunts curves without a step, wrong times, and files that a reader must open again. */
+import { someTasks } from '../../support/some-tasks.ts';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
@@ -66,6 +67,7 @@ beforeEach(async () => {
     startedAt,
     policy: { base: '', parameters: 1, vocabulary: 1 },
     task: { name: 'toy', train: 10, heldOut: 2 },
+    tasks: someTasks,
   });
 });
 

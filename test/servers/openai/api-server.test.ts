@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
-import { environmentOf } from '../../../tasks/registry.ts';
+import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import { renderPrompt } from '../../../agents/render-conversation.ts';
 import { detectOffer } from '../../../endpoints/detect-offer.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
@@ -78,7 +78,7 @@ async function serving(over: Partial<ApiServerOptions> & { engine?: Engine } = {
 
 /** A first prompt of a real task, as ids. */
 function taskPrompt() {
-  const { messages } = environmentOf('swe-mini-held-out-0').load('swe-mini-held-out-0');
+  const messages = [{ role: 'user' as const, content: makeProblem('swe-mini-held-out-0').issue }];
   return { messages, ids: renderPrompt(tokenizer, messages, []) };
 }
 /** An engine that returns the ids of a text one after the other, over any number of calls. The prompt is one token. */

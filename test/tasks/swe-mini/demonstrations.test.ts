@@ -8,14 +8,14 @@ import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 import { type Demonstration, demonstrate, MIX } from '../../../tasks/swe-mini/demonstrations.ts';
 import { FAMILIES } from '../../../tasks/swe-mini/draft.ts';
-import { sweMini } from '../../../tasks/swe-mini/environment.ts';
+import * as one from './one-task.ts';
 import { openBench } from '../../sandboxes/harness.ts';
 
 const { provider } = await openBench();
 
 /** The conversation with the real tools' answers to the demonstration's calls. */
 async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Promise<Message[]> {
-  const { messages: start, tools } = sweMini.load(taskId);
+  const { messages: start, tools } = await one.taskOf(taskId);
   const replayed: Message[] = [...start];
   let calls = 0;
   for (const message of messages) {
@@ -75,12 +75,12 @@ describe('demonstrations', () => {
   it('match a real sandbox, and are graded according to their outcome', async () => {
     for (const [i, demonstration] of chosen().entries()) {
       const { taskId, messages, outcome, family } = demonstration;
-      const sandbox = await provider.create({ ...sweMini.sandbox(taskId, `replay-${i}`), ttlSeconds: 60 });
+      const sandbox = await provider.create(await one.specOf(taskId, `replay-${i}`));
       expect(await replay(demonstration, sandbox), taskId).toEqual(messages);
-      const diff = await sweMini.collect(taskId, sandbox, provider);
+      const diff = await one.collect(taskId, sandbox, provider);
       sandbox.close();
       await provider.destroy(`replay-${i}`);
-      const verdict = await sweMini.grade(taskId, diff, provider, `graded-${i}`);
+      const verdict = await one.grade(taskId, diff, provider, `graded-${i}`);
       expect(verdict, `${taskId} ${family} ${outcome}`).toMatchObject({
         code: 'graded',
         reward: outcome === 'right' ? 1 : 0,

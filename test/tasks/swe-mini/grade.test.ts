@@ -3,14 +3,14 @@
 import { afterAll, describe, expect, it } from 'vitest';
 
 import { type SandboxProvider, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
-import { sweMini } from '../../../tasks/swe-mini/environment.ts';
+import * as one from './one-task.ts';
 import { driver, judge } from '../../../tasks/swe-mini/grade.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
 import { openBench, sh } from '../../sandboxes/harness.ts';
 
 const { provider } = await openBench();
-const taskId = sweMini.taskId('held-out', 5);
+const taskId = 'swe-mini-held-out-5';
 const problem = makeProblem(taskId);
 const source = problem.modules.find(({ path }) => path === problem.path)?.source ?? '';
 const fixed = source.replace(problem.fix.old, () => problem.fix.new);
@@ -23,12 +23,12 @@ let runs = 0;
 async function attempt(command: string): Promise<{ readonly diff: string; readonly verdict: Verdict }> {
   runs += 1;
   const id = `attempt-${runs}`;
-  const sandbox = await provider.create({ ...sweMini.sandbox(taskId, id), ttlSeconds: 60 });
+  const sandbox = await provider.create(await one.specOf(taskId, id));
   await sh(sandbox, command);
-  const diff = await sweMini.collect(taskId, sandbox, provider);
+  const diff = await one.collect(taskId, sandbox, provider);
   sandbox.close();
   await provider.destroy(id);
-  return { diff: Buffer.from(diff).toString(), verdict: await sweMini.grade(taskId, diff, provider, `grade-${runs}`) };
+  return { diff: Buffer.from(diff).toString(), verdict: await one.grade(taskId, diff, provider, `grade-${runs}`) };
 }
 
 const writes = (path: string, content: string): string => `cat > ${path} <<'END_OF_FILE'\n${content}\nEND_OF_FILE`;
@@ -116,7 +116,7 @@ describe('nothing else earns a reward', () => {
   it('a diff that does not apply, or that reaches outside', async () => {
     const grade = async (diff: string): Promise<number | string> => {
       runs += 1;
-      return rewardOf({ verdict: await sweMini.grade(taskId, Buffer.from(diff), provider, `grade-${runs}`) });
+      return rewardOf({ verdict: await one.grade(taskId, Buffer.from(diff), provider, `grade-${runs}`) });
     };
     const good = (await attempt(FIX)).diff;
     expect(await grade(good)).toBe(1);
@@ -140,7 +140,7 @@ describe('a failure of the grader is not a reward', () => {
       create: async () => Promise.reject(new SandboxUnavailable('no room')),
       destroy: async () => {},
     };
-    const verdict = await sweMini.grade(taskId, Buffer.from('x'), broken, 'grade-broken');
+    const verdict = await one.grade(taskId, Buffer.from('x'), broken, 'grade-broken');
     expect(verdict).toEqual({ code: 'grader-failed', reason: 'no room' });
   });
 

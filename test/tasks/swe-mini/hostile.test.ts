@@ -7,13 +7,13 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 
 import type { ExecCall, Sandbox, SandboxProvider, SandboxSpec } from '../../../sandboxes/sandbox.ts';
-import { sweMini } from '../../../tasks/swe-mini/environment.ts';
+import * as one from './one-task.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
 import { openBench, sh } from '../../sandboxes/harness.ts';
 
 const { provider, kind } = await openBench();
-const taskId = sweMini.taskId('held-out', 5);
+const taskId = 'swe-mini-held-out-5';
 const problem = makeProblem(taskId);
 const source = problem.modules.find(({ path }) => path === problem.path)?.source ?? '';
 const fixed = source.replace(problem.fix.old, () => problem.fix.new);
@@ -55,9 +55,9 @@ const LITTLE_AND_SHORT = stricter({ processor: 5, clock: 5 });
 async function diffAfter(command: string, by = provider as SandboxProvider): Promise<string> {
   runs += 1;
   const id = `hostile-${runs}`;
-  const sandbox = await by.create({ ...sweMini.sandbox(taskId, id), ttlSeconds: 60 });
+  const sandbox = await by.create(await one.specOf(taskId, id));
   await sh(sandbox, command);
-  const diff = Buffer.from(await sweMini.collect(taskId, sandbox, provider)).toString();
+  const diff = Buffer.from(await one.collect(taskId, sandbox, provider)).toString();
   sandbox.close();
   await provider.destroy(id);
   return diff;
@@ -65,7 +65,7 @@ async function diffAfter(command: string, by = provider as SandboxProvider): Pro
 
 async function verdictOn(diff: string, by = provider as SandboxProvider): Promise<Verdict> {
   runs += 1;
-  return sweMini.grade(taskId, Buffer.from(diff), by, `hostile-grade-${runs}`);
+  return one.grade(taskId, Buffer.from(diff), by, `hostile-grade-${runs}`);
 }
 
 async function rewardOf(diff: string, by?: SandboxProvider): Promise<number | string> {

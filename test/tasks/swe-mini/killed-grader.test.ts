@@ -8,13 +8,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
-import { sweMini } from '../../../tasks/swe-mini/environment.ts';
+import * as one from './one-task.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
 import { eventually, openBench } from '../../sandboxes/harness.ts';
 
 const { provider } = await openBench();
-const taskId = sweMini.taskId('held-out', 5);
+const taskId = 'swe-mini-held-out-5';
 const problem = makeProblem(taskId);
 const source = problem.modules.find(({ path }) => path === problem.path)?.source ?? '';
 let runs = 0;
@@ -34,7 +34,7 @@ function fixWith(text: string): string {
 
 async function grade(diff: string, by: SandboxProvider = provider): Promise<Verdict> {
   runs += 1;
-  return sweMini.grade(taskId, Buffer.from(diff), by, `killed-${runs}`);
+  return one.grade(taskId, Buffer.from(diff), by, `killed-${runs}`);
 }
 
 /** The process on the host that runs a grader over a diff with `mark` in it. */

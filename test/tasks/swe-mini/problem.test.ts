@@ -8,7 +8,8 @@ import { describe, expect, it } from 'vitest';
 import { FAMILIES } from '../../../tasks/swe-mini/draft.ts';
 import { splitOfName } from '../../../tasks/swe-mini/names.ts';
 import { makeProblem, parseTaskId, type Problem } from '../../../tasks/swe-mini/problem.ts';
-import { UnknownTask, type Split } from '../../../tasks/task.ts';
+import { UnknownTask } from '../../../tasks/environment.ts';
+import type { Split } from '../../../tasks/swe-mini/names.ts';
 import { workingTree } from '../../../tasks/swe-mini/repository.ts';
 
 const problems = (split: Split, count: number): Problem[] =>

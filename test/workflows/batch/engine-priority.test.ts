@@ -2,17 +2,18 @@
  * Hunts evaluations that reach the engine as if they were training: the engine serves by the priority of the activity,
  * which a batch gives its rollouts and Temporal passes on. On a real server; the engine records its requests.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';
 import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { BatchPriority } from '../../../protocol/batch.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const asked: Array<readonly [rollout: string, priority: number | undefined]> = [];
 
-defineTask(emptyEnvironment);
+defineEnvironment(emptyEnvironment);
 const world = useStoreWorld((store) => {
   const engine = emptyEngine(2);
   const noting: typeof engine = {
@@ -25,6 +26,7 @@ const world = useStoreWorld((store) => {
   return {
     gpu: createGpuActivities({
       store,
+      tasks: new TaskLoader(store),
       engine: noting,
       endpoints: new EndpointClient({}),
       tokenizerOf: async () => emptyTokenizer,

@@ -2,6 +2,7 @@
  * Hunts other tokens after a checkpoint was changed and restored: the rollout that would sample from it is held,
  * and samples the same when it is resumed. Server, store, files and the sampling activity are real; the engine is empty.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,19 +10,20 @@ import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';
 import type { GenerateRecord } from '../../../protocol/records.ts';
 import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import { fingerprintOf, MadeOfFiles } from '../../../trainer/checkpoints/policy-files.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
-defineTask(emptyEnvironment);
+defineEnvironment(emptyEnvironment);
 let beforeTurn: (turn: number, rollout: string) => void = () => undefined;
 const digests = new MadeOfFiles(fingerprintOf, 4);
 
 const world = useStoreWorld((store, { gpu }) => {
   const real = createGpuActivities({
     store,
+    tasks: new TaskLoader(store),
     engine: emptyEngine(3),
     endpoints: new EndpointClient(),
     tokenizerOf: async () => emptyTokenizer,

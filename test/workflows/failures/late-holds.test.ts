@@ -3,11 +3,11 @@
  * and a run that continues without a paused batch. The server is real, activities are scripted; the test sends the late
  * signal itself.
  */
+import { openedConfig } from '../../support/some-tasks.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import type { Connection } from '@temporalio/client';
 import { afterEach, expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../config/run-config.ts';
 import { buildWorkflowBundle } from '../../../workers/workflow-bundle.ts';
 import type { Trip } from '../../../protocol/breaker.ts';
 import type { TrainStatus } from '../../../protocol/train-status.ts';
@@ -119,7 +119,7 @@ it('a batch that was held, and whose run was resumed, before its new history had
   const config = { ...configOf('new', 'async'), steps: 2 };
   const running = [{ number: 1, policy: { dir: 'v0', version: 0 }, lastStep: 1 }];
   const progress: TrainProgress = {
-    config: resolveRunConfig(config, '/'),
+    config: openedConfig(config),
     runDir: '/run',
     step: 1,
     policy,

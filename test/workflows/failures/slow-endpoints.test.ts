@@ -3,6 +3,7 @@
  * turns need. Real Temporal, the worker's own queues with two places each, and real HTTP; the engine and the sandboxes
  * do nothing. Not asserted: times.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +17,7 @@ import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '..
 import { startOwnWorkers } from '../../../benchmarks/own-temporal.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import { queuesOf } from '../../../workers/roles/gpu.ts';
 import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
@@ -59,13 +60,14 @@ const slowly: Handler = async ({ path, body }) => {
 };
 
 beforeAll(async () => {
-  defineTask(emptyEnvironment);
+  defineEnvironment(emptyEnvironment);
   temporal = await startPrivateServer(dir);
   store = openSqliteStore(join(dir, 'store'));
   endpoint = await startLoopback(slowly);
   const limits = { host: HOST, maxLiveSandboxes: 100, sandboxTtlSeconds: 600 };
   const gpu = createGpuActivities({
     store,
+    tasks: new TaskLoader(store),
     engine: emptyEngine(2),
     endpoints: new EndpointClient({}),
     tokenizerOf: async () => emptyTokenizer,
@@ -78,15 +80,21 @@ beforeAll(async () => {
     slots: SLOTS,
     cachedWorkflows: 10,
     activities: {
-      [QUEUES.init]: createInitActivities({ store, provider: emptyProvider, ...limits }),
+      [QUEUES.init]: createInitActivities({ store, tasks: new TaskLoader(store), provider: emptyProvider, ...limits }),
       ...Object.fromEntries(queuesOf({ does: 'both', pool: undefined }, 'gpu', { ...gpu })),
       [hostQueue(HOST)]: createAgentRunActivities({
         store,
+        tasks: new TaskLoader(store),
         provider: emptyProvider,
         host: HOST,
         sandboxTtlSeconds: 600,
       }),
-      [QUEUES.reward]: createRewardActivities({ store, provider: emptyProvider, host: HOST }),
+      [QUEUES.reward]: createRewardActivities({
+        store,
+        tasks: new TaskLoader(store),
+        provider: emptyProvider,
+        host: HOST,
+      }),
     },
   });
   client = new Client({ connection: await Connection.connect({ address: temporal.address }) });

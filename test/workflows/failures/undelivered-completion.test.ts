@@ -4,6 +4,7 @@
  * gives these up as timed out and starts them again. Asserted: recorded work does not run again, and every rollout
  * ends. Not asserted: that the server did start them again; a delivery just in time may make this unnecessary.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
@@ -12,7 +13,7 @@ import { createInitActivities } from '../../../activities/init/init.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 import type { Store } from '../../../store/store.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
@@ -48,7 +49,7 @@ function holdingUp(real: Store): Store {
   });
 }
 
-defineTask(emptyEnvironment);
+defineEnvironment(emptyEnvironment);
 const world = useStoreWorld((store) => {
   const slow = holdingUp(store);
   const engine = emptyEngine(TURNS);
@@ -58,12 +59,14 @@ const world = useStoreWorld((store) => {
     return generate(request, signal);
   };
   const provider = emptyProvider;
-  const parts = { store: slow, provider, host: 'test-host', maxLiveSandboxes: 100, sandboxTtlSeconds: 600 };
+  const tasks = new TaskLoader(slow);
+  const parts = { store: slow, tasks, provider, host: 'test-host', maxLiveSandboxes: 100, sandboxTtlSeconds: 600 };
   return {
     init: createInitActivities(parts),
     agentRun: createAgentRunActivities(parts),
     gpu: createGpuActivities({
       store: slow,
+      tasks,
       engine,
       endpoints: new EndpointClient(),
       tokenizerOf: async () => emptyTokenizer,

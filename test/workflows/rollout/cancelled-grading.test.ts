@@ -2,10 +2,11 @@
  * Hunts a grader that is not notified that nobody waits for it any more: real Temporal, store and bubblewrap sandboxes,
  * with a grader that sleeps. Not asserted: other ends of an execution; see test/activities/reward/grading-ends.test.ts.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { expect, it } from 'vitest';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
 import { ScriptedEnvironment } from '../../activities/scripted-parts.ts';
 import { callOf, openBench, specOf } from '../../sandboxes/harness.ts';
@@ -21,10 +22,15 @@ class Sleeping extends ScriptedEnvironment {
     return { code: 'graded', reward: 1, passed: true, reason: '' };
   }
 }
-defineTask(new Sleeping('sleeping'));
+defineEnvironment(new Sleeping('sleeping'));
 
 const world = useStoreWorld((store) => {
-  const reward = createRewardActivities({ store, provider: bench.provider, host: 'test-host' });
+  const reward = createRewardActivities({
+    store,
+    tasks: new TaskLoader(store),
+    provider: bench.provider,
+    host: 'test-host',
+  });
   return {
     reward: {
       computeReward: async (input) =>

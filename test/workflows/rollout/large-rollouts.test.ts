@@ -3,6 +3,8 @@
  * with them, up to Temporal's limits (a warning at 512 KB, an error at 2 MB, 4 MB per message). Model and sandbox are
  * scripted.
  */
+import type { Task } from '../../../tasks/environment.ts';
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,12 +16,12 @@ import { createInitActivities } from '../../../activities/init/init.ts';
 import { actsOf, turnsOf } from '../../../store/read-records.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { transitionsOf } from '../../../activities/update/training-data.ts';
-import { emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
+import { emptyTask, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 import { largestPayload } from '../../../benchmarks/batch.ts';
 import { startOwnWorkers } from '../../../benchmarks/own-temporal.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
-import { defineTask } from '../../../tasks/registry.ts';
+import { defineEnvironment } from '../../../tasks/registry.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { mergeTransitions } from '../../../trainer/data/merge-transitions.ts';
@@ -62,7 +64,11 @@ const provider = {
 };
 
 beforeAll(async () => {
-  defineTask({ ...emptyEnvironment, collect: async () => Buffer.alloc(1_000_000, 'diff') });
+  const large: Task = { ...emptyTask, collect: async () => Buffer.alloc(1_000_000, 'diff') };
+  defineEnvironment({
+    name: 'empty',
+    open: async () => ({ digest: 'large', splits: { train: 1000 }, load: async () => large }),
+  });
   server = await startPrivateServer(dir);
   store = openSqliteStore(join(dir, 'store'));
   const limits = { host: HOST, maxLiveSandboxes: 10, sandboxTtlSeconds: 600 };
@@ -73,16 +79,23 @@ beforeAll(async () => {
     slots: 10,
     cachedWorkflows: 10,
     activities: {
-      [QUEUES.init]: createInitActivities({ store, provider, ...limits }),
+      [QUEUES.init]: createInitActivities({ store, tasks: new TaskLoader(store), provider, ...limits }),
       [QUEUES.gpu]: createGpuActivities({
         store,
+        tasks: new TaskLoader(store),
         engine,
         tokenizerOf: async () => emptyTokenizer,
         digestOf: async () => 'd',
         endpoints: new EndpointClient(),
       }),
-      [hostQueue(HOST)]: createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }),
-      [QUEUES.reward]: createRewardActivities({ store, provider, host: HOST }),
+      [hostQueue(HOST)]: createAgentRunActivities({
+        store,
+        tasks: new TaskLoader(store),
+        provider,
+        host: HOST,
+        sandboxTtlSeconds: 600,
+      }),
+      [QUEUES.reward]: createRewardActivities({ store, tasks: new TaskLoader(store), provider, host: HOST }),
     },
   });
   client = new Client({ connection: await Connection.connect({ address: server.address }) });

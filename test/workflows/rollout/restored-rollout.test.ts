@@ -3,6 +3,7 @@
  * bubblewrap sandboxes, whose supervisor is killed in the middle. Only the policy is scripted. Not asserted: the loss
  * of a whole host; its queue then has no worker, which the workflow detects by a timeout.
  */
+import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
@@ -72,7 +73,7 @@ async function generate(input: GenerateInput): Promise<GenerateOutcome> {
 }
 
 const world = useStoreWorld((over, scripted) => {
-  const parts = { store: over, provider: bench.provider, host: 'test-host' };
+  const parts = { store: over, tasks: new TaskLoader(over), provider: bench.provider, host: 'test-host' };
   return {
     init: createInitActivities({ ...parts, maxLiveSandboxes: 1, sandboxTtlSeconds: 60 }),
     agentRun: createAgentRunActivities({ ...parts, sandboxTtlSeconds: 60 }),

@@ -2,10 +2,10 @@
  * Hunts changes of a live run that affect another setting, that reach too far, or that do not name the previous value.
  */
 import { describe, expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../config/run-config.ts';
+import { openedConfig } from '../../support/some-tasks.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration } from '../../../workflows/training/reconfigure.ts';
 
-const config = resolveRunConfig({ run: 'r', policy: { base: '/p' }, task: { name: 't' }, steps: 9 }, '/');
+const config = openedConfig({ run: 'r', policy: { base: '/p' }, task: { name: 't' }, steps: 9 });
 const at = '2026-01-01T00:00:00.000Z';
 
 it('a short name and the name in the configuration mean the same', () => {
@@ -54,7 +54,7 @@ it('refuses a width that the dispatcher of the run does not have', () => {
 
 it('changes the learning rate of a critic if one is trained', () => {
   const given = { run: 'r', policy: { base: '/p' }, task: { name: 't' }, algorithm: { advantage: 'gae' } };
-  const withCritic = resolveRunConfig(given, '/');
+  const withCritic = openedConfig(given);
   expect(() => checkEffect(withCritic, { criticLearningRate: 1e-4 })).not.toThrow();
   const { critic, ...rest } = changed(withCritic, changesOf(withCritic, { criticLearningRate: 1e-4 }, 1, at)).algorithm;
   expect([critic?.learningRate, rest.learningRate]).toEqual([1e-4, withCritic.algorithm.learningRate]);

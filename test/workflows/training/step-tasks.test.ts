@@ -1,13 +1,13 @@
 /** Hunts tasks that another mode would not draw, and noise that two rollouts share. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../config/run-config.ts';
+import { openedConfig } from '../../support/some-tasks.ts';
 import { limitsOf } from '../../../workflows/training/modes.ts';
 import { StalenessGate } from '../../../workflows/training/overlap/staleness-gate.ts';
 import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
 
 const config = (batch: object, over: object = {}) =>
-  resolveRunConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over }, '/');
+  openedConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over });
 
 it('the groups by their numbers are those of the steps, each with its own noise', () => {
   fc.assert(

@@ -15,7 +15,7 @@ import {
 } from '@temporalio/workflow';
 import type { End } from '../../../protocol/breaker.ts';
 import { policyVersionKey, runKey, stepKey } from '../../../protocol/search-attributes.ts';
-import type { RunConfig } from '../../../protocol/run-config.ts';
+import type { OpenedConfig } from '../../../protocol/run-config.ts';
 import type { Unit } from '../../../protocol/admission.ts';
 import { drawnBy, policyOf } from '../modes.ts';
 import { batch as batchWorkflow } from '../../batch.ts';
@@ -27,7 +27,7 @@ const LOOK_SIGNAL = 'lookedAfter';
 
 /** The current state of the run. */
 export interface UnitsHost {
-  readonly config: RunConfig;
+  readonly config: OpenedConfig;
   /** How its last rollouts ended. */
   readonly lately: readonly End[];
   unitEnded(report: UnitReport): void;

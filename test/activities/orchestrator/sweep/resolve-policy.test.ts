@@ -2,6 +2,7 @@
  * Hunts references that are read as another kind, and checkpoints that vanish, or are incomplete, while an eval uses
  * them.
  */
+import { someTasks } from '../../../support/some-tasks.ts';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
@@ -42,6 +43,7 @@ beforeEach(async () => {
     startedAt: '',
     policy: { base, parameters: 1, vocabulary: 1 },
     task: { name: 'toy', train: 1, heldOut: 1 },
+    tasks: someTasks,
   });
 });
 async function publish(step: number) {

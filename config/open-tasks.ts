@@ -1,0 +1,218 @@
+/** Opens the tasks that a run asks for, and checks them, before anything starts: what cannot be loaded is named here. */
+
+import { toolNamed } from '../agents/tools/registry.ts';
+import { closest } from '../modules/closest.ts';
+import { messageWithPlace } from '../modules/own-frame.ts';
+import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';
+import type { OpenedTasks, TaskPool, TaskSource, WeightedPool } from '../protocol/task-key.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import type { Dataset, Task } from '../tasks/environment.ts';
+import { environmentNamed } from '../tasks/registry.ts';
+import { resolveOptions, type TaskLoader } from '../tasks/task-loader.ts';
+
+/** Of a generator's split, which has more tasks than anybody draws: so many are drawn from if the configuration does not say. */
+const GENERATED = 1000;
+const EVALUATED = 200;
+/** The first that a dataset has is evaluated on. */
+const HELD_OUT = ['held-out', 'test', 'validation'];
+
+/** What stands in the catalog, and what is drawn from it. */
+export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
+  readonly sources: Readonly<Record<string, TaskSource>>;
+}
+
+/** Errors: what is wrong with the task. */
+export function checkLoaded(key: string, { messages, tools, grade }: Task): void {
+  if (!Array.isArray(messages) || messages.length === 0)
+    throw new TypeError(`task ${key} has no messages: load gives a list of them`);
+  if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load gives their names`);
+  if (typeof grade !== 'function') throw new TypeError(`task ${key} has no function grade`);
+  for (const tool of tools) toolNamed(tool);
+}
+
+const mended = (error: unknown): string => messageWithPlace(error);
+
+/** Opens the dataset of one entry. Errors: `UserInputError`, under `field`. */
+export async function openEntry(
+  { environment: name, options, folder }: Pick<TaskEntry, 'environment' | 'options' | 'folder'>,
+  field: { readonly name: string; readonly options: string },
+  loader: TaskLoader,
+): Promise<{ readonly source: TaskSource; readonly dataset: Dataset }> {
+  let environment;
+  try {
+    environment = environmentNamed(name);
+  } catch (error) {
+    throw new UserInputError(field.name, name, `name one that is known here (${mended(error)})`, { cause: error });
+  }
+  resolveOptions(environment, options, field.options);
+  const source = { environment: name, options, ...(folder !== undefined && { folder }) };
+  try {
+    const dataset = await loader.open(source);
+    return { source: { ...source, digest: dataset.digest }, dataset };
+  } catch (error) {
+    if (error instanceof UserInputError) throw error;
+    throw new UserInputError(field.options, options, `mend what ${name} cannot open (${mended(error)})`, {
+      cause: error,
+    });
+  }
+}
+
+/** Errors: `UserInputError` for a split that the dataset has not. */
+export function sizeOf(dataset: Dataset, split: string, field: string, name: string): number {
+  if (Object.hasOwn(dataset.splits, split)) return dataset.splits[split] ?? 0;
+  const splits = Object.keys(dataset.splits);
+  const meant = closest(split, splits);
+  throw new UserInputError(
+    field,
+    split,
+    `${name} has ${splits.join(', ') || 'no split'}${meant === undefined ? '' : `; did you mean ${meant}?`}`,
+  );
+}
+
+/** What a pool of tasks is called in a configuration. */
+export interface PoolFields {
+  readonly name: string;
+  readonly count: string;
+}
+
+/** Loads the first and the last task of a pool. Errors: `UserInputError` for more than there are, and for those that cannot be loaded. */
+export async function checkPool(
+  dataset: Dataset,
+  { source, split, from = 0, count }: TaskPool & { readonly from?: number },
+  fields: PoolFields,
+): Promise<void> {
+  const size = dataset.splits[split] ?? 0;
+  if (from + count > size) {
+    const room = Math.max(0, size - from);
+    throw new UserInputError(
+      fields.count,
+      count,
+      room === 0
+        ? `${source} has ${size} ${split} tasks`
+        : `give at most ${room}: ${source} has ${size} ${split} tasks${from > 0 ? `, and the first one is ${from}` : ''}`,
+    );
+  }
+  const load = async (index: number): Promise<unknown> => {
+    try {
+      checkLoaded(`${source}-${split}-${index}`, await dataset.load(split, index));
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  };
+  const first = await load(from);
+  if (first !== undefined)
+    throw new UserInputError(fields.name, source, `mend its ${split} task ${from} (${mended(first)})`, {
+      cause: first,
+    });
+  const last = count > 1 ? await load(from + count - 1) : undefined;
+  if (last !== undefined)
+    throw new UserInputError(
+      fields.count,
+      count,
+      `give less: ${split} task ${from + count - 1} of ${source} cannot be loaded (${mended(last)})`,
+      { cause: last },
+    );
+}
+
+function heldOutSplit({ splits }: Dataset, asked: string | undefined, name: string): string {
+  if (asked !== undefined) return asked;
+  const found = HELD_OUT.find((split) => (splits[split] ?? 0) > 0);
+  if (found !== undefined) return found;
+  throw new UserInputError(
+    'evaluation.split',
+    undefined,
+    `name the split that evaluations draw from: ${name} has ${Object.keys(splits).join(', ')}`,
+  );
+}
+
+/** `total` in whole numbers by weight, none more than its `most`: the largest remainders are rounded up. */
+export function sharedBy(
+  total: number,
+  parts: ReadonlyArray<{ readonly weight: number; readonly most: number }>,
+): number[] {
+  const sum = parts.reduce((all, { weight }) => all + weight, 0);
+  const exact = parts.map(({ weight }) => (total * weight) / sum);
+  const shares = exact.map((share, i) => Math.min(Math.floor(share), parts[i]?.most ?? 0));
+  const byRest = exact
+    .map((share, i) => [share - Math.floor(share), i] as const)
+    .toSorted(([a, i], [b, j]) => b - a || i - j);
+  let left =
+    Math.min(
+      total,
+      parts.reduce((all, { most }) => all + most, 0),
+    ) - shares.reduce((all, n) => all + n, 0);
+  while (left > 0) {
+    for (const [, i] of byRest) {
+      if (left === 0 || (shares[i] ?? 0) >= (parts[i]?.most ?? 0)) continue;
+      shares[i] = (shares[i] ?? 0) + 1;
+      left -= 1;
+    }
+  }
+  return shares;
+}
+
+type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
+
+/**
+ * Opens every entry, and says what its pools are. Errors: `UserInputError` for an environment, options, a split, a pool or
+ * held-out tasks that there are not, and for the first record that cannot be loaded.
+ */
+export async function checkTasksOfRun(
+  { tasks: entries, evaluation, batch }: Asked,
+  loader: TaskLoader,
+): Promise<CheckedTasks> {
+  const isOne = entries.length === 1;
+  const sources: Record<string, TaskSource> = {};
+  const train: WeightedPool[] = [];
+  const held: Array<TaskPool & { readonly dataset: Dataset; readonly weight: number }> = [];
+  for (const [i, entry] of entries.entries()) {
+    const at = isOne ? 'task' : `tasks.${i}`;
+    const fields = { name: isOne ? 'task.name' : `${at}.environment`, count: `${at}.train` };
+    const { source: known, dataset } = await openEntry(entry, { name: fields.name, options: `${at}.options` }, loader);
+    const { source, split, weight } = entry;
+    const size = sizeOf(dataset, split, `${at}.split`, source);
+    const count = entry.train ?? (size > GENERATED * GENERATED ? GENERATED : size);
+    await checkPool(dataset, { source, split, count }, fields);
+    const heldOut = heldOutSplit(dataset, evaluation.split, source);
+    const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
+    sources[source] = known;
+    train.push({ source, split, count, weight });
+    held.push({ source, split: heldOut, count: most, dataset, weight });
+  }
+  const wanted = evaluation.tasks ?? EVALUATED;
+  const shares = sharedBy(
+    wanted,
+    held.map(({ weight, count }) => ({ weight, most: count })),
+  );
+  const fields = { name: isOne ? 'task.name' : 'tasks', count: 'evaluation.tasks' };
+  const heldOut = held.flatMap(({ source, split, count, dataset }, i) => {
+    const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
+    return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
+  });
+  for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields);
+  checkStep(train, batch);
+  return { sources, train, heldOut: heldOut.map(({ pool }) => pool) };
+}
+
+/** Errors: `UserInputError` for a step that would draw a task twice. */
+function checkStep(
+  train: readonly WeightedPool[],
+  { tasks, dynamicSampling: { type, maxSampleBatches } }: RunConfig['batch'],
+): void {
+  const drawn = tasks * (type === 'none' ? 1 : maxSampleBatches);
+  const sum = train.reduce((all, { weight }) => all + weight, 0);
+  for (const { source, count, weight } of train) {
+    const most = train.length === 1 ? drawn : Math.floor((drawn * weight) / sum) + 1;
+    if (most <= count) continue;
+    const [field, value] =
+      type === 'none'
+        ? (['batch.tasks', tasks] as const)
+        : (['batch.dynamicSampling.maxSampleBatches', maxSampleBatches] as const);
+    throw new UserInputError(
+      field,
+      value,
+      `give less: a step may draw ${most} tasks of ${source}, and its pool has ${count}`,
+    );
+  }
+}

@@ -1,0 +1,182 @@
+/**
+ * Finds tasks by their keys. Each process opens a dataset once for the same environment and options, and keeps the tasks
+ * that it loaded last: a rollout asks for its own several times.
+ */
+
+import { createHash } from 'node:crypto';
+import { resolve } from 'node:path';
+import { didYouMean } from '../modules/closest.ts';
+import { UnknownName } from '../modules/registry.ts';
+import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import type { Store } from '../store/store.ts';
+import {
+  type Dataset,
+  type Environment,
+  type EnvironmentIo,
+  MAIN,
+  type SandboxRequest,
+  type Task,
+  UnknownTask,
+} from './environment.ts';
+import { environmentNamed, environmentNames } from './registry.ts';
+
+/** A task with its names. */
+export interface LoadedTask {
+  readonly task: Task;
+  /** `SOURCE-SPLIT-N`. */
+  readonly key: string;
+  readonly source: string;
+  /** The task's own family, or its source. */
+  readonly family: string;
+}
+
+/** A key, and the catalog that says what it means. */
+export interface TaskRef {
+  readonly task: string;
+  /** Absent: the key begins with the name of an environment, which is opened without options. */
+  readonly catalog?: ObjectRef;
+}
+
+const MOST = { catalogs: 64, datasets: 32, tasks: 256 } as const;
+
+/** Values by key, the oldest dropped first; a failure is not kept. */
+class Recent<T> {
+  readonly #most: number;
+  readonly #values = new Map<string, Promise<T>>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  of(key: string, make: () => Promise<T>): Promise<T> {
+    const known = this.#values.get(key);
+    if (known !== undefined) return known;
+    const [oldest] = this.#values.keys();
+    if (this.#values.size >= this.#most && oldest !== undefined) this.#values.delete(oldest);
+    const made = make();
+    this.#values.set(key, made);
+    made.catch(() => {
+      if (this.#values.get(key) === made) this.#values.delete(key);
+    });
+    return made;
+  }
+}
+
+/** `options` as the environment's schema resolves them. Errors: `UserInputError` for the first that cannot be used. */
+export function resolveOptions(
+  { name, options: schema }: Environment,
+  given: unknown,
+  field = 'task.options',
+): Readonly<Record<string, unknown>> {
+  const options = given ?? {};
+  if (typeof options !== 'object' || Array.isArray(options))
+    throw new UserInputError(field, given, 'give names and values');
+  if (schema === undefined) {
+    const [first] = Object.keys(options);
+    if (first === undefined) return {};
+    throw new UserInputError(`${field}.${first}`, (options as never)[first], `remove it: ${name} takes no options`);
+  }
+  const parsed = schema.safeParse(options);
+  if (parsed.success) return parsed.data as Readonly<Record<string, unknown>>;
+  const [issue] = parsed.error.issues;
+  const path = (issue?.path ?? []).map(String);
+  const value = path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], options);
+  throw new UserInputError([field, ...path].join('.'), value, issue?.message ?? 'see the documentation');
+}
+
+/** Called with each path that the options of an environment name, before it is read. Errors: any, for one that may not be. */
+export type MayRead = (field: string, path: string) => void;
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+export class TaskLoader {
+  readonly #store: Pick<Store, 'getObject'> | undefined;
+  readonly #mayRead: MayRead;
+  readonly #catalogs = new Recent<TaskCatalog>(MOST.catalogs);
+  readonly #datasets = new Recent<Dataset>(MOST.datasets);
+  readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
+
+  /** `store`: where catalogs are; absent: none is known. `mayRead`: absent, every path may be read. */
+  constructor(store?: Pick<Store, 'getObject'>, mayRead: MayRead = () => undefined) {
+    this.#store = store;
+    this.#mayRead = mayRead;
+  }
+
+  /** Errors: those of the environment's `open`; `DataChanged` if it opens other records than `source` was frozen with. */
+  async open(source: TaskSource): Promise<Dataset> {
+    const { environment: name, options: given, folder = '.' } = source;
+    const environment = environmentNamed(name);
+    const io: EnvironmentIo = {
+      path: (option, path) => {
+        const absolute = resolve(folder, path);
+        this.#mayRead(`task.options.${option}`, absolute);
+        return absolute;
+      },
+    };
+    const options = resolveOptions(environment, given);
+    const dataset = await this.#datasets.of(sha256(JSON.stringify([name, options, folder])), () =>
+      environment.open(options, io),
+    );
+    if (source.digest !== undefined && source.digest !== dataset.digest) throw new DataChanged(name, given);
+    return dataset;
+  }
+
+  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`. */
+  load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
+    return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
+      const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
+      const place = readTaskKey(key, sources ? Object.keys(sources) : environmentNames());
+      if (place === undefined) throw unknownKey(key, sources ? Object.keys(sources) : environmentNames());
+      const { source, split, index } = place;
+      const dataset = await this.open(sources?.[source] ?? { environment: source, options: {} });
+      const size = Object.hasOwn(dataset.splits, split) ? (dataset.splits[split] ?? 0) : undefined;
+      if (size === undefined) {
+        const splits = Object.keys(dataset.splits);
+        throw new UnknownTask(key, `${source} has the splits ${splits.join(', ')}${didYouMean(split, splits)}`);
+      }
+      if (index >= size) throw new UnknownTask(key, `${source} has ${size} tasks in ${split}, counted from 0`);
+      const task = await dataset.load(split, index);
+      return { task, key, source, family: task.family ?? source };
+    });
+  }
+
+  /** What the sandbox `name` of a task is made of. Errors: those of `load`; `TypeError` if the task asks for none of this name. */
+  async sandboxOf(ref: TaskRef, name = MAIN): Promise<SandboxRequest> {
+    const { task } = await this.load(ref);
+    const request = task.sandboxes?.[name];
+    if (request === undefined) throw new TypeError(`task ${ref.task} asks for no sandbox ${JSON.stringify(name)}`);
+    return request;
+  }
+
+  #catalog(ref: ObjectRef): Promise<TaskCatalog> {
+    return this.#catalogs.of(ref, async () => {
+      if (this.#store === undefined) throw new TypeError(`no store was given to read the catalog ${ref} from`);
+      const bytes = await this.#store.getObject(ref);
+      return JSON.parse(Buffer.from(bytes).toString()) as TaskCatalog;
+    });
+  }
+}
+
+function unknownKey(key: string, sources: readonly string[]): Error {
+  const begun = sources
+    .filter((source) => key === source || key.startsWith(`${source}-`))
+    .toSorted((a, b) => b.length - a.length)[0];
+  if (begun !== undefined) return new UnknownTask(key, `expected ${begun}-SPLIT-N, N from 0`);
+  const name = key.replace(/-(train|held-out|test|\d+).*$/, '');
+  return new UnknownName(
+    `there is no environment for task ${key}; known: ${sources.join(', ')} (your own come from \`modules\`, or from LONGHAUL_MODULES)${didYouMean(name, sources)}`,
+  );
+}
+
+/** The records are not those that the run or eval began with. */
+export class DataChanged extends Error {
+  override readonly name = 'DataChanged';
+
+  constructor(environment: string, options: unknown) {
+    super(
+      `the records of ${environment} with the options ${JSON.stringify(options)} are not those that this began with: put the files back, or start a run or eval of another name`,
+    );
+  }
+}
