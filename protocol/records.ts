@@ -1,6 +1,7 @@
 /** The records that activities write to the store: their keys and types. A key names the work, never its worker. */
 
 import type { Info } from '@temporalio/activity';
+import type { Command } from './command.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
@@ -35,6 +36,7 @@ export const keys = {
   answer: (attempt: Attempt, turn: number, index: number) => `answer:${attemptKey(attempt)}/${padded(turn)}/${index}`,
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
+  start: (attempt: Attempt) => `start:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
@@ -120,8 +122,8 @@ export interface GenerateRecord {
   readonly temperature?: number;
   readonly end: 'stop' | 'length' | 'context-full' | 'refused';
   readonly parsed: ParsedTurn;
-  /** Message to the policy before its next turn. Absent if it made calls: then the tools answer. */
-  readonly hint?: string;
+  /** The agent's decision. Absent if the policy did not end the turn by itself. */
+  readonly command?: Command;
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
@@ -147,9 +149,16 @@ export type AnswerRecord = Extract<Message, { role: 'tool' }> & {
   readonly call?: string;
 };
 
-/** The tools' answers of one turn. */
+/** The answers of the tools, or of the environment, to one turn. */
 export interface ActRecord {
   readonly messages: readonly Message[];
+  /** The environment's state after its `step`. JSON. */
+  readonly state?: unknown;
+  /** The environment ended the rollout. */
+  readonly done?: true;
+  /** The environment's reward for the turn. */
+  readonly reward?: number;
+  readonly metrics?: Readonly<Record<string, number>>;
   /** The policy called `finish`, but a call before it was refused: the policy is informed and the rollout continues. */
   readonly unfinished?: true;
   /** Milliseconds of its commands and of the digest after them, as measured in the sandbox. Absent: 0. */
@@ -163,6 +172,14 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** The result of the environment's `start`, once per attempt. */
+export interface StartRecord {
+  /** JSON. */
+  readonly state: unknown;
+  /** Replace the task's own messages. Absent: the task's own are used. */
+  readonly messages?: readonly Message[];
 }
 
 /** A sandbox that replaced a lost one. */
@@ -285,14 +302,14 @@ export function spoken({ parsed }: GenerateRecord): Message {
 /** The messages of an attempt after the task's own. After the last turn no hint is sent, but tools may have answered. */
 export function saidIn(turns: readonly GenerateRecord[], acts: ReadonlyMap<number, ActRecord>): Message[] {
   return turns.flatMap((turn, i) => {
-    const isUnread = i === turns.length - 1 && turn.hint !== undefined;
+    const isUnread = i === turns.length - 1 && turn.command?.do === 'tell';
     return [spoken(turn), ...(isUnread ? [] : answerTo(turn, acts.get(i + 1)))];
   });
 }
 
-/** The messages to the policy after a turn: a hint, or the tools' answers. */
-export function answerTo({ hint }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
-  return hint === undefined ? (act?.messages ?? []) : [{ role: 'user', content: hint }];
+/** The messages to the policy after a turn: its agent's message, or the answers of the tools or the environment. */
+export function answerTo({ command }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
+  return command?.do === 'tell' ? [{ role: 'user', content: command.message }] : (act?.messages ?? []);
 }
 
 /** Tokens that a turn sampled: the number of its ids, or the server's count in chat. */

@@ -1,6 +1,7 @@
 /** Inputs and results of a rollout's activities. Everything large is in the store, under the attempt's keys. */
 
 import type { FinishReason } from './finish-reason.ts';
+import type { Command } from './command.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
@@ -29,14 +30,22 @@ export interface GenerateInput extends Attempt {
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
   readonly maxContextTokens: number;
+  /** Replaces the task's own agent. */
+  readonly agent?: AgentChoice;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
   readonly withinMs?: number;
 }
 
+/** A type of agent, and its own options. */
+export interface AgentChoice {
+  readonly type: string;
+  readonly options?: Readonly<Record<string, unknown>>;
+}
+
 export interface GenerateOutcome {
-  readonly kind: 'calls' | 'hint' | 'finish' | 'context-full' | 'response-cut' | 'refused';
+  readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
   readonly contextTokens: number;

@@ -6,7 +6,7 @@
 import type { z } from 'zod';
 import type { FinishReason } from '../protocol/finish-reason.ts';
 import type { Message } from '../protocol/message.ts';
-import type { Verdict } from '../protocol/stages.ts';
+import type { AgentChoice, Verdict } from '../protocol/stages.ts';
 import type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 
 /** Somebody's own environments are checked when they are defined: `defineEnvironment`. */
@@ -54,6 +54,8 @@ export interface Task {
   readonly messages: readonly Message[];
   /** Names of tools. */
   readonly tools: readonly string[];
+  /** The type of agent that the task is made for, and its options. Absent: `tools` if the task has tools, else `text`. */
+  readonly agent?: AgentChoice;
   /** By name; the tools act on `main`. Empty or absent: the task needs none. */
   readonly sandboxes?: Readonly<Record<string, SandboxRequest>>;
   /**
@@ -61,12 +63,31 @@ export interface Task {
    * agent's own ones, before they are released.
    */
   readonly gradedIn?: 'fresh' | 'agents';
+  /** Once, before the first turn. Its state is handed to `step`; its messages stand in place of the task's own. */
+  start?(ctx: TaskContext): Promise<{ readonly state: unknown; readonly messages?: readonly Message[] }>;
+  /**
+   * Reads a message of the policy and answers it. It may run again after a lost worker, with the same state: what it does
+   * to the world goes through `ctx` alone. State is JSON.
+   */
+  step?(ctx: TaskContext, state: unknown, message: string): Promise<StepResult>;
   /**
    * Takes what is graded out of the agent's sandboxes before they are released (a diff). Absent: nothing is taken. If the
    * agent is the reason that nothing can be had, that is what is graded; if the machine may be, throw: it is retried.
    */
   collect?(ctx: TaskContext): Promise<Uint8Array>;
   grade(ctx: TaskContext, work: Work): Promise<Verdict>;
+}
+
+/** What an environment answers to a message of the policy. */
+export interface StepResult {
+  readonly state: unknown;
+  /** What the policy is shown before its next turn. */
+  readonly messages: readonly Message[];
+  /** True: the rollout ends, and is graded. */
+  readonly done?: boolean;
+  /** The turn's own reward, at its last token; what is left of the verdict's stands at the last turn's. */
+  readonly reward?: number;
+  readonly metrics?: Readonly<Record<string, number>>;
 }
 
 /** What is graded. */
@@ -79,6 +100,8 @@ export interface Work {
   readonly turns: number;
   /** What `collect` took; empty without `collect`. */
   readonly artifact: Uint8Array;
+  /** After the last `step`, or of `start`; `undefined` if the task has neither. */
+  readonly state: unknown;
 }
 
 /** What a task's functions may use of the world. */

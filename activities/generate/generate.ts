@@ -136,15 +136,14 @@ function lineOf({ parsed, end }: GenerateRecord): string {
   return calls.join('; ').slice(0, 160);
 }
 
-function kindOf({ parsed, end }: GenerateRecord): GenerateOutcome['kind'] {
+function kindOf({ command, end }: GenerateRecord): GenerateOutcome['kind'] {
   if (end === 'context-full' || end === 'refused') return end;
-  if (end === 'length') return 'response-cut';
-  if (parsed.kind !== 'calls') return 'hint';
-  return parsed.calls.some((call) => call.name === 'finish') ? 'finish' : 'calls';
+  return end === 'length' || command === undefined ? 'response-cut' : command.do;
 }
 
-function callsToRun({ parsed }: GenerateRecord): number {
+function callsToRun({ command, parsed }: GenerateRecord): number {
   if (parsed.kind !== 'calls') return 0;
+  if (command?.do !== 'finish') return parsed.calls.length;
   const finish = parsed.calls.findIndex((call) => call.name === 'finish');
   return finish < 0 ? parsed.calls.length : finish;
 }

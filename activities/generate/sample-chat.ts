@@ -3,9 +3,10 @@
  * unchanged.
  */
 
-import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
+import { commandOf, type Deciding, decidingOf } from './decide.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
+import type { ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { answerTo, contextTokensAfter, type GenerateRecord } from '../../protocol/records.ts';
@@ -31,22 +32,21 @@ async function transcriptOf(
   return [...given, ...said];
 }
 
-function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, 'parsed' | 'hint' | 'chat' | 'end'> {
+function readAnswer(
+  { turn, finish, usage }: ChatAnswer,
+  agent: Deciding,
+): Pick<GenerateRecord, 'parsed' | 'command' | 'chat' | 'end'> {
   const chat = { turn, usage };
   if (finish === 'unreadable') {
     const error = 'The server itself did not understand it.';
-    return { chat, end: 'stop', parsed: { kind: 'malformed', content: '', error }, hint: malformedChatCallHint(error) };
+    const parsed = { kind: 'malformed', content: '', error } as const;
+    return { chat, end: 'stop', parsed, command: commandOf(agent, parsed, 'chat') };
   }
   const end = finish === 'filtered' ? 'refused' : finish;
   if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } };
-  const parsed = parseChatTurn(turn);
-  if (parsed.kind === 'calls') return { chat, end, parsed };
-  return {
-    chat,
-    end,
-    parsed,
-    hint: parsed.kind === 'malformed' ? malformedChatCallHint(parsed.error) : noChatCallHint,
-  };
+  const parsed: ParsedTurn =
+    agent.type.reads === 'text' ? { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } : parseChatTurn(turn);
+  return { chat, end, parsed, command: commandOf(agent, parsed, 'chat') };
 }
 
 /**
@@ -84,6 +84,6 @@ export async function sampleChat(
   };
   const answer = await ask(call);
   if (!answer) return full;
-  const read = readAnswer(answer);
+  const read = readAnswer(answer, await decidingOf(input, deps.tasks));
   return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
 }

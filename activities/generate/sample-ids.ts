@@ -1,6 +1,6 @@
 /** One turn in token ids: the context only grows, by appended ids, and sampled ids are decoded and parsed once. */
 
-import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
+import { commandOf, type Deciding, decidingOf } from './decide.ts';
 import type { ToolSchema, ParsedTurn } from '../../protocol/message.ts';
 import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
@@ -45,14 +45,12 @@ export function schemasOf(tools: readonly string[]): ToolSchema[] {
   return tools.map((name) => toolNamed(name).schema);
 }
 
-/**
- * A finished turn, parsed, with a hint if it has no usable call. Text that cannot be parsed is kept as it was sampled.
- */
-function readTurn(text: string, format: ToolCallFormat): Pick<GenerateRecord, 'parsed' | 'hint'> {
-  const parsed = parseToolCalls(text, format);
-  if (parsed.kind === 'calls') return { parsed };
-  if (parsed.kind === 'no-call') return { parsed, hint: noCallHint(format) };
-  return { parsed: { ...parsed, content: text }, hint: malformedCallHint(format, parsed.error) };
+/** A finished turn as its agent reads it. Text that cannot be parsed is kept as it was sampled. */
+function readTurn(text: string, form: ToolCallFormat, agent: Deciding): Pick<GenerateRecord, 'parsed' | 'command'> {
+  const read: ParsedTurn =
+    agent.type.reads === 'text' ? { kind: 'no-call', content: text } : parseToolCalls(text, form);
+  const parsed = read.kind === 'malformed' ? { ...read, content: text } : read;
+  return { parsed, command: commandOf(agent, parsed, form) };
 }
 
 interface Prompt {
@@ -118,7 +116,7 @@ export async function sampleIds(
     temperature: sampling.temperature,
     end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
     ...(stopped
-      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate))
+      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate), await decidingOf(input, deps.tasks))
       : { parsed: { kind: 'no-call', content: text } }),
     ...(untrainable === undefined ? {} : { untrainable }),
     ...(stopText === undefined ? {} : { stopText }),

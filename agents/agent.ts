@@ -1,0 +1,53 @@
+/** The seam of agents: a type of agent is a pure function that decides after each turn what is done with it. */
+
+import type { z } from 'zod';
+import { Definition } from '../modules/check-definition.ts';
+import { Registry } from '../modules/registry.ts';
+import type { Command } from '../protocol/command.ts';
+import type { ParsedTurn } from '../protocol/message.ts';
+import type { CallForm } from './hints.ts';
+import { textAgent } from './types/text.ts';
+import { toolsAgent } from './types/tools.ts';
+
+/** What an agent sees of a turn that the policy ended by itself. */
+export interface TurnView {
+  /** From 1. */
+  readonly turn: number;
+  /** The turn as the codec read it; of an agent that reads text, always `no-call`. */
+  readonly parsed: ParsedTurn;
+  /** How calls are written. */
+  readonly form: CallForm;
+  /** Names of the tools that the task offers. */
+  readonly tools: readonly string[];
+  /** True if the environment has a `step` that reads messages. */
+  readonly hasStep: boolean;
+}
+
+export interface AgentType<Options = unknown> {
+  readonly name: string;
+  /** Checks `agent.options` and fills in defaults. Absent: the type takes none. */
+  readonly options?: z.ZodType<Options>;
+  /** `calls`: the policy's text is read for tool calls. `text`: it is a message. */
+  readonly reads: 'calls' | 'text';
+  /** Pure: the same view gives the same command. It runs in an activity, once for each turn. */
+  decide(view: TurnView, options: Options): Command;
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const builtIn = [toolsAgent, textAgent].map((type) => [type.name, type as AgentType] as const);
+const types = new Registry<AgentType>('agent', Object.fromEntries(builtIn));
+
+/** Adds a type of agent; its name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
+export function defineAgent<Options>(type: AgentType<Options>): AgentType<Options> {
+  const definition = new Definition('defineAgent', type, NAME, 'give letters, digits, dot, dash and underscore');
+  definition.functions(['decide']);
+  if (type.reads !== 'calls' && type.reads !== 'text') throw definition.refused('reads', type.reads, 'give calls or text');
+  types.define(type.name, type as AgentType);
+  return type;
+}
+
+/** Errors: `UnknownName`, with the known ones. */
+export const agentNamed = (name: string): AgentType => types.get(name);
+
+/** The type for a task that names none: without tools a message is the answer, or goes to the environment. */
+export const defaultAgent = (tools: readonly unknown[]): string => (tools.length > 0 ? toolsAgent.name : textAgent.name);

@@ -1,0 +1,76 @@
+/** Records of a file, each checked: a bad one is named by file, number and field. JSON Lines (`.jsonl`), or a JSON array (`.json`). */
+
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { extname } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { z } from 'zod';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+
+export interface Records<Row> {
+  /** SHA-256 of the file's bytes, as hexadecimal digits. */
+  readonly digest: string;
+  readonly rows: readonly Row[];
+}
+
+/** A record that cannot be used. */
+export class BadRecord extends Error {
+  override readonly name = 'BadRecord';
+  readonly file: string;
+  /** From 1: a line's number, or an element's. */
+  readonly number: number;
+  /** Dotted; empty for the record as a whole. */
+  readonly field: string;
+
+  constructor(file: string, number: number, field: string, reason: string) {
+    super(`${file}, record ${number}${field === '' ? '' : `, field ${field}`}: ${reason}`);
+    this.file = file;
+    this.number = number;
+    this.field = field;
+  }
+}
+
+function checked<Row>(file: string, number: number, value: unknown, schema: z.ZodType<Row>): Row {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new BadRecord(file, number, (issue?.path ?? []).join('.'), issue?.message ?? 'it does not fit');
+}
+
+function parsed(file: string, number: number, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new BadRecord(file, number, '', (error as Error).message);
+  }
+}
+
+async function readLines<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
+  const hash = createHash('sha256');
+  const stream = createReadStream(file);
+  stream.on('data', (chunk) => hash.update(chunk));
+  const rows: Row[] = [];
+  let number = 0;
+  for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) {
+    number += 1;
+    if (line.trim() !== '') rows.push(checked(file, number, parsed(file, number, line), schema));
+  }
+  return { digest: hash.digest('hex'), rows };
+}
+
+async function readArray<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
+  const bytes = await readFile(file);
+  const value = parsed(file, 1, bytes.toString('utf8'));
+  if (!Array.isArray(value)) throw new BadRecord(file, 1, '', 'the file must have one JSON array of records');
+  const rows = value.map((one, i) => checked(file, i + 1, one, schema));
+  return { digest: createHash('sha256').update(bytes).digest('hex'), rows };
+}
+
+/** Reads the whole file. Errors: `BadRecord`; `UserInputError` for a file of another kind; those of reading it. */
+export async function readRecords<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
+  const kind = extname(file).toLowerCase();
+  if (kind === '.jsonl' || kind === '.ndjson') return readLines(file, schema);
+  if (kind === '.json') return readArray(file, schema);
+  throw new UserInputError('file', file, 'give a file of records: .jsonl, .ndjson or .json');
+}
