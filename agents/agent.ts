@@ -41,7 +41,8 @@ const types = new Registry<AgentType>('agent', Object.fromEntries(builtIn));
 export function defineAgent<Options>(type: AgentType<Options>): AgentType<Options> {
   const definition = new Definition('defineAgent', type, NAME, 'give letters, digits, dot, dash and underscore');
   definition.functions(['decide']);
-  if (type.reads !== 'calls' && type.reads !== 'text') throw definition.refused('reads', type.reads, 'give calls or text');
+  if (type.reads !== 'calls' && type.reads !== 'text')
+    throw definition.refused('reads', type.reads, 'give calls or text');
   types.define(type.name, type as AgentType);
   return type;
 }
@@ -50,4 +51,5 @@ export function defineAgent<Options>(type: AgentType<Options>): AgentType<Option
 export const agentNamed = (name: string): AgentType => types.get(name);
 
 /** The type for a task that names none: without tools a message is the answer, or goes to the environment. */
-export const defaultAgent = (tools: readonly unknown[]): string => (tools.length > 0 ? toolsAgent.name : textAgent.name);
+export const defaultAgent = (tools: readonly unknown[]): string =>
+  tools.length > 0 ? toolsAgent.name : textAgent.name;

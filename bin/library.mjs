@@ -13,15 +13,20 @@ if (!isNewEnough(process.versions.node)) {
 }
 
 export const {
+  BadRecord,
   defineAdvantage,
+  defineAgent,
+  defineEnvironment,
   defineLoss,
-  defineTask,
   defineTool,
   EvalHandle,
   Longhaul,
+  readRecords,
+  recordsDataset,
   RunHandle,
   StepsMissed,
   ToolArgumentError,
   Unreachable,
   WrongStack,
+  z,
 } = await import('../dist/client/index.js');

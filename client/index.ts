@@ -9,7 +9,11 @@ export type { RunSettings } from '../config/run-config.ts';
 export type { EvalSettings } from '../config/sweep-config.ts';
 export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../protocol/eval.ts';
 export type { ConnectOptions } from './connect.ts';
+export { z } from 'zod';
 export { defineEnvironment } from '../tasks/registry.ts';
+export { BadRecord, readRecords, type Records } from '../tasks/data/read-records.ts';
+export { recordsDataset } from '../tasks/data/records-dataset.ts';
+export { type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
@@ -30,11 +34,13 @@ export type {
   Environment,
   EnvironmentIo,
   SandboxRequest,
+  StepResult,
   Task,
   TaskContext,
   Work,
 } from '../tasks/environment.ts';
-export type { Verdict } from '../protocol/stages.ts';
+export type { AgentChoice, Verdict } from '../protocol/stages.ts';
+export type { Command } from '../protocol/command.ts';
 export type {
   ExecCall,
   ExecResult,

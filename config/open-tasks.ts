@@ -22,11 +22,12 @@ export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
 }
 
 /** Errors: what is wrong with the task. */
-export function checkLoaded(key: string, { messages, tools, grade }: Task): void {
+export function checkLoaded(key: string, task: Task): void {
+  const { messages, tools } = task;
   if (!Array.isArray(messages) || messages.length === 0)
     throw new TypeError(`task ${key} has no messages: load gives a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load gives their names`);
-  if (typeof grade !== 'function') throw new TypeError(`task ${key} has no function grade`);
+  if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no function grade`);
   for (const tool of tools) toolNamed(tool);
 }
 
@@ -186,7 +187,7 @@ export async function checkTasksOfRun(
     held.map(({ weight, count }) => ({ weight, most: count })),
   );
   const fields = { name: isOne ? 'task.name' : 'tasks', count: 'evaluation.tasks' };
-  const heldOut = held.flatMap(({ source, split, count, dataset }, i) => {
+  const heldOut = held.flatMap(({ source, split, dataset }, i) => {
     const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });

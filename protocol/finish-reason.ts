@@ -3,6 +3,8 @@
 /** The ways in which the policy itself ends a rollout. Each leads to the reward stage. */
 export type FinishReason =
   | 'finish-tool'
+  /** A message without a call was the answer: the rollout's agent ends it there. */
+  | 'answer'
   | 'max-turns'
   | 'context-full'
   | 'response-cut'

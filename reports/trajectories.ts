@@ -5,14 +5,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Message } from '../protocol/message.ts';
 import type { Store } from '../store/store.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
-import {
-  contextTokensAfter,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  saidIn,
-  sampledTokensOf,
-} from '../protocol/records.ts';
+import { contextTokensAfter, keys, type OutcomeRecord, saidIn, sampledTokensOf } from '../protocol/records.ts';
 import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
 import { writeAtomically } from '../store/atomic-write.ts';
 

@@ -37,7 +37,7 @@ export interface Acting {
 }
 
 interface TurnCalls {
-  /** The calls before `finish`, which is not run in the sandbox; all calls if there is no `finish`. */
+  /** The calls before `finish`, which is not run in the sandbox; all calls if the turn does not end the rollout. */
   readonly run: readonly ToolCall[];
   /** `finish` and the calls after it. */
   readonly rest: readonly ToolCall[];
@@ -48,7 +48,8 @@ async function callsOf({ store, attempt }: Pick<Acting, 'attempt' | 'store'>, tu
   const record = await store.get<GenerateRecord>(key);
   if (record?.parsed.kind !== 'calls') throw new Error(`${key} holds no tool calls`);
   const { calls } = record.parsed;
-  const finish = calls.findIndex((call) => call.name === 'finish');
+  // If the agent does not end at `finish`, it is a call like the others: one of a tool that the task does not offer.
+  const finish = record.command?.do === 'act' ? -1 : calls.findIndex((call) => call.name === 'finish');
   const end = finish < 0 ? calls.length : finish;
   return { run: calls.slice(0, end), rest: calls.slice(end) };
 }

@@ -15,14 +15,21 @@ export interface Deciding extends Pick<TurnView, 'turn' | 'tools' | 'hasStep'> {
 }
 
 /** The agent that the rollout was started with, else the task's own. Errors: `UnknownName`; `UserInputError` for its options. */
-export async function decidingOf(input: Pick<GenerateInput, 'task' | 'catalog' | 'turn' | 'agent'>, tasks: TaskLoader): Promise<Deciding> {
+export async function decidingOf(
+  input: Pick<GenerateInput, 'task' | 'catalog' | 'turn' | 'agent'>,
+  tasks: TaskLoader,
+): Promise<Deciding> {
   const { task } = await tasks.load(input);
   const { type: name = defaultAgent(task.tools), options = {} } = input.agent ?? task.agent ?? {};
   const type = agentNamed(name);
   const parsed = type.options?.safeParse(options);
   if (parsed?.success === false) {
     const [issue] = parsed.error.issues;
-    throw new UserInputError(`agent.options.${(issue?.path ?? []).join('.')}`, options, issue?.message ?? 'see the documentation');
+    throw new UserInputError(
+      `agent.options.${(issue?.path ?? []).join('.')}`,
+      options,
+      issue?.message ?? 'see the documentation',
+    );
   }
   return { type, options: parsed?.data ?? {}, turn: input.turn, tools: task.tools, hasStep: task.step !== undefined };
 }

@@ -45,7 +45,9 @@ function readAnswer(
   const end = finish === 'filtered' ? 'refused' : finish;
   if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } };
   const parsed: ParsedTurn =
-    agent.type.reads === 'text' ? { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } : parseChatTurn(turn);
+    agent.type.reads === 'text'
+      ? { kind: 'no-call', content: turn.content || (turn.refusal ?? '') }
+      : parseChatTurn(turn);
   return { chat, end, parsed, command: commandOf(agent, parsed, 'chat') };
 }
 

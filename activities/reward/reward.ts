@@ -17,7 +17,14 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
-import { attemptKey, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import {
+  type ActRecord,
+  attemptKey,
+  keys,
+  type OutcomeRecord,
+  saidIn,
+  type StartRecord,
+} from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { freshContext } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
@@ -71,12 +78,25 @@ function answerOf(transcript: readonly Message[]): string {
   return typeof given === 'string' ? given : given === undefined ? '' : JSON.stringify(given);
 }
 
+/** The environment's state after its last `step`; without one, that of its `start`. */
+async function stateOf(
+  input: RewardInput,
+  acts: ReadonlyMap<number, ActRecord>,
+  store: Store,
+): Promise<ActRecord['state']> {
+  const stepped = [...acts]
+    .filter(([turn, { state }]) => turn <= input.turns && state !== undefined)
+    .toSorted(([a], [b]) => b - a)[0];
+  return stepped === undefined ? (await store.get<StartRecord>(keys.start(input)))?.state : stepped[1].state;
+}
+
 /** Everything that the rollout recorded. */
 async function workOf(input: RewardInput, task: Task, store: Store): Promise<Work> {
   const [turns, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
   const transcript = [...task.messages, ...saidIn(turns.slice(0, input.turns), acts)];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
-  return { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact };
+  const state = await stateOf(input, acts, store);
+  return { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact, state };
 }
 
 /** How long a grader's fresh sandbox lives without renewal. */

@@ -24,7 +24,7 @@ type Choice = Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm' | 'samples'>;
 
 /** True if its tokens are learnt; otherwise it is only in its group's baseline. */
 export const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean =>
-  !overlongFilter || outcome.finish === 'finish-tool';
+  !overlongFilter || outcome.finish === 'finish-tool' || outcome.finish === 'answer';
 
 /**
  * True if rewards vary among all members, and also among those that are learnt: otherwise the difference is only to

@@ -22,14 +22,17 @@ defineEnvironment({
       async load(split: string, index: number) {
         const secret = 1 + ((index * 7919 + (split === 'train' ? 0 : 4999)) % highest);
         return await Promise.resolve({
-          messages: [{ role: 'user' as const, content: `Guess my number, from 1 to ${highest}. Answer with a number.` }],
+          messages: [
+            { role: 'user' as const, content: `Guess my number, from 1 to ${highest}. Answer with a number.` },
+          ],
           tools: [],
           start: async () => await Promise.resolve({ state: { low: 1, high: highest, guesses: 0 } satisfies State }),
 
           async step(_ctx: unknown, state: unknown, message: string) {
             const { low, high, guesses } = state as State;
             const guess = Number(/\d+/.exec(message)?.[0] ?? Number.NaN);
-            const told = guess === secret ? 'Right.' : guess < secret ? 'Higher.' : guess > secret ? 'Lower.' : 'Give a number.';
+            const told =
+              guess === secret ? 'Right.' : guess < secret ? 'Higher.' : guess > secret ? 'Lower.' : 'Give a number.';
             const next = {
               low: guess < secret ? Math.max(low, guess + 1) : low,
               high: guess > secret ? Math.min(high, guess - 1) : high,

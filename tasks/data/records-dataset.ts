@@ -12,7 +12,8 @@ export function recordsDataset<Row>(
 ): Dataset {
   const rowOf = (split: string, index: number): Row => {
     const row = splits[split]?.rows[index];
-    if (row === undefined) throw new UnknownTask(`${split}-${index}`, 'give a split and an index that the records have');
+    if (row === undefined)
+      throw new UnknownTask(`${split}-${index}`, 'give a split and an index that the records have');
     return row;
   };
   const digests = Object.entries(splits).map(([split, { digest }]) => [split, digest]);

@@ -12,7 +12,7 @@ import { generateTurn } from '../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';
 import { trainingDataOf } from '../../activities/update/training-data.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
-import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
+import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
 import { trajectoryText } from '../../cli/train/format.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { resolvePolicy } from '../../workflows/rollout/resolve-policy.ts';
@@ -151,7 +151,7 @@ describe('an endpoint that takes ids', () => {
       for (const choice of answer.body.choices ?? []) delete choice.logprobs;
       return answer as Answer;
     }, ids);
-    expect(await generate(1)).toMatchObject({ kind: 'calls' });
+    expect(await generate(1)).toMatchObject({ kind: 'act' });
     expect(await recordOf(1)).toMatchObject({ logprobs: [], untrainable: 'the server gave no log-probabilities' });
     await generate(1, attemptOf(0, 1));
     await ended(world.now.store, 0, 0, 1);
@@ -216,7 +216,7 @@ describe('an endpoint that takes chat', () => {
       chat,
     );
     expect(await generate(1)).toEqual({
-      kind: 'calls',
+      kind: 'act',
       calls: 2,
       contextTokens: 14,
       sampledTokens: 4,
@@ -258,12 +258,12 @@ describe('an endpoint that takes chat', () => {
       'arguments that are a list',
       message('', [bash('a', '["ls"]')]),
       'bash ["ls"]',
-      new RegExp(`^${malformedChatCallHint('In the call of bash, its arguments are not an object.')}$`),
+      new RegExp(`^${malformedCallHint('chat', 'In the call of bash, its arguments are not an object.')}$`),
     ],
-    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noChatCallHint}$`)],
+    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noCallHint('chat')}$`)],
   ])('after %s continues with a hint, and with the sampled text', async (_, first, text, hint) => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
-    expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
+    expect(await generate(1)).toMatchObject({ kind: 'tell', calls: 0 });
     await generate(2);
     const [, own, told] = server.asked[1]!.body['messages'] as Array<{ role: string; content: string }>;
     expect(own).toEqual({ role: 'assistant', content: text });
@@ -315,9 +315,9 @@ describe('an endpoint that takes chat', () => {
   it('goes through a whole rollout of a served policy', async () => {
     const { handler } = engineServer({ owner: 'somebody' });
     const { generate } = await serving(handler, { mode: 'auto' });
-    expect(await generate(1)).toMatchObject({ kind: 'calls', calls: 1 });
+    expect(await generate(1)).toMatchObject({ kind: 'act', calls: 1 });
     await answered(1, 'a b');
-    expect(await generate(2)).toMatchObject({ kind: 'hint' });
+    expect(await generate(2)).toMatchObject({ kind: 'tell' });
     expect(await generate(3)).toMatchObject({ kind: 'finish' });
     expect(await recordOf(3)).toMatchObject({
       endpoint: { offer: { mode: 'chat', reason: 'the endpoint sets no tokenizer, so prompts cannot be sent as ids' } },
@@ -483,11 +483,11 @@ it('an answer that its own server cannot read is a mistake of the policy, which 
     }),
     { mode: 'chat' },
   );
-  expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
+  expect(await generate(1)).toMatchObject({ kind: 'tell', calls: 0 });
   expect(await recordOf(1)).toMatchObject({
     end: 'stop',
     parsed: { kind: 'malformed' },
-    hint: expect.stringContaining('did not understand') as string,
+    command: { do: 'tell', message: expect.stringContaining('did not understand') as string },
     chat: { turn: { content: '', toolCalls: [] } },
   });
 });

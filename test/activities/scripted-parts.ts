@@ -205,7 +205,7 @@ export class ScriptedEnvironment implements Environment {
       sandboxes: {
         [MAIN]: { workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } },
       },
-      collect: async ({ sandbox, provider, execution }) => this.collect(key, await sandbox(), provider, execution),
+      collect: async (ctx) => this.collect(key, await ctx.sandbox(), ctx.provider, ctx.execution),
       grade: ({ provider, id }, { artifact }) => this.grade(key, artifact, provider, id),
     };
   }

@@ -21,7 +21,7 @@ const suggesting = (events: number) =>
     `--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${events}`,
   ]);
 const answers: Script = {
-  turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
+  turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'act' : 'finish')))(input),
   before: (activity, input) => script.before?.(activity, input),
   worker: (input) => script.worker?.(input),
   ttlSeconds: () => script.ttlSeconds?.() ?? 1800,

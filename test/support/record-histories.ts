@@ -12,7 +12,7 @@ import { restoreFailed, sandboxLost } from './scripted-activities.ts';
 let lost = false;
 let failures = 0;
 await record('rollout-happy', {});
-await record('rollout-hints-to-the-last-turn', { turn: () => 'hint' });
+await record('rollout-hints-to-the-last-turn', { turn: () => 'tell' });
 await record('rollout-sandbox-lost', {
   before: (a) => {
     if (a === 'agentRun' && !lost) {
@@ -73,13 +73,13 @@ await record(
     await handle.signal('resume');
   },
 );
-play({ turn: ({ turn }) => (turn < 25 ? 'calls' : 'finish') });
+play({ turn: ({ turn }) => (turn < 25 ? 'act' : 'finish') });
 const long = await rollout('rollout-continued');
 await long.result();
 await save('rollout-continued', 'rollout-continued', long.firstExecutionRunId);
 await save('rollout-continuing', 'rollout-continued');
 play({
-  turn: ({ turn }) => (turn < 6 ? 'calls' : 'finish'),
+  turn: ({ turn }) => (turn < 6 ? 'act' : 'finish'),
   before: async (a) => {
     if (a === 'generate') await sleep(50);
   },

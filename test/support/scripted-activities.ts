@@ -134,12 +134,12 @@ export function scriptedActivities(script: Script, log: Log) {
     checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);
-      const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');
+      const kind = script.turn?.(input) ?? (input.turn < 2 ? 'act' : 'finish');
       const worker = script.worker?.(input);
       const ms = script.ran?.('generate', input.turn);
       return {
         kind,
-        calls: kind === 'calls' ? 1 : 0,
+        calls: kind === 'act' ? 1 : 0,
         contextTokens: 10 * input.turn,
         sampledTokens: 5,
         line: kind,

@@ -40,7 +40,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
   beforeAll(async () => {
     server = await startPrivateServer(dir, serverSettings);
     world = await startWorld(server.address, {
-      turn: (input) => (inUse.script.turn ?? ((i) => (i.turn < 2 ? 'calls' : 'finish')))(input),
+      turn: (input) => (inUse.script.turn ?? ((i) => (i.turn < 2 ? 'act' : 'finish')))(input),
       before: (activity, input) => inUse.script.before?.(activity, input),
       reward: (rollout) => inUse.script.reward?.(rollout) ?? 1,
       update: (input) => inUse.script.update?.(input),

@@ -67,8 +67,7 @@ test('a worker loads the module that the stack was started with, whatever became
 });
 
 const DEFINITIONS = {
-  environment:
-    "defineTask({ name: 'twice', taskId: () => '', load: () => ({}), sandbox: () => ({}), collect: () => '', grade: () => ({}) })",
+  environment: "defineEnvironment({ name: 'twice', open: () => ({}) })",
   tool: "defineTool({ name: 'twice', description: 'does nothing', parameters: {}, required: [], run: () => '' })",
   loss: "defineLoss('twice', { correctable: true, terms: () => undefined })",
   advantage: "defineAdvantage('twice', { over: 'group', estimate: (rewards) => rewards })",
@@ -77,7 +76,7 @@ const DEFINITIONS = {
 test('a second module that defines a name is refused with both modules, whatever it is that they define', () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul modules-'));
   try {
-    const importing = `import { defineTask, defineTool, defineLoss, defineAdvantage } from 'longhaul';\n`;
+    const importing = `import { defineEnvironment, defineTool, defineLoss, defineAdvantage } from 'longhaul';\n`;
     const [first, twice] = [join(dir, 'first.mjs'), join(dir, 'twice.mjs')];
     writeFileSync(first, `await null;\n${importing}${Object.values(DEFINITIONS).join(';\n')};\n`);
     const seconds = Object.entries(DEFINITIONS).map(([kind, definition]) => {

@@ -81,7 +81,7 @@ beforeAll(async () => {
   store = openSqliteStore(join(dir, 'store'));
   const provider = () => bench.provider;
   const script = {
-    turn: (input: { turn: number }) => (input.turn <= LOOKS.length ? ('calls' as const) : ('finish' as const)),
+    turn: (input: { turn: number }) => (input.turn <= LOOKS.length ? ('act' as const) : ('finish' as const)),
   };
   world = await startWorld(server.address, script, (scripted) => {
     const tasks = new TaskLoader(store);

@@ -27,7 +27,7 @@ const updates: UpdateInput[] = [];
 let stop: () => Promise<void> = async () => undefined;
 
 const outcome = ({ turn }: GenerateInput): GenerateOutcome => ({
-  kind: turn < 3 ? 'calls' : 'finish',
+  kind: turn < 3 ? 'act' : 'finish',
   calls: turn < 3 ? 1 : 0,
   contextTokens: 1,
   sampledTokens: 1,
@@ -38,7 +38,7 @@ const outcome = ({ turn }: GenerateInput): GenerateOutcome => ({
 beforeAll(async () => {
   server = await startPrivateServer(dir, []);
   world = await startWorld(server.address, {
-    turn: ({ turn, rollout }) => (turn < 3 && !rollout.startsWith('train/') ? 'calls' : 'finish'),
+    turn: ({ turn, rollout }) => (turn < 3 && !rollout.startsWith('train/') ? 'act' : 'finish'),
     before: (activity, input) => script.before?.(activity, input),
     worker: (input) => script.worker?.(input),
     rounds: () => script.rounds?.() ?? [2, 2],

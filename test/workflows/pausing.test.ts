@@ -47,7 +47,7 @@ describe('a rollout', () => {
     const id = newId();
     world.script = {
       ttlSeconds: () => 3,
-      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      turn: ({ turn }) => (turn < 3 ? 'act' : 'finish'),
       before: async (activity, { turn }) => {
         if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause');
       },
@@ -190,7 +190,7 @@ describe('a run', () => {
     const run = newId();
     let said = '';
     world.script = {
-      turn: ({ turn }) => (turn < 5 ? 'calls' : 'finish'),
+      turn: ({ turn }) => (turn < 5 ? 'act' : 'finish'),
       before: async (activity, { rollout }) => {
         if (activity !== 'generate' || said !== '' || !rollout?.includes('/step-1/')) return;
         said = 'turn';

@@ -111,7 +111,7 @@ describe('rollout', () => {
     world.script = {
       turn: ({ turn, noiseKey }) => {
         noise.push(noiseKey);
-        return turn < 2 ? 'calls' : 'finish';
+        return turn < 2 ? 'act' : 'finish';
       },
       before: (activity) => {
         if (activity === 'agentRun' && once) {
@@ -154,7 +154,7 @@ describe('rollout', () => {
   it('spends none of its deadline while it is paused', async () => {
     const id = newId();
     world.script = {
-      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      turn: ({ turn }) => (turn < 3 ? 'act' : 'finish'),
       before: async (activity, { turn }) => {
         if (activity === 'generate' && turn === 1) await world.now.client.workflow.getHandle(id).signal('pause');
       },
@@ -210,7 +210,7 @@ describe('rollout', () => {
 
   it('pauses at a turn and continues', async () => {
     const id = newId();
-    world.script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
+    world.script = { turn: ({ turn }) => (turn < 3 ? 'act' : 'finish') };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
     await handle.signal('pause');
     await sleep(800);

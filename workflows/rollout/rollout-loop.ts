@@ -78,14 +78,16 @@ function nextTurn(state: LoopState, limits: LoopLimits): LoopState {
 
 function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: number, limits: LoopLimits): LoopState {
   switch (kind) {
-    case 'calls':
+    case 'act':
+    case 'step':
       return { ...state, phase: 'act' };
-    case 'hint':
+    case 'tell':
       return nextTurn(state, limits);
     case 'finish':
       return calls > 0
         ? { ...state, phase: 'act', finish: 'finish-tool' }
         : { ...state, phase: 'collect', finish: 'finish-tool' };
+    case 'answer':
     case 'context-full':
     case 'response-cut':
     case 'refused':

@@ -35,7 +35,7 @@ export function atDeadline(state: LoopState, { clock }: Context, failure?: Failu
 
 /** Performs one phase. Errors: those of its activity. A deadline that has passed is an event, not an error. */
 export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
-  const { input, rollout } = context;
+  const { input } = context;
   const attempt = attemptOf(state, context);
   const withinMs = context.clock.leftMs(Date.now());
   if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
@@ -180,7 +180,7 @@ function begin(context: Context, { phase, attempt, turn, restores }: LoopState):
 
 /** Waits only briefly: if the release fails, the host's sweeper removes the sandbox when its lease has expired. */
 export async function release(context: Context, state: LoopState): Promise<void> {
-  const { sandbox, input, rollout } = context;
+  const { sandbox } = context;
   if (!sandbox) return;
   context.sandbox = null;
   const attempt = attemptOf(state, context);

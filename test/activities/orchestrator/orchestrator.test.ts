@@ -8,16 +8,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { keys, type OutcomeRecord, type RunRecord } from '../../../protocol/records.ts';
 import { checkpointDir, type RunSummary, summaryOf } from '../../../reports/run-summary.ts';
 import type { StepRecord } from '../../../protocol/step-record.ts';
-import {
-  attemptOf,
-  ended,
-  environment,
-  eventLines,
-  orchestratorActivities,
-  putManifest,
-  RUN,
-  useWorld,
-} from '../world.ts';
+import { attemptOf, ended, eventLines, orchestratorActivities, putManifest, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 const temporal = { address: 'here:7233', namespace: 'default', ui: 'http://here' };

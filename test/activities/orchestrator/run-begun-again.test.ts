@@ -12,7 +12,7 @@ import { keys } from '../../../protocol/records.ts';
 import { eventsOfRun, recordEnds } from '../../../reports/rollout-ends.ts';
 import { type RunSummary, summaryOf } from '../../../reports/run-summary.ts';
 import { accountFor } from '../../../reports/accounting.ts';
-import { attemptOf, environment, eventLines, orchestratorActivities, RUN, useWorld } from '../world.ts';
+import { attemptOf, eventLines, orchestratorActivities, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 const temporal = { address: 'a', namespace: 'n', ui: 'u' };

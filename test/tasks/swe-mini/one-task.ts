@@ -30,5 +30,5 @@ export async function grade(
 ): Promise<Verdict> {
   const task = await taskOf(key);
   const ctx = freshContext(task.sandboxes, provider, 60, { key, id, execution: 1, signal });
-  return task.grade(ctx, { transcript: [], answer: '', finish: 'finish-tool', turns: 1, artifact });
+  return task.grade(ctx, { transcript: [], answer: '', finish: 'finish-tool', turns: 1, artifact, state: undefined });
 }

@@ -200,7 +200,7 @@ it('a single batch stops the others at a turn, shows why, and continues when it 
   let broken = true;
   const others = Promise.withResolvers<void>();
   world.script = {
-    turn: ({ turn }) => (turn < 4 ? 'calls' : 'finish'),
+    turn: ({ turn }) => (turn < 4 ? 'act' : 'finish'),
     before: async (name, { rollout = '', turn = 0 }) => {
       if (name === 'agentRun' && turn === 2 && rollout.endsWith('/1'))
         await Promise.race([others.promise, sleep(5000)]);

@@ -108,7 +108,7 @@ describe('time that machines lost', () => {
   it('to a worker that has its cache, and is gone, is not the rollout’s', async () => {
     // The wait for that worker takes five seconds.
     world.script = {
-      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      turn: ({ turn }) => (turn < 3 ? 'act' : 'finish'),
       worker: ({ turn }) => (turn === 1 ? 'gone' : undefined),
     };
     expect(await rollOut()).toMatchObject({ ...graded, turns: 3 });

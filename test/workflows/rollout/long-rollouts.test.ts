@@ -34,7 +34,7 @@ async function historiesOf(workflowId: string) {
 const turnsTo =
   (last: number) =>
   ({ turn }: { turn: number }) =>
-    turn < last ? ('calls' as const) : ('finish' as const);
+    turn < last ? ('act' as const) : ('finish' as const);
 
 it('many turns are one rollout in several short histories, with one sandbox', async () => {
   world.script = { turn: turnsTo(28) };
@@ -108,7 +108,7 @@ it('a parent receives the result of a child that continued in a new history, thr
 });
 
 it('a pause and a cancellation of the parent reach children in their later histories', async () => {
-  world.script = { turn: () => 'calls' };
+  world.script = { turn: () => 'act' };
   const id = 'train/r/step-2';
   const parent = await world.start('batch', id, {
     run: 'r',
@@ -193,7 +193,7 @@ it.each([
 ])('a sandbox lost in the second history %s', async (_, restorable, end) => {
   let once = true;
   world.script = {
-    turn: ({ turn, attempt }) => (turn < (attempt === 1 ? 20 : 3) ? 'calls' : 'finish'),
+    turn: ({ turn, attempt }) => (turn < (attempt === 1 ? 20 : 3) ? 'act' : 'finish'),
     before: (activity, { turn }) => {
       if (activity === 'agentRun' && turn === 9 && once) {
         once = false;

@@ -10,7 +10,7 @@ const SUGGESTED = 4096;
 const world = useWorkflowWorld();
 
 it('a rollout of 320 turns continues in a second history, before the server suggests it', async () => {
-  world.script = { turn: ({ turn }) => (turn < 320 ? 'calls' : 'finish') };
+  world.script = { turn: ({ turn }) => (turn < 320 ? 'act' : 'finish') };
   const agent = { maxTurns: 1000, maxContextTokens: 1_000_000, toolTimeoutSeconds: 10 };
   const handle = await world.start('rollout', 'r', { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent });
   expect(await handle.result()).toMatchObject({ status: 'graded', turns: 320, attempt: 1 });

@@ -64,7 +64,7 @@ async function generate(input: GenerateInput): Promise<GenerateOutcome> {
   await store.putOnce<GenerateRecord>(key, record);
   const finish = calls[0]?.name === 'finish';
   return {
-    kind: finish ? 'finish' : 'calls',
+    kind: finish ? 'finish' : 'act',
     calls: finish ? 0 : calls.length,
     contextTokens: 1,
     sampledTokens: 2,

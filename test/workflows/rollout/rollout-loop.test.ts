@@ -15,7 +15,7 @@ const limits = { maxTurns: 3, maxAttempts: 2, maxRestores: 1 };
 const run = (events: readonly LoopEvent[], from: LoopState = initialState) =>
   events.reduce((state, event) => reduce(state, event, limits), from);
 
-const calls: LoopEvent = { type: 'generated', kind: 'calls', calls: 1 };
+const calls: LoopEvent = { type: 'generated', kind: 'act', calls: 1 };
 const finish = (n: number): LoopEvent => ({ type: 'generated', kind: 'finish', calls: n });
 
 describe('the agent loop', () => {
@@ -74,13 +74,25 @@ describe('the agent loop', () => {
   });
 
   it('stops at the last turn, whether it called or was given a hint', () => {
-    const hint: LoopEvent = { type: 'generated', kind: 'hint', calls: 0 };
+    const hint: LoopEvent = { type: 'generated', kind: 'tell', calls: 0 };
     expect(run([{ type: 'prepared' }, hint, calls, { type: 'acted' }, calls, { type: 'acted' }])).toMatchObject({
       phase: 'collect',
       finish: 'max-turns',
       turn: 3,
     });
     expect(run([{ type: 'prepared' }, hint, hint, hint])).toMatchObject({ phase: 'collect', finish: 'max-turns' });
+  });
+
+  it('lets the environment answer a message like a call, and ends with the answer', () => {
+    const step: LoopEvent = { type: 'generated', kind: 'step', calls: 0 };
+    expect(run([{ type: 'prepared' }, step])).toEqual({ phase: 'act', attempt: 1, turn: 1 });
+    expect(run([{ type: 'prepared' }, step, { type: 'acted' }])).toMatchObject({ phase: 'generate', turn: 2 });
+    expect(run([{ type: 'prepared' }, { type: 'generated', kind: 'answer', calls: 0 }])).toEqual({
+      phase: 'collect',
+      attempt: 1,
+      turn: 1,
+      finish: 'answer',
+    });
   });
 
   it('grades what a full context or a cut response left behind', () => {
@@ -156,7 +168,9 @@ describe('the agent loop', () => {
       calls,
       finish(0),
       finish(1),
-      { type: 'generated', kind: 'hint', calls: 0 },
+      { type: 'generated', kind: 'tell', calls: 0 },
+      { type: 'generated', kind: 'step', calls: 0 },
+      { type: 'generated', kind: 'answer', calls: 0 },
       { type: 'generated', kind: 'refused', calls: 0 },
     ),
     fc.constantFrom(...failures).map((failure): LoopEvent => ({ type: 'failed', failure, message: '' })),
@@ -200,7 +214,7 @@ describe('the agent loop', () => {
 
   it('that loses sandboxes which are all restored does the same as one that loses none', () => {
     const script = fc.array(
-      fc.constantFrom<LoopEvent>(calls, finish(0), { type: 'generated', kind: 'hint', calls: 0 }),
+      fc.constantFrom<LoopEvent>(calls, finish(0), { type: 'generated', kind: 'tell', calls: 0 }),
       { minLength: 3, maxLength: 3 },
     );
     fc.assert(

@@ -97,7 +97,7 @@ const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6']
 function holding(group: string) {
   const [acting, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   script = {
-    turn: ({ turn, rollout }) => (turn < 2 && rollout.includes(`/${group}/`) ? 'calls' : 'finish'),
+    turn: ({ turn, rollout }) => (turn < 2 && rollout.includes(`/${group}/`) ? 'act' : 'finish'),
     before: async (activity, { rollout = '' }) => {
       if (activity !== 'agentRun' || !rollout.includes(`/${group}/`)) return;
       acting.resolve();

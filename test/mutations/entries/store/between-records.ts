@@ -79,9 +79,9 @@ export const betweenRecords: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/agent-run/agent-run.ts',
     before:
-      'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));\n        await release(deps, input.sandbox);',
+      'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));\n        await release(deps, input.sandbox);',
     after:
-      'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));',
+      'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));',
     tests: [
       { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
     ],

@@ -67,7 +67,7 @@ describe('async', () => {
       update: seen.update,
       turn: (input) => {
         seen.generate(input as never);
-        return input.turn < 2 ? 'calls' : 'finish';
+        return input.turn < 2 ? 'act' : 'finish';
       },
       before: async (activity, { rollout = '' }) => {
         if (activity === 'agentRun' && /group-(2|7)\//.test(rollout)) await sleep(1500);
@@ -137,7 +137,7 @@ describe('async', () => {
         if (input.run === 'steered') rates.push(input.algorithm.learningRate);
         seen.update(input);
       },
-      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      turn: ({ turn }) => (turn < 3 ? 'act' : 'finish'),
       before: async (activity) => {
         if (activity === 'agentRun') await sleep(100);
       },
@@ -181,7 +181,7 @@ describe('async', () => {
       update: seen.update,
       turn: (input) => {
         seen.generate(input as never);
-        return input.turn < 2 ? 'calls' : 'finish';
+        return input.turn < 2 ? 'act' : 'finish';
       },
       before: (activity, { rollout = '' }) => {
         if (activity === 'agentRun' && rollout.includes(`${run}/group-1/`)) acting.resolve();
