@@ -1,4 +1,4 @@
-/** The context that activities hand to a task's functions. */
+/** The context that a task's functions receive. */
 
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
 import { MAIN, type SandboxRequest, type TaskContext } from '../tasks/environment.ts';
@@ -17,7 +17,7 @@ export function contextOver(sandbox: Sandbox, provider: SandboxProvider, named: 
   };
 }
 
-/** Over fresh sandboxes, each made of what the task asks for when it is first used. */
+/** Over fresh sandboxes as the task describes them. Each is made when it is first used. */
 export function freshContext(
   requests: Readonly<Record<string, SandboxRequest>> | undefined,
   provider: SandboxProvider,

@@ -1,4 +1,4 @@
-/** The seam of agents: a type of agent is a pure function that decides after each turn what is done with it. */
+/** The seam of agents: a type of agent is a pure function that decides what follows a turn. */
 
 import type { z } from 'zod';
 import { Definition } from '../modules/check-definition.ts';
@@ -13,13 +13,13 @@ import { toolsAgent } from './types/tools.ts';
 export interface TurnView {
   /** From 1. */
   readonly turn: number;
-  /** The turn as the codec read it; of an agent that reads text, always `no-call`. */
+  /** The parsed turn. Always `no-call` if the agent reads text. */
   readonly parsed: ParsedTurn;
-  /** How calls are written. */
+  /** How calls are encoded. */
   readonly form: CallForm;
   /** Names of the tools that the task offers. */
   readonly tools: readonly string[];
-  /** True if the environment has a `step` that reads messages. */
+  /** True if the task has a `step`, which answers messages. */
   readonly hasStep: boolean;
 }
 
@@ -27,9 +27,9 @@ export interface AgentType<Options = unknown> {
   readonly name: string;
   /** Checks `agent.options` and fills in defaults. Absent: the type takes none. */
   readonly options?: z.ZodType<Options>;
-  /** `calls`: the policy's text is read for tool calls. `text`: it is a message. */
+  /** `calls`: the policy's text is parsed for tool calls. `text`: it is a message. */
   readonly reads: 'calls' | 'text';
-  /** Pure: the same view gives the same command. It runs in an activity, once for each turn. */
+  /** Pure: the same view gives the same command. It runs in an activity, once per turn. */
   decide(view: TurnView, options: Options): Command;
 }
 
@@ -37,7 +37,10 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const builtIn = [toolsAgent, textAgent].map((type) => [type.name, type as AgentType] as const);
 const types = new Registry<AgentType>('agent', Object.fromEntries(builtIn));
 
-/** Adds a type of agent; its name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
+/**
+ * Adds a custom type of agent. The name must be new.
+ * Errors: `DefinitionRefused` if a member is missing or wrong; `NameTaken`.
+ */
 export function defineAgent<Options>(type: AgentType<Options>): AgentType<Options> {
   const definition = new Definition('defineAgent', type, NAME, 'give letters, digits, dot, dash and underscore');
   definition.functions(['decide']);
@@ -50,6 +53,6 @@ export function defineAgent<Options>(type: AgentType<Options>): AgentType<Option
 /** Errors: `UnknownName`, with the known ones. */
 export const agentNamed = (name: string): AgentType => types.get(name);
 
-/** The type for a task that names none: without tools a message is the answer, or goes to the environment. */
+/** The type for a task that has none. Without tools, a message is the answer or goes to the environment. */
 export const defaultAgent = (tools: readonly unknown[]): string =>
   tools.length > 0 ? toolsAgent.name : textAgent.name;

@@ -1,4 +1,4 @@
-/** Opens the tasks that a run asks for, and checks them, before anything starts: what cannot be loaded is named here. */
+/** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
 import { toolNamed } from '../agents/tools/registry.ts';
 import { closest } from '../modules/closest.ts';
@@ -10,28 +10,26 @@ import type { Dataset, Task } from '../tasks/environment.ts';
 import { environmentNamed } from '../tasks/registry.ts';
 import { resolveOptions, type TaskLoader } from '../tasks/task-loader.ts';
 
-/** Of a generator's split, which has more tasks than anybody draws: so many are drawn from if the configuration does not say. */
+/** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
 const GENERATED = 1000;
 const EVALUATED = 200;
-/** The first that a dataset has is evaluated on. */
+/** Evaluations draw from the first of these splits that the dataset has. */
 const HELD_OUT = ['held-out', 'test', 'validation'];
 
-/** What stands in the catalog, and what is drawn from it. */
+/** The sources of the catalog, and the pools that steps and evaluations draw from. */
 export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
   readonly sources: Readonly<Record<string, TaskSource>>;
 }
 
-/** Errors: what is wrong with the task. */
+/** Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool. */
 export function checkLoaded(key: string, task: Task): void {
   const { messages, tools } = task;
   if (!Array.isArray(messages) || messages.length === 0)
-    throw new TypeError(`task ${key} has no messages: load gives a list of them`);
-  if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load gives their names`);
-  if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no function grade`);
+    throw new TypeError(`task ${key} has no messages: load must return a list of them`);
+  if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
+  if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
   for (const tool of tools) toolNamed(tool);
 }
-
-const mended = (error: unknown): string => messageWithPlace(error);
 
 /** Opens the dataset of one entry. Errors: `UserInputError`, under `field`. */
 export async function openEntry(
@@ -43,7 +41,9 @@ export async function openEntry(
   try {
     environment = environmentNamed(name);
   } catch (error) {
-    throw new UserInputError(field.name, name, `name one that is known here (${mended(error)})`, { cause: error });
+    throw new UserInputError(field.name, name, `give a known environment (${messageWithPlace(error)})`, {
+      cause: error,
+    });
   }
   resolveOptions(environment, options, field.options);
   const source = { environment: name, options, ...(folder !== undefined && { folder }) };
@@ -52,13 +52,13 @@ export async function openEntry(
     return { source: { ...source, digest: dataset.digest }, dataset };
   } catch (error) {
     if (error instanceof UserInputError) throw error;
-    throw new UserInputError(field.options, options, `mend what ${name} cannot open (${mended(error)})`, {
+    throw new UserInputError(field.options, options, `fix what ${name} cannot open (${messageWithPlace(error)})`, {
       cause: error,
     });
   }
 }
 
-/** Errors: `UserInputError` for a split that the dataset has not. */
+/** Number of tasks of a split. Errors: `UserInputError` if the dataset has no such split. */
 export function sizeOf(dataset: Dataset, split: string, field: string, name: string): number {
   if (Object.hasOwn(dataset.splits, split)) return dataset.splits[split] ?? 0;
   const splits = Object.keys(dataset.splits);
@@ -70,13 +70,16 @@ export function sizeOf(dataset: Dataset, split: string, field: string, name: str
   );
 }
 
-/** What a pool of tasks is called in a configuration. */
+/** The settings' names, for messages. */
 export interface PoolFields {
   readonly name: string;
   readonly count: string;
 }
 
-/** Loads the first and the last task of a pool. Errors: `UserInputError` for more than there are, and for those that cannot be loaded. */
+/**
+ * Loads the first and the last task of a pool. Errors: `UserInputError`, for the name if the first task does not load,
+ * for the count if the last one does not, or if it is more than the split has.
+ */
 export async function checkPool(
   dataset: Dataset,
   { source, split, from = 0, count }: TaskPool & { readonly from?: number },
@@ -103,7 +106,7 @@ export async function checkPool(
   };
   const first = await load(from);
   if (first !== undefined)
-    throw new UserInputError(fields.name, source, `mend its ${split} task ${from} (${mended(first)})`, {
+    throw new UserInputError(fields.name, source, `fix its ${split} task ${from} (${messageWithPlace(first)})`, {
       cause: first,
     });
   const last = count > 1 ? await load(from + count - 1) : undefined;
@@ -111,7 +114,7 @@ export async function checkPool(
     throw new UserInputError(
       fields.count,
       count,
-      `give less: ${split} task ${from + count - 1} of ${source} cannot be loaded (${mended(last)})`,
+      `give less: ${split} task ${from + count - 1} of ${source} cannot be loaded (${messageWithPlace(last)})`,
       { cause: last },
     );
 }
@@ -123,11 +126,11 @@ function heldOutSplit({ splits }: Dataset, asked: string | undefined, name: stri
   throw new UserInputError(
     'evaluation.split',
     undefined,
-    `name the split that evaluations draw from: ${name} has ${Object.keys(splits).join(', ')}`,
+    `give the split that evaluations draw from: ${name} has ${Object.keys(splits).join(', ')}`,
   );
 }
 
-/** `total` in whole numbers by weight, none more than its `most`: the largest remainders are rounded up. */
+/** Divides `total` into whole numbers by weight, none above its `most`. The largest remainders are rounded up. */
 export function sharedBy(
   total: number,
   parts: ReadonlyArray<{ readonly weight: number; readonly most: number }>,
@@ -156,8 +159,8 @@ export function sharedBy(
 type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
 
 /**
- * Opens every entry, and says what its pools are. Errors: `UserInputError` for an environment, options, a split, a pool or
- * held-out tasks that there are not, and for the first record that cannot be loaded.
+ * Opens every entry and returns its pools. Errors: `UserInputError` for an unknown environment or split, for invalid
+ * options, for more training or held-out tasks than it has, or if a task does not load.
  */
 export async function checkTasksOfRun(
   { tasks: entries, evaluation, batch }: Asked,
@@ -196,7 +199,7 @@ export async function checkTasksOfRun(
   return { sources, train, heldOut: heldOut.map(({ pool }) => pool) };
 }
 
-/** Errors: `UserInputError` for a step that would draw a task twice. */
+/** Errors: `UserInputError` if a step would draw a task twice. */
 function checkStep(
   train: readonly WeightedPool[],
   { tasks, dynamicSampling: { type, maxSampleBatches } }: RunConfig['batch'],

@@ -57,7 +57,7 @@ export const sweepConfigSchema = z.strictObject({
     .prefault({}),
 });
 
-/** Relative paths in options are taken from `cwd`. */
+/** Relative paths in options start at `cwd`. */
 function withFolder(tasks: z.output<typeof tasksSchema>, cwd: string): TaskSelection {
   if ('ids' in tasks) return tasks;
   const { folder = cwd, ...rest } = tasks;
@@ -97,7 +97,7 @@ export function taskIdsOf(tasks: TaskSelection): readonly string[] {
   return Array.from({ length: tasks.count }, (_, i) => taskKey(name, split, from + i));
 }
 
-/** Returns the sources of the tasks; `undefined` for tasks by their keys. Errors: `UserInputError` for an unknown task. */
+/** The sources of the tasks; `undefined` for tasks by their keys. Errors: `UserInputError` for an unknown task. */
 export async function checkTasks(
   tasks: TaskSelection,
   loader: TaskLoader,

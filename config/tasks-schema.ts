@@ -1,4 +1,4 @@
-/** Which tasks a run or an eval takes: `task` for one kind, `tasks` for several. */
+/** The settings of a run's tasks: `task` for one environment, `tasks` for several. */
 
 import { z } from 'zod';
 import { MOST_POOL } from '../protocol/limits.ts';
@@ -37,13 +37,16 @@ interface GivenTasks {
   readonly tasks?: z.output<typeof entriesSchema> | undefined;
 }
 
-/** Relative paths in options are taken from `cwd`. Errors: `UserInputError` for neither or both of them, and for a source that two entries have. */
+/**
+ * Relative paths in options start at `cwd`. Errors: `UserInputError` if neither or both are given, or if two entries
+ * have the same source.
+ */
 export function resolveTaskEntries({ task, tasks }: GivenTasks, cwd: string): readonly TaskEntry[] {
   if ((task === undefined) === (tasks === undefined))
     throw new UserInputError(
       task === undefined ? 'task' : 'tasks',
       undefined,
-      'give task: { name, options } for one kind of tasks, or tasks: [{ source, environment, options, weight }] for several',
+      'give task: { name, options } for one environment, or tasks: [{ source, environment, options, weight }] for several',
     );
   const given =
     tasks ?? (task === undefined ? [] : [{ ...task, environment: task.name, source: undefined, weight: 1 }]);
@@ -62,7 +65,7 @@ export function resolveTaskEntries({ task, tasks }: GivenTasks, cwd: string): re
     throw new UserInputError(
       `tasks.${twin}.source`,
       names[twin],
-      'give each entry a source of its own: it begins its tasks’ keys',
+      'give each entry a different source: its tasks’ keys start with it',
     );
   return entries;
 }

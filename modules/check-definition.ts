@@ -18,7 +18,7 @@ export class Definition {
   readonly #what: string;
   readonly #members: Readonly<Record<string, unknown>>;
 
-  /** `by`: the defining function (`defineEnvironment`). Errors: `DefinitionRefused` without an object or a valid name. */
+  /** `by`: the defining function (`defineTool`). Errors: `DefinitionRefused` without an object or a valid name. */
   constructor(by: string, given: unknown, namePattern: RegExp, nameRemedy: string) {
     this.#what = by;
     if (typeof given !== 'object' || given === null || Array.isArray(given))

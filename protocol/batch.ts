@@ -13,7 +13,7 @@ export interface BatchInput {
   readonly name: string;
   readonly step: number;
   readonly tasks: readonly string[];
-  /** Says what their keys mean; absent: they begin with an environment's name. */
+  /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly samples: number;
   /** Number of the first sample of each task. Absent: 0. */

@@ -1,13 +1,13 @@
-/** What an agent decides after a turn. It is part of the turn's record, made once; the workflow does what it says. */
+/** An agent's decision after a turn. It is made once, as part of the turn's record, and the workflow follows it. */
 
 export type Command =
   /** Run the turn's tool calls. */
   | { readonly do: 'act' }
   /** Run the tool calls before `finish`, then end. */
   | { readonly do: 'finish' }
-  /** Answer the policy with this message of the user, then sample its next turn. */
+  /** Send this message to the policy as the user, then sample its next turn. */
   | { readonly do: 'tell'; readonly message: string }
-  /** Give the message to the environment's `step`. */
+  /** Pass the message to the environment's `step`. */
   | { readonly do: 'step' }
   /** The message is the answer: end. */
   | { readonly do: 'answer' };

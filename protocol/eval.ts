@@ -13,7 +13,7 @@ export type TaskSelection =
   | {
       readonly name: string;
       readonly options: Readonly<Record<string, unknown>>;
-      /** Absolute; relative paths in `options` are taken from it. Absent: `options` is empty. */
+      /** Absolute. Relative paths in `options` start there. Absent: `options` is empty. */
       readonly folder?: string;
       readonly split: string;
       readonly from: number;
@@ -86,7 +86,7 @@ export interface OpenedSweep {
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   readonly maxFailed: number;
-  /** Says what the tasks' keys mean; absent: they begin with an environment's name. */
+  /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly cells: readonly SweepCell[];
 }

@@ -196,7 +196,7 @@ export interface PrunedRecord {
 export interface OutcomeRecord {
   readonly rollout: string;
   readonly task: string;
-  /** Says what `task` means; absent: it begins with an environment's name. */
+  /** Says what `task` means. Absent: it starts with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly attempt: number;
   readonly turns: number;
@@ -217,7 +217,7 @@ export interface BatchManifest {
   readonly run: string;
   /** Workflow id. */
   readonly batch: string;
-  /** Says what the tasks' keys mean; absent: they begin with an environment's name. */
+  /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   /** In the order of the batch's tasks. */
   readonly groups: ReadonlyArray<{ readonly task: string; readonly rollouts: readonly string[] }>;
@@ -299,7 +299,7 @@ export function spoken({ parsed }: GenerateRecord): Message {
     : { role: 'assistant', content: parsed.content };
 }
 
-/** The messages of an attempt after the task's own. After the last turn no hint is sent, but tools may have answered. */
+/** The messages of an attempt after the task's own. After the last turn no hint is sent, but tools may answer it. */
 export function saidIn(turns: readonly GenerateRecord[], acts: ReadonlyMap<number, ActRecord>): Message[] {
   return turns.flatMap((turn, i) => {
     const isUnread = i === turns.length - 1 && turn.command?.do === 'tell';

@@ -35,7 +35,7 @@ export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, t
 /** One rollout. Only `task` and `policy` are required, so that any Temporal client can start one. */
 export interface RolloutInput {
   readonly task: string;
-  /** Says what `task` means: a `TaskCatalog` in the store. Absent: the key starts with the name of an environment. */
+  /** Says what `task` means: a `TaskCatalog` in the store. Absent: it starts with an environment's name. */
   readonly catalog?: ObjectRef;
   /** An endpoint needs only `baseUrl` and `model`. */
   readonly policy: PolicyRef | GivenEndpointPolicy;

@@ -85,19 +85,19 @@ export interface TrainingSettings {
 
 export type TrainingPlacement = 'colocated' | 'disaggregated';
 
-/** One kind of tasks, opened with its own options, under a name of its own. */
+/** One environment, opened with options, under its own name. */
 export interface TaskEntry {
-  /** Unique; tasks' keys begin with it. */
+  /** Unique. Task keys start with it. */
   readonly source: string;
   readonly environment: string;
   readonly options: Readonly<Record<string, unknown>>;
-  /** Absolute; relative paths in `options` are taken from it. Absent: `options` is empty. */
+  /** Absolute. Relative paths in `options` start there. Absent: `options` is empty. */
   readonly folder?: string;
   /** Share of a step's groups, in proportion to the other entries. */
   readonly weight: number;
-  /** That steps draw from. */
+  /** The split that steps draw from. */
   readonly split: string;
-  /** Tasks of `split` that steps draw from, the first so many. Absent: all; of a generator's, the first 1000. */
+  /** Number of tasks of `split` that steps draw from: the first ones. Absent: all; of a generator's split, 1000. */
   readonly train?: number;
 }
 

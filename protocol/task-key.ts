@@ -1,6 +1,6 @@
 /**
- * Tasks by their keys, `SOURCE-SPLIT-N`: N counts from 0, SPLIT is one of the dataset's, SOURCE is the unique name of a
- * configured entry. What the sources of a run or an eval stand for is in its catalog, an object of the store.
+ * Task keys, `SOURCE-SPLIT-N`: N counts from 0, SPLIT is one of the dataset's splits, SOURCE is the unique name of a
+ * configured entry. The catalog of a run or an eval, an object in the store, says what its sources are.
  */
 
 import type { ObjectRef } from './stages.ts';
@@ -8,34 +8,34 @@ import type { ObjectRef } from './stages.ts';
 /** One configured entry of tasks. */
 export interface TaskSource {
   readonly environment: string;
-  /** As they are given; JSON. */
+  /** As given. JSON. */
   readonly options: Readonly<Record<string, unknown>>;
-  /** Absolute; relative paths in `options` are taken from it. Absent: from the process's own folder. */
+  /** Absolute. Relative paths in `options` start there; absent: at the process's own folder. */
   readonly folder?: string;
-  /** Of the dataset, when the run or eval began; absent: any. */
+  /** The dataset's digest when the run or eval started. Absent: any. */
   readonly digest?: string;
 }
 
 /** What the keys of a run or an eval mean. */
 export interface TaskCatalog {
   readonly sources: Readonly<Record<string, TaskSource>>;
-  /** Digest of the bundle of the user's own modules; absent: it has none. */
+  /** Digest of the bundle of the user's modules. Absent: there are none. */
   readonly modules?: string;
 }
 
-/** Tasks of one source and split, the first `count` of them. */
+/** The first `count` tasks of one source and split. */
 export interface TaskPool {
   readonly source: string;
   readonly split: string;
   readonly count: number;
 }
 
-/** A pool that steps draw from, by `weight` in proportion to the others. */
+/** A pool that steps draw from, in proportion to its `weight`. */
 export interface WeightedPool extends TaskPool {
   readonly weight: number;
 }
 
-/** The tasks of a run, as they were when it began. */
+/** The tasks of a run, as they were when it started. */
 export interface OpenedTasks {
   readonly catalog: ObjectRef;
   readonly train: readonly WeightedPool[];
@@ -54,7 +54,7 @@ export function taskKey(source: string, split: string, index: number): string {
 
 const REST = /^-(.*[^-])-(0|[1-9]\d{0,14})$/;
 
-/** `undefined` if `key` is of none of `sources`. Of two sources that it could be of, the longer name counts. */
+/** `undefined` if `key` belongs to none of `sources`. If two fit, the longer name counts. */
 export function readTaskKey(key: string, sources: Iterable<string>): TaskPlace | undefined {
   const found = [...sources].filter((source) => key.startsWith(`${source}-`));
   for (const source of found.toSorted((a, b) => b.length - a.length)) {

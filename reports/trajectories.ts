@@ -9,7 +9,7 @@ import { contextTokensAfter, keys, type OutcomeRecord, saidIn, sampledTokensOf }
 import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
 import { writeAtomically } from '../store/atomic-write.ts';
 
-/** Where trajectories are put together from. */
+/** What trajectories are read from. */
 export interface TrajectoryDeps {
   readonly store: Store;
   readonly tasks: TaskLoader;

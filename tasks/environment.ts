@@ -1,6 +1,6 @@
 /**
- * The seam of tasks. An environment is a kind of task; opened with options it is a dataset; a dataset's records are tasks:
- * what the agent is given, where it acts, and how its work is graded.
+ * The seam of tasks. An environment, opened with options, is a dataset. A dataset has tasks by split and index: what
+ * the agent receives, where it acts, and how its work is graded.
  */
 
 import type { z } from 'zod';
@@ -9,22 +9,20 @@ import type { Message } from '../protocol/message.ts';
 import type { AgentChoice, Verdict } from '../protocol/stages.ts';
 import type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 
-/** Somebody's own environments are checked when they are defined: `defineEnvironment`. */
+/** `defineEnvironment` checks a user's environments. */
 export interface Environment<Options = unknown> {
   /** Letters, digits, dot, dash and underscore. */
   readonly name: string;
   /** Checks the `options` of a configured entry and fills in defaults. Absent: the environment takes none. */
   readonly options?: z.ZodType<Options>;
-  /**
-   * Once in each process for the same options. Errors: any; a bad record is named by file, number and field.
-   */
+  /** Called once per process for the same options. Errors: any; for a bad record, with its file, number and field. */
   open(options: Options, io: EnvironmentIo): Promise<Dataset>;
 }
 
-/** What an environment may use of the machine while it opens a dataset. */
+/** What an environment may use of the machine when it opens a dataset. */
 export interface EnvironmentIo {
   /**
-   * The absolute path of a file or folder that the option `name` gives; a relative one is taken from the configuration's
+   * The absolute path of a file or folder that the option `name` gives. Relative paths start at the configuration's
    * folder. Errors: `UserInputError` if this process may not read there.
    */
   path(name: string, path: string): string;
@@ -35,92 +33,93 @@ export interface Dataset {
   readonly digest: string;
   /** Number of tasks of each split, by name (`train`, `held-out`, `test`). */
   readonly splits: Readonly<Record<string, number>>;
-  /** The record's name in its source, for people. Absent: it has none. */
+  /** The task's name in its source, for readers. Absent: it has none. */
   label?(split: string, index: number): string;
-  /** The same task for the same place, in every process. Errors: `UnknownTask`; any for a bad record. */
+  /** Returns the same task in every process. Errors: `UnknownTask`; any for a bad record. */
   load(split: string, index: number): Promise<Task>;
 }
 
-/** Name of a task's sandbox if it has one only. */
+/** Name of a task's only sandbox, or of the one that its tools act on. */
 export const MAIN = 'main';
 
-/** A sandbox that a task asks for; the worker names it and says how long it lives. */
+/** A sandbox that a task needs. The worker adds its id and its lifetime. */
 export type SandboxRequest = Omit<SandboxSpec, 'id' | 'ttlSeconds'>;
 
 export interface Task {
-  /** Pass rates are broken down by it. Absent: the source's name. */
+  /** The group for which pass rates are reported separately, such as the bug family. Absent: the source's name. */
   readonly family?: string;
-  /** What the agent is shown first. */
+  /** The first messages to the policy. */
   readonly messages: readonly Message[];
   /** Names of tools. */
   readonly tools: readonly string[];
-  /** The type of agent that the task is made for, and its options. Absent: `tools` if the task has tools, else `text`. */
+  /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
   /** By name; the tools act on `main`. Empty or absent: the task needs none. */
   readonly sandboxes?: Readonly<Record<string, SandboxRequest>>;
   /**
-   * Where `grade` runs. `fresh`: `ctx.sandbox` makes sandboxes that no agent has touched (the default). `agents`: in the
-   * agent's own ones, before they are released.
+   * Where `grade` runs. `fresh` (the default): `ctx.sandbox` makes sandboxes that no agent has used. `agents`: in the
+   * agent's own sandboxes, before their release.
    */
   readonly gradedIn?: 'fresh' | 'agents';
-  /** Once, before the first turn. Its state is handed to `step`; its messages stand in place of the task's own. */
+  /** Called once, before the first turn. `step` receives its state. Its messages replace the task's own. */
   start?(ctx: TaskContext): Promise<{ readonly state: unknown; readonly messages?: readonly Message[] }>;
   /**
-   * Reads a message of the policy and answers it. It may run again after a lost worker, with the same state: what it does
-   * to the world goes through `ctx` alone. State is JSON.
+   * Answers a message of the policy. After a lost worker it may run again with the same state, so it must change the
+   * world through `ctx` only. The state is JSON.
    */
   step?(ctx: TaskContext, state: unknown, message: string): Promise<StepResult>;
   /**
-   * Takes what is graded out of the agent's sandboxes before they are released (a diff). Absent: nothing is taken. If the
-   * agent is the reason that nothing can be had, that is what is graded; if the machine may be, throw: it is retried.
+   * Returns the artifact to grade (a diff), taken from the agent's sandboxes before their release. Absent: there is
+   * none. If the agent's own actions prevent it, that fact is the artifact. If the machine may be at fault, it throws,
+   * and the collection is retried.
    */
   collect?(ctx: TaskContext): Promise<Uint8Array>;
   grade(ctx: TaskContext, work: Work): Promise<Verdict>;
 }
 
-/** What an environment answers to a message of the policy. */
+/** The environment's answer to a message of the policy. */
 export interface StepResult {
   readonly state: unknown;
-  /** What the policy is shown before its next turn. */
+  /** The messages to the policy before its next turn. */
   readonly messages: readonly Message[];
   /** True: the rollout ends, and is graded. */
   readonly done?: boolean;
-  /** The turn's own reward, at its last token; what is left of the verdict's stands at the last turn's. */
+  /** The turn's own reward, at its last token. The rest of the verdict's reward is at the last turn's last token. */
   readonly reward?: number;
   readonly metrics?: Readonly<Record<string, number>>;
 }
 
-/** What is graded. */
+/** The work to grade. */
 export interface Work {
   /** All messages of the rollout, the task's own first. */
   readonly transcript: readonly Message[];
-  /** The `answer` of the finish tool, or the last message if that ended the rollout. Empty if there is none. */
+  /** The `answer` of the finish tool, or the last message if it ended the rollout. Empty if there is none. */
   readonly answer: string;
   readonly finish: FinishReason;
   readonly turns: number;
-  /** What `collect` took; empty without `collect`. */
+  /** The result of `collect`. Empty without `collect`. */
   readonly artifact: Uint8Array;
-  /** After the last `step`, or of `start`; `undefined` if the task has neither. */
+  /** The state after the last `step`; without one, that of `start`. `undefined` if the task has neither. */
   readonly state: unknown;
 }
 
-/** What a task's functions may use of the world. */
+/** What a task's functions may use. */
 export interface TaskContext {
   /** `SOURCE-SPLIT-N`. */
   readonly key: string;
-  /** The sandbox of this name, `main` if none is given. In `grade`, unless `gradedIn` is `agents`, a fresh one. */
+  /** The sandbox of this name (default: `main`). In `grade` it is a fresh one, unless `gradedIn` is `agents`. */
   sandbox(name?: string): Promise<Sandbox>;
-  /** Makes further sandboxes; they end with this call. */
+  /** Makes further sandboxes. The function may destroy them; the remaining ones end with the execution. */
   readonly provider: SandboxProvider;
-  /** A name for further sandboxes, unique for this execution; theirs begin with it. */
+  /** Prefix of the ids of further sandboxes, unique for this execution. */
   readonly id: string;
-  /** Counts the executions of this call from 1. */
+  /** Counts the executions from 1. It is part of the call ids, each of which the sandbox runs once. */
   readonly execution: number;
-  /** Aborted if nobody waits for the result any more. */
+  /** Aborted if the result no longer counts. */
   readonly signal: AbortSignal;
 }
 
-/** A key, or a place, that a dataset has no task of. */
+/** A task key, or a split and index, for which the dataset has no task. */
 export class UnknownTask extends Error {
   override readonly name = 'UnknownTask';
   readonly task: string;

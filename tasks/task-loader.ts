@@ -1,6 +1,6 @@
 /**
- * Finds tasks by their keys. Each process opens a dataset once for the same environment and options, and keeps the tasks
- * that it loaded last: a rollout asks for its own several times.
+ * Finds tasks by their keys. A process opens a dataset once for the same environment and options, and caches the last
+ * tasks: each is needed several times per rollout.
  */
 
 import { createHash } from 'node:crypto';
@@ -32,16 +32,16 @@ export interface LoadedTask {
   readonly family: string;
 }
 
-/** A key, and the catalog that says what it means. */
+/** A task key, and the catalog that says what it means. */
 export interface TaskRef {
   readonly task: string;
-  /** Absent: the key begins with the name of an environment, which is opened without options. */
+  /** Absent: the key starts with the name of an environment, which is opened without options. */
   readonly catalog?: ObjectRef;
 }
 
 const MOST = { catalogs: 64, datasets: 32, tasks: 256 } as const;
 
-/** Values by key, the oldest dropped first; a failure is not kept. */
+/** A cache by key. The oldest value is dropped first. Failures are not kept. */
 class Recent<T> {
   readonly #most: number;
   readonly #values = new Map<string, Promise<T>>();
@@ -64,7 +64,7 @@ class Recent<T> {
   }
 }
 
-/** `options` as the environment's schema resolves them. Errors: `UserInputError` for the first that cannot be used. */
+/** `options` as the environment's schema resolves them. Errors: `UserInputError` for the first invalid option. */
 export function resolveOptions(
   { name, options: schema }: Environment,
   given: unknown,
@@ -86,7 +86,7 @@ export function resolveOptions(
   throw new UserInputError([field, ...path].join('.'), value, issue?.message ?? 'see the documentation');
 }
 
-/** Called with each path that the options of an environment name, before it is read. Errors: any, for one that may not be. */
+/** Called with each path in an environment's options, before it is read. Errors: any, if it may not be read. */
 export type MayRead = (field: string, path: string) => void;
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -98,13 +98,13 @@ export class TaskLoader {
   readonly #datasets = new Recent<Dataset>(MOST.datasets);
   readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
 
-  /** `store`: where catalogs are; absent: none is known. `mayRead`: absent, every path may be read. */
+  /** `store`: has the catalogs. Absent: there are none. `mayRead`: absent: every path may be read. */
   constructor(store?: Pick<Store, 'getObject'>, mayRead: MayRead = () => undefined) {
     this.#store = store;
     this.#mayRead = mayRead;
   }
 
-  /** Errors: those of the environment's `open`; `DataChanged` if it opens other records than `source` was frozen with. */
+  /** Errors: those of the environment's `open`; `DataChanged` if the records are not those of the catalog. */
   async open(source: TaskSource): Promise<Dataset> {
     const { environment: name, options: given, folder = '.' } = source;
     const environment = environmentNamed(name);
@@ -142,11 +142,11 @@ export class TaskLoader {
     });
   }
 
-  /** What the sandbox `name` of a task is made of. Errors: those of `load`; `TypeError` if the task asks for none of this name. */
+  /** What sandbox `name` of a task is made of. Errors: those of `load`; `TypeError` if the task has no such sandbox. */
   async sandboxOf(ref: TaskRef, name = MAIN): Promise<SandboxRequest> {
     const { task } = await this.load(ref);
     const request = task.sandboxes?.[name];
-    if (request === undefined) throw new TypeError(`task ${ref.task} asks for no sandbox ${JSON.stringify(name)}`);
+    if (request === undefined) throw new TypeError(`task ${ref.task} has no sandbox ${JSON.stringify(name)}`);
     return request;
   }
 
@@ -166,17 +166,17 @@ function unknownKey(key: string, sources: readonly string[]): Error {
   if (begun !== undefined) return new UnknownTask(key, `expected ${begun}-SPLIT-N, N from 0`);
   const name = key.replace(/-(train|held-out|test|\d+).*$/, '');
   return new UnknownName(
-    `there is no environment for task ${key}; known: ${sources.join(', ')} (your own come from \`modules\`, or from LONGHAUL_MODULES)${didYouMean(name, sources)}`,
+    `there is no environment for task ${key}; known: ${sources.join(', ')} (\`modules\` or LONGHAUL_MODULES loads custom ones)${didYouMean(name, sources)}`,
   );
 }
 
-/** The records are not those that the run or eval began with. */
+/** The records have changed since the run or eval started. */
 export class DataChanged extends Error {
   override readonly name = 'DataChanged';
 
   constructor(environment: string, options: unknown) {
     super(
-      `the records of ${environment} with the options ${JSON.stringify(options)} are not those that this began with: put the files back, or start a run or eval of another name`,
+      `the records of ${environment} with the options ${JSON.stringify(options)} have changed since the run or eval started: restore the files, or start it under another name`,
     );
   }
 }

@@ -12,7 +12,7 @@ export function openWorkerStore({ settings, log }: Pick<RoleContext, 'settings' 
   return openSqliteStore(settings.storeDir, { ...WORKER_PATIENCE, say: (line) => log.warn(line) });
 }
 
-/** Datasets are read from the places that this worker was given. */
+/** Datasets are read only from the places where this worker may read. */
 export function workerTasks(store: Store): TaskLoader {
   const places = readPlaces();
   return new TaskLoader(store, (field, path) => checkPlace(places, 'read', field, path));

@@ -35,7 +35,7 @@ import type { ObjectRef } from '../protocol/stages.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
-  /** Says what `task` means; absent: it begins with an environment's name. */
+  /** Says what `task` means. Absent: it starts with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly paused: boolean;
   readonly contextTokens: number;

@@ -1,4 +1,4 @@
-/** What a rollout's agent decides after a turn that the policy ended by itself. */
+/** The decision of a rollout's agent after a turn that the policy ended by itself. */
 
 import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
 import type { CallForm } from '../../agents/hints.ts';
@@ -8,13 +8,13 @@ import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 
-/** A rollout's agent at one turn. */
+/** A rollout's agent, for one turn. */
 export interface Deciding extends Pick<TurnView, 'turn' | 'tools' | 'hasStep'> {
   readonly type: AgentType;
   readonly options: unknown;
 }
 
-/** The agent that the rollout was started with, else the task's own. Errors: `UnknownName`; `UserInputError` for its options. */
+/** The rollout's agent; without one, the task's. Errors: `UnknownName`; `UserInputError` for invalid options. */
 export async function decidingOf(
   input: Pick<GenerateInput, 'task' | 'catalog' | 'turn' | 'agent'>,
   tasks: TaskLoader,

@@ -137,19 +137,19 @@ async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pic
   };
 }
 
-/** What a summary says of the tasks. */
+/** The tasks in numbers, for summaries. */
 const inNumbers = ({ train, heldOut }: CheckedTasks): RunRecord['task'] => ({
   name: train.map(({ source }) => source).join(' + '),
   train: train.reduce((sum, { count }) => sum + count, 0),
   heldOut: heldOut.reduce((sum, { count }) => sum + count, 0),
 });
 
-/** The tasks as they are now, their catalog in the store. */
+/** Stores the catalog of the tasks as they are now. */
 async function frozen({ sources, train, heldOut }: CheckedTasks, store: Store): Promise<OpenedTasks> {
   return { catalog: await putCatalog({ sources }, store), train, heldOut };
 }
 
-/** Errors: `UserInputError` for records that have changed since the run began: it would go on with others under the same keys. */
+/** Errors: `UserInputError` if records have changed since the run started: it would continue with other tasks. */
 async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTasks, store: Store): Promise<void> {
   if ((await putCatalog({ sources }, store)) === tasks.catalog) return;
   const { sources: known } = JSON.parse(Buffer.from(await store.getObject(tasks.catalog)).toString()) as TaskCatalog;
@@ -157,7 +157,7 @@ async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTas
   throw new UserInputError(
     'task',
     changed,
-    `its records are not those that run ${run} began with: put the files back, or give another run name`,
+    `its records have changed since run ${run} started: restore the files, or give another run name`,
   );
 }
 

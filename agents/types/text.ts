@@ -1,4 +1,4 @@
-/** The agent that speaks in messages: each goes to the environment's `step`, or is the answer if there is none. */
+/** The agent that only writes messages: each goes to the environment's `step`. Without a `step` it is the answer. */
 
 import type { AgentType } from '../agent.ts';
 

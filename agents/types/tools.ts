@@ -1,4 +1,4 @@
-/** The agent that acts by tool calls, and ends by calling `finish`. */
+/** The agent that acts by tool calls, and ends with the call `finish`. */
 
 import { z } from 'zod';
 import type { AgentType } from '../agent.ts';
@@ -6,8 +6,8 @@ import { malformedCallHint, noCallHint } from '../hints.ts';
 
 const options = z.strictObject({
   /**
-   * What a message without a call is. `hint`: a mistake, which the policy is told. `answer`: the answer, which ends the
-   * rollout. Absent: `hint` if the task offers `finish`, else `answer`.
+   * What a message without a call means. `hint`: a mistake, and the policy receives a hint. `answer`: the answer, which
+   * ends the rollout. Absent: `hint` if the task offers `finish`, else `answer`.
    */
   message: z.enum(['hint', 'answer']).optional(),
 });

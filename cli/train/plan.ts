@@ -41,7 +41,7 @@ function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: Ru
   return `loss ${loss}${clip}${reduction}${kl ? `, KL in the ${kl.in} × ${kl.coefficient}` : ''}`;
 }
 
-/** `gsm8k` for one kind; `a (3) + b (1)`, with weights, for several; how many tasks the pools have where that is known. */
+/** `gsm8k` for one source, `a ×3 + b ×1` with weights for several; with the sizes of the pools, if they are known. */
 function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefined): string {
   const weight = (one: number) => (entries.length === 1 ? '' : ` ×${one}`);
   return entries
@@ -49,7 +49,7 @@ function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefine
     .join(' + ');
 }
 
-/** `tasks`: absent, what the datasets hold is not known here. */
+/** `tasks`: absent if the sizes of the datasets are not known. */
 export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
   const heldOut = tasks?.heldOut.reduce((sum, { count }) => sum + count, 0) ?? evaluation.tasks ?? 200;

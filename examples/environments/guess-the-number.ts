@@ -1,6 +1,6 @@
 /**
- * A game in messages: the policy guesses a number, the environment says higher or lower, and each guess that halves what
- * is left earns a part of the reward. `step` reads each message; there are no tools and no sandbox.
+ * A game in messages: the policy guesses a number, and the environment answers higher or lower. Each guess that halves
+ * the range earns a part of the reward. `step` answers each message; there are no tools and no sandbox.
  */
 
 import { defineEnvironment, z } from 'longhaul';

@@ -1,7 +1,7 @@
 /**
- * A custom environment with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours. Try it
- * with `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and train
- * on it with `task: { name: count-errors }` in a run's configuration.
+ * A custom environment with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours. Try
+ * it with `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and
+ * train on it with `task: { name: count-errors }` in a run's configuration.
  */
 
 import { defineEnvironment, defineTool, type Task } from 'longhaul';

@@ -34,7 +34,7 @@ export interface EvalRecord {
   readonly evalDir: string;
   readonly startedAt: string;
   readonly config: SweepConfig;
-  /** Says what the tasks' keys mean; absent: they begin with an environment's name. */
+  /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly policies: readonly ResolvedPolicy[];
 }

@@ -1,4 +1,7 @@
-/** Records of a file, each checked: a bad one is named by file, number and field. JSON Lines (`.jsonl`), or a JSON array (`.json`). */
+/**
+ * Reads a file of records, and checks each: errors name the file, the record's number and the field. JSON Lines
+ * (`.jsonl`, `.ndjson`), or one JSON array (`.json`).
+ */
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -14,13 +17,13 @@ export interface Records<Row> {
   readonly rows: readonly Row[];
 }
 
-/** A record that cannot be used. */
+/** An invalid record. */
 export class BadRecord extends Error {
   override readonly name = 'BadRecord';
   readonly file: string;
-  /** From 1: a line's number, or an element's. */
+  /** From 1: the line, or the element of the array. */
   readonly number: number;
-  /** Dotted; empty for the record as a whole. */
+  /** Dotted. Empty for the whole record. */
   readonly field: string;
 
   constructor(file: string, number: number, field: string, reason: string) {
@@ -35,7 +38,7 @@ function checked<Row>(file: string, number: number, value: unknown, schema: z.Zo
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw new BadRecord(file, number, (issue?.path ?? []).join('.'), issue?.message ?? 'it does not fit');
+  throw new BadRecord(file, number, (issue?.path ?? []).join('.'), issue?.message ?? 'it is invalid');
 }
 
 function parsed(file: string, number: number, text: string): unknown {
@@ -67,7 +70,7 @@ async function readArray<Row>(file: string, schema: z.ZodType<Row>): Promise<Rec
   return { digest: createHash('sha256').update(bytes).digest('hex'), rows };
 }
 
-/** Reads the whole file. Errors: `BadRecord`; `UserInputError` for a file of another kind; those of reading it. */
+/** Reads the whole file. Errors: `BadRecord`; `UserInputError` for another kind of file; those of the read. */
 export async function readRecords<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
   const kind = extname(file).toLowerCase();
   if (kind === '.jsonl' || kind === '.ndjson') return readLines(file, schema);

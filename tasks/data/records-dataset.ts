@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { type Dataset, type Task, UnknownTask } from '../environment.ts';
 import type { Records } from './read-records.ts';
 
-/** `taskOf` makes the task of a record; `labelOf` its name in its source. */
+/** `taskOf` returns the task of a record, `labelOf` its name in its source. */
 export function recordsDataset<Row>(
   splits: Readonly<Record<string, Records<Row>>>,
   taskOf: (row: Row, split: string, index: number) => Task | Promise<Task>,
@@ -13,7 +13,7 @@ export function recordsDataset<Row>(
   const rowOf = (split: string, index: number): Row => {
     const row = splits[split]?.rows[index];
     if (row === undefined)
-      throw new UnknownTask(`${split}-${index}`, 'give a split and an index that the records have');
+      throw new UnknownTask(`${split}-${index}`, 'expected a split and an index that the records have');
     return row;
   };
   const digests = Object.entries(splits).map(([split, { digest }]) => [split, digest]);

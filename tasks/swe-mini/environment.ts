@@ -28,7 +28,7 @@ function machineOf(problem: Problem): SandboxRequest {
   return { workdir: WORKDIR, files: [...tree, ...makeRepository(problem).files], env: ENV, limits: LIMITS };
 }
 
-/** Files of a repository take milliseconds to make, and sampling needs none of them. */
+/** Makes the value when it is first needed: a repository's files take milliseconds, and sampling needs none of them. */
 function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
   return () => (made ??= { value: make() }).value;

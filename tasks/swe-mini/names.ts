@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 
 import type { Random } from '../random.ts';
 
-/** Names of functions and files never occur in both. */
+/** No name of a function or file occurs in both. */
 export type Split = 'train' | 'held-out';
 
 /** A consonant and a vowel. Each is one token of the starter policy. */

@@ -1,4 +1,4 @@
-/** Tasks of runs that no test opens: what a run's record says of them, and a configuration that has been opened. */
+/** Tasks of runs that a test does not open: those of a run's record, and an opened configuration. */
 
 import { resolveRunConfig } from '../../config/run-config.ts';
 import type { OpenedConfig } from '../../protocol/run-config.ts';
@@ -10,7 +10,7 @@ export const someTasks: OpenedTasks = {
   heldOut: [{ source: 'toy', split: 'held-out', count: 2 }],
 };
 
-/** As an opened run has it, whatever its datasets are: pools of the size that is asked for, or of 1000. */
+/** The configuration of an opened run, without its datasets: its pools have the given size, or 1000 tasks. */
 export function openedConfig(given: unknown): OpenedConfig {
   const config = resolveRunConfig(given, '/');
   const { tasks, evaluation } = config;

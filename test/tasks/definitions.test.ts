@@ -134,13 +134,13 @@ describe('tasks that do not exist', () => {
     await expect(opening({ task: { name: 'toolless' } })).rejects.toThrow(
       /there is no tool finnish; known: .*did you mean finish\?/,
     );
-    await expect(opening({ task: { name: 'closed' } })).rejects.toThrow(/mend what closed cannot open \(no such file/);
+    await expect(opening({ task: { name: 'closed' } })).rejects.toThrow(/fix what closed cannot open \(no such file/);
     await expect(opening({ task: { name: 'sized' }, batch: { tasks: 6 } })).rejects.toThrow(
       'batch.tasks: 6 cannot be used; give less: a step may draw 6 tasks of sized, and its pool has 5',
     );
   });
 
-  it('options that an environment does not take are refused by name, and reach it resolved', async () => {
+  it('options that an environment does not take are an error with the name; the others reach it with defaults', async () => {
     const seen: unknown[] = [];
     defineEnvironment({
       name: 'choosy',
@@ -157,12 +157,12 @@ describe('tasks that do not exist', () => {
       'task.options.file: "a" cannot be used; remove it: sized takes no options',
     );
     await expect(opening({ tasks: [{ environment: 'sized' }, { environment: 'sized' }] })).rejects.toThrow(
-      /tasks\.1\.source: "sized" .*a source of its own/,
+      /tasks\.1\.source: "sized" .*a different source/,
     );
     await expect(opening({})).rejects.toThrow(/task: .*give task: \{ name, options \}/);
   });
 
-  it('several entries are mixed by weight, each with a source of its own', async () => {
+  it('several entries, each with its own source, are mixed by weight', async () => {
     defineEnvironment(kind('many', dataset({ train: 100, 'held-out': 100 })));
     const tasks = [
       { source: 'a', environment: 'many', weight: 3 },

@@ -7,7 +7,7 @@ import type { Trip } from '../../protocol/breaker.ts';
 import type { StageGates } from './stage-gates.ts';
 import type { Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 
-/** Names the attempt in what activities are asked. */
+/** The attempt, as activities receive it. */
 export function attemptOf(
   { attempt }: { readonly attempt: number },
   { input, rollout }: Pick<Context, 'input' | 'rollout'>,

@@ -25,12 +25,12 @@ function shuffled(n: number, seed: number, epoch: number): number[] {
   return order;
 }
 
-/** Of one that is a fraction: every step's share of a source is rounded up or down, in the long run as often as its weight says. */
+/** The golden ratio's fraction: its multiples are spread evenly, so that shares are on average those of the weights. */
 const GOLDEN = 0.618_033_988_749_894_9;
 
 /**
- * How many of a step's `count` tasks come from each source, by weight: whole parts, and the rest by systematic sampling
- * from an offset that each step moves by the golden ratio.
+ * How many of a step's `count` tasks come from each source, by weight. Each share is rounded up or down, by systematic
+ * sampling; its offset depends on the step.
  */
 export function sharesOf(step: number, weights: readonly number[], count: number): number[] {
   const sum = weights.reduce((all, weight) => all + weight, 0);
@@ -39,7 +39,7 @@ export function sharesOf(step: number, weights: readonly number[], count: number
   let [taken, given] = [0, 0];
   return exact.map((share, i) => {
     taken += share;
-    // The last boundary is `count` itself, whatever was rounded on the way.
+    // The last boundary is exactly `count`, in spite of rounding errors.
     const upTo = i === exact.length - 1 ? count : Math.floor(taken + offset);
     const drawn = upTo - given;
     given = upTo;
@@ -54,7 +54,7 @@ export function selectTasks(seed: number, step: number, pool: number, count: num
   return shuffled(pool, seed, Math.floor((step - 1) / stepsPerEpoch)).slice(first, first + count);
 }
 
-/** The sources and indices that `step` draws, no task twice; several sources are mixed. */
+/** The pools and indices that `step` draws, no task twice. Tasks of several pools are shuffled. */
 export function drawTasks(
   seed: number,
   step: number,
@@ -65,7 +65,7 @@ export function drawTasks(
   const sum = weights.reduce((all, weight) => all + weight, 0);
   const shares = sharesOf(step, weights, count);
   const drawn = pools.flatMap(({ count: size, weight }, pool) => {
-    // A place for the most that a step may draw of it: epochs are whole numbers of steps.
+    // Room for the most tasks that a step may draw of it, since epochs are whole numbers of steps.
     const most = pools.length === 1 ? count : Math.min(size, Math.ceil((count * weight) / sum) + 1);
     return selectTasks(seed + pool * 7919, step, size, most)
       .slice(0, shares[pool])

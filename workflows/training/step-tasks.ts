@@ -46,10 +46,6 @@ export function tasksOfStep(config: OpenedConfig, step: number): Drawn {
   return { name: `step-${step}`, step, tasks, ...byNeed };
 }
 
-/**
- * A group by its number: first the groups of step 1, then those of step 2. A group that must vary has several tasks:
- * its own, and then every `batch.tasks`-th of the tasks that its step may draw.
- */
 /** The held-out tasks of an evaluation, the same each time. */
 export function heldOutTasks({ opened: { heldOut } }: OpenedConfig): string[] {
   return heldOut.flatMap(({ source, split, count }) =>
@@ -57,6 +53,10 @@ export function heldOutTasks({ opened: { heldOut } }: OpenedConfig): string[] {
   );
 }
 
+/**
+ * A group by its number: first the groups of step 1, then those of step 2. A group that must vary has several tasks:
+ * its own, and then every `batch.tasks`-th of the tasks that its step may draw.
+ */
 export function tasksOfGroup(config: OpenedConfig, number: number): Drawn {
   const perStep = config.batch.tasks;
   const place = (number - 1) % perStep;

@@ -117,7 +117,7 @@ async function recordOf(
     throw new UserInputError(
       'tasks',
       config.tasks,
-      `their records are not those that eval ${config.eval} began with: put the files back, or give another eval name`,
+      `their records have changed since eval ${config.eval} started: restore the files, or give another eval name`,
     );
   }
   const evalDir = evalFolder(config.dir, config.eval);

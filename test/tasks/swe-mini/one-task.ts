@@ -1,4 +1,4 @@
-/** A task of swe-mini as workers use it: its sandbox, what is taken out of one, and its grade. */
+/** A task of swe-mini as workers use it: its sandbox, its artifact, and its grade. */
 
 import { contextOver, freshContext } from '../../../activities/task-context.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
