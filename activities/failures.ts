@@ -118,6 +118,11 @@ export class EndpointUnavailable extends Error {
   }
 }
 
+/** What an environment's own code throws in `start` or `step`, or what it returns and cannot be used. */
+export class EnvironmentFailed extends Error {
+  override readonly name = 'EnvironmentFailed';
+}
+
 /** A run's module is missing, or not the one with which the run started. */
 export class ModuleChanged extends Error {
   override readonly name = 'ModuleChanged';

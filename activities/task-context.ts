@@ -1,17 +1,43 @@
 /** The context that a task's functions receive. */
 
+import { LeasedProvider } from '../sandboxes/leased-provider.ts';
+import { GRADER_LEASE, sandboxLeases } from '../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
+import type { Store } from '../store/store.ts';
 import { MAIN, type SandboxRequest, type TaskContext } from '../tasks/environment.ts';
 
-type Named = Pick<TaskContext, 'key' | 'id' | 'execution' | 'signal'>;
+/** What names an execution of a task's function. */
+export type Named = Pick<TaskContext, 'key' | 'id' | 'execution' | 'signal'>;
 
-/** Over the agent's own sandbox. */
-export function contextOver(sandbox: Sandbox, provider: SandboxProvider, named: Named): TaskContext {
+/** Where sandboxes are made. */
+export interface SandboxPlace {
+  readonly store: Store;
+  readonly provider: SandboxProvider;
+  readonly host: string;
+}
+
+/** Runs `work` with a provider whose sandboxes are leased to `owner` and end with it. */
+export async function withFurtherSandboxes<T>(
+  { store, provider, host }: SandboxPlace,
+  owner: string,
+  work: (further: LeasedProvider) => Promise<T>,
+): Promise<T> {
+  const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE);
+  const further = new LeasedProvider(provider, leases, owner);
+  try {
+    return await work(further);
+  } finally {
+    await further.end();
+  }
+}
+
+/** Over the agent's own sandbox, if it has one. */
+export function contextOver(sandbox: Sandbox | undefined, provider: SandboxProvider, named: Named): TaskContext {
   return {
     ...named,
     provider,
     async sandbox(name = MAIN) {
-      if (name === MAIN) return await Promise.resolve(sandbox);
+      if (name === MAIN && sandbox !== undefined) return await Promise.resolve(sandbox);
       throw new TypeError(`${named.key} has no sandbox ${JSON.stringify(name)}`);
     },
   };

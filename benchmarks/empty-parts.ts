@@ -80,6 +80,7 @@ export const emptyEnvironment: Environment = {
 /** Agent-run activities that do nothing: the cost of these rollouts is in other stages. */
 export const idleAgent: AgentRunActivities = {
   agentRun: async () => ({ line: '' }),
+  gradeInPlace: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
   collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
   releaseSandbox: async () => undefined,
   holdSandbox: async () => undefined,

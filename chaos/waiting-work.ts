@@ -15,7 +15,7 @@ import type {
 type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunActivities & RewardActivities);
 
 const ROLE_OF: Readonly<Record<Name, Role>> = {
-  prepareSandbox: 'init',
+  prepare: 'init',
   restoreSandbox: 'init',
   checkEndpoint: 'gpu',
   generate: 'gpu',
@@ -25,6 +25,7 @@ const ROLE_OF: Readonly<Record<Name, Role>> = {
   optimStep: 'gpu',
   agentRun: 'agent-run',
   collect: 'agent-run',
+  gradeInPlace: 'agent-run',
   releaseSandbox: 'agent-run',
   holdSandbox: 'agent-run',
   computeReward: 'reward',

@@ -4,6 +4,7 @@ import type {
   AgentRunInput,
   AgentRunOutcome,
   Attempt,
+  Card,
   CheckEndpointInput,
   CollectOutcome,
   GenerateInput,
@@ -23,7 +24,8 @@ import type { EvaluationRecord, StepRecord } from './step-record.ts';
 import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './update.ts';
 
 export interface InitActivities {
-  prepareSandbox(input: Attempt): Promise<SandboxRef>;
+  /** Starts the task, and makes its sandbox if it has one. */
+  prepare(input: Attempt): Promise<Card>;
   /** Makes a fresh sandbox in the state of the lost one after the attempt's last recorded turn. */
   restoreSandbox(input: RestoreInput): Promise<SandboxRef>;
 }
@@ -47,6 +49,8 @@ export type TrainingActivities = Pick<GpuActivities, 'update'> & ShardActivities
 
 export interface AgentRunActivities {
   agentRun(input: AgentRunInput): Promise<AgentRunOutcome>;
+  /** Grades in the agent's own sandbox, for tasks that ask for it. */
+  gradeInPlace(input: RewardInput & SandboxRef): Promise<Verdict>;
   /** Copies the artifact to grade out of the sandbox, and releases the sandbox. */
   collect(input: Attempt & SandboxRef): Promise<CollectOutcome>;
   releaseSandbox(input: Attempt & SandboxRef): Promise<void>;

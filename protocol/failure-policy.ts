@@ -133,6 +133,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'see `npx longhaul logs reward`; `npx longhaul rollouts RUN` shows the reason',
   },
+  'environment-failed': {
+    detected: "the environment's start or step threw, or returned what cannot be used",
+    errors: ['EnvironmentFailed'],
+    retried: ['init', 'agent-run'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'fix the environment at the file and line that the message names',
+  },
   'collect-failed': {
     detected:
       "the artifact could not be copied out of the rollout's sandbox, nor out of a control sandbox that no policy has used",
@@ -175,6 +183,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'hold',
     breaks: true,
     remedy: 'restore the file or restart the stack, as the message says',
+  },
+  'data-changed': {
+    detected: 'the records of a dataset are not those with which the run or eval started',
+    errors: ['DataChanged'],
+    retried: [],
+    recovery: 'hold',
+    breaks: true,
+    remedy: 'restore the files that the message names, then `npx longhaul resume`; or start a run with another name',
   },
   timeout: {
     detected: 'an activity ran over its time limit on every try, or no worker polled its queue for a week',

@@ -5,6 +5,8 @@ export type FinishReason =
   | 'finish-tool'
   /** A message without a call was the answer: the rollout's agent ends it there. */
   | 'answer'
+  /** The environment's `step` ended the rollout. */
+  | 'done'
   | 'max-turns'
   | 'context-full'
   | 'response-cut'
@@ -26,6 +28,8 @@ export type FailureClass =
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'
+  /** Code of the environment failed: its `start` or its `step`. */
+  | 'environment-failed'
   /** The artifact could not be copied out of the sandbox, nor out of a control sandbox. */
   | 'collect-failed'
   /** An activity ran over its time limit on every try. */
@@ -36,6 +40,7 @@ export type FailureClass =
   | 'store-unavailable'
   | 'store-damaged'
   | 'module-changed'
+  | 'data-changed'
   /** The rollout's time was over, and the policy itself used less than half of it. */
   | 'deadline'
   /** Too many workers were lost in the same activity. */

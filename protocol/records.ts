@@ -36,7 +36,7 @@ export const keys = {
   answer: (attempt: Attempt, turn: number, index: number) => `answer:${attemptKey(attempt)}/${padded(turn)}/${index}`,
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
-  start: (attempt: Attempt) => `start:${attemptKey(attempt)}`,
+  start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
@@ -103,6 +103,9 @@ export function resultKeyOf(execution: string): string | undefined {
   if (kind === 'model') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
+  if (kind === 'start') return execution;
+  if (kind === 'step')
+    return `act:${rest.slice(0, rest.lastIndexOf('/'))}/${padded(Number(rest.slice(rest.lastIndexOf('/') + 1)))}`;
   const [, attempt = '', turn, index] = /^(.*)\/(\d+)\/(\d+)$/su.exec(rest) ?? [];
   return kind === 'tool' ? `answer:${attempt}/${padded(Number(turn))}/${index}` : undefined;
 }

@@ -67,13 +67,22 @@ export interface SandboxRef {
   readonly ttlSeconds?: number;
 }
 
+/** What the workflow must know of a prepared task. */
+export interface Card {
+  /** `null` if the task has no sandbox: its turns run on any host, and nothing is collected. */
+  readonly sandbox: SandboxRef | null;
+  /** `agents`: graded in the agent's own sandbox, on its host. */
+  readonly gradedIn: 'fresh' | 'agents';
+}
+
 export interface RestoreInput extends Attempt {
   /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;
 }
 
-export interface AgentRunInput extends Attempt, SandboxRef {
+/** Without a sandbox, its fields are absent. */
+export interface AgentRunInput extends Attempt, Partial<SandboxRef> {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
   /** Milliseconds until the rollout's time is over; everything of the turn stops then. Absent: no limit. */
@@ -91,6 +100,8 @@ export interface AgentRunOutcome {
   readonly ms?: number;
   /** As in `GenerateOutcome`. */
   readonly lostMs?: number;
+  /** The environment ended the rollout. */
+  readonly done?: true;
   /** A call before `finish` was refused: the policy is informed, and the rollout continues. */
   readonly unfinished?: true;
   /** The collected artifact. The sandbox is released. */
@@ -111,7 +122,15 @@ export interface RewardInput extends Attempt {
 
 /** The grader's verdict. Only `graded` has a reward. */
 export type Verdict =
-  | { readonly code: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason: string }
+  | {
+      readonly code: 'graded';
+      readonly reward: number;
+      readonly passed: boolean;
+      readonly reason: string;
+      /** What the reward is made of, by name: format, progress, outcome. */
+      readonly parts?: Readonly<Record<string, number>>;
+      readonly metrics?: Readonly<Record<string, number>>;
+    }
   | { readonly code: 'grader-failed'; readonly reason: string };
 
 /** A reference to immutable bytes in the store: `sha256:<hex>`. */

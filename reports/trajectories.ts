@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Message } from '../protocol/message.ts';
 import type { Store } from '../store/store.ts';
+import { openingMessages } from '../tasks/opening-messages.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 import { contextTokensAfter, keys, type OutcomeRecord, saidIn, sampledTokensOf } from '../protocol/records.ts';
 import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
@@ -56,7 +57,7 @@ export async function trajectoryOf(rollout: string, { store, tasks }: Trajectory
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return undefined;
   const turns = (await store.get<Turns>(keys.trajectory(rollout))) ?? (await turnsIn(outcome, store));
-  return { ...outcome, ...turns, messages: [...(await tasks.load(outcome)).task.messages, ...turns.messages] };
+  return { ...outcome, ...turns, messages: [...(await openingMessages(outcome, { store, tasks })), ...turns.messages] };
 }
 
 export interface TrajectoriesFile {

@@ -75,6 +75,8 @@ export interface Task {
    */
   collect?(ctx: TaskContext): Promise<Uint8Array>;
   grade(ctx: TaskContext, work: Work): Promise<Verdict>;
+  /** The messages of a policy that solves the task, in order. Absent: no such messages are known. */
+  oracle?(ctx: Pick<TaskContext, 'key' | 'signal'>): Promise<readonly Message[]>;
 }
 
 /** The environment's answer to a message of the policy. */
@@ -87,6 +89,11 @@ export interface StepResult {
   /** The turn's own reward, at its last token. The rest of the verdict's reward is at the last turn's last token. */
   readonly reward?: number;
   readonly metrics?: Readonly<Record<string, number>>;
+}
+
+/** True if the task asks for a sandbox. */
+export function hasSandbox({ sandboxes = {} }: Pick<Task, 'sandboxes'>): boolean {
+  return Object.keys(sandboxes).length > 0;
 }
 
 /** The work to grade. */

@@ -119,6 +119,17 @@ const HOST_GONE = '35m';
  */
 const BESIDE_CALLS_SECONDS = 600;
 
+/** Turns of a task without a sandbox. */
+export function onAnyHost(toolTimeoutSeconds: number) {
+  return proxyActivities<Pick<AgentRunActivities, 'agentRun'>>({
+    taskQueue: QUEUES.agentRun,
+    scheduleToCloseTimeout: OUTAGE,
+    startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,
+    heartbeatTimeout: '15s',
+    retry: retry(RETRIES['agent-run']),
+  });
+}
+
 /** Activities that must run where the sandbox is. */
 export function onHost(host: string, toolTimeoutSeconds: number) {
   return proxyActivities<Omit<AgentRunActivities, 'releaseSandbox'>>({

@@ -3,8 +3,7 @@
  * what will be graded. A call that ran and was recorded never runs again.
  */
 
-import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
-import { GRADER_LEASE, keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
+import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
@@ -13,10 +12,12 @@ import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRe
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
-import { type ActRecord, keys } from '../../protocol/records.ts';
-import { contextOver } from '../task-context.ts';
+import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';
+import { contextOver, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
-import { actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
+import { gradeIn } from '../reward/reward.ts';
+import { repeatStep, stepTurn } from './environment-step.ts';
+import { actTurn, isHere, recordLastTurn, refuseCalls, replayTurns } from './tool-calls.ts';
 
 /** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
 export const TURN_ENDS_MS = 30_000;
@@ -61,30 +62,26 @@ async function takenOut(
   input: Attempt,
   sandbox: Sandbox,
   signal: AbortSignal,
-  { store, tasks, provider, host }: AgentRunDeps,
+  deps: AgentRunDeps,
 ): Promise<CollectOutcome> {
-  const { task, key: name } = await tasks.load(input);
+  const { store, tasks } = deps;
+  const { task } = await tasks.load(input);
   const key = keys.collect(input);
   const execution = await store.begin(key);
-  const controls = new LeasedProvider(
-    provider,
-    sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE),
+  const named = { key: input.task, id: `${sandbox.id}/collect-${execution}`, execution, signal };
+  const bytes = await withFurtherSandboxes(
+    deps,
     input.rollout,
+    async (controls) => (await task.collect?.(contextOver(sandbox, controls, named))) ?? new Uint8Array(),
   );
-  try {
-    const named = { key: name, id: `${sandbox.id}/collect-${execution}`, execution, signal };
-    const bytes = (await task.collect?.(contextOver(sandbox, controls, named))) ?? new Uint8Array();
-    return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
-  } finally {
-    await controls.end();
-  }
+  return store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
 }
 
 function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'unfinished'>): boolean {
   return collect === 'always' || (collect === 'if-finished' && !unfinished);
 }
 
-/** Runs the turn in its sandbox. If it is the last one, the artifact is collected before the turn is recorded. */
+/** Runs the turn. If it is the last one in its sandbox, the artifact is collected before the turn is recorded. */
 async function act(
   input: AgentRunInput,
   known: ActRecord | undefined,
@@ -93,30 +90,56 @@ async function act(
   deps: AgentRunDeps,
 ): Promise<ActRecord> {
   const { store, tasks } = deps;
-  const { tools } = (await tasks.load(input)).task;
+  const { task } = await tasks.load(input);
+  const stepping = { attempt: input, task, sandbox, place: deps, signal };
   const acting = {
     attempt: input,
-    tools,
+    tools: task.tools,
     sandbox,
     store,
+    repeatStep: (turn: number) => repeatStep(stepping, turn),
     toolTimeoutSeconds: input.toolTimeoutSeconds,
     withinMs: input.withinMs,
   };
-  const takeOut = async (record: Pick<ActRecord, 'unfinished'>) => {
+  const takeOut = async (record: Pick<ActRecord, 'unfinished' | 'done'>) => {
     if (!collects(input, record)) return false;
     await takenOut(input, sandbox, signal, deps);
     return true;
   };
+  if (!known && (await isStep(input, store))) {
+    const record = await stepTurn(stepping, input.turn);
+    await takeOut(record);
+    return record;
+  }
   if (!known) return actTurn(acting, input.turn, takeOut);
-  if (!(await isHere(input, input.turn, known, store))) await replayTurns(acting, [[input.turn, known]]);
+  if (!(await isHere(sandbox.id, input.turn, known, store))) await replayTurns(acting, [[input.turn, known]]);
   await takeOut(known);
   return known;
 }
 
+async function isStep(input: AgentRunInput, store: Store): Promise<boolean> {
+  return (await store.get<GenerateRecord>(keys.generate(input, input.turn)))?.command?.do === 'step';
+}
+
+function outcomeOf(record: ActRecord): AgentRunOutcome {
+  const { unfinished, done, ms } = record;
+  return {
+    line: lineOf(record),
+    ...(ms === undefined ? {} : { ms }),
+    ...(unfinished === undefined ? {} : { unfinished }),
+    ...(done === undefined ? {} : { done }),
+  };
+}
+
 /**
- * Runs a turn. If the attempt's artifact was collected already, nothing runs any more, on whatever host it is repeated.
+ * Runs a turn in its sandbox. If the attempt's artifact was collected already, nothing runs any more, on whatever host it
+ * is repeated.
  */
-async function acted(input: AgentRunInput, signal: AbortSignal, deps: AgentRunDeps): Promise<AgentRunOutcome> {
+async function actedIn(
+  input: AgentRunInput & SandboxRef,
+  signal: AbortSignal,
+  deps: AgentRunDeps,
+): Promise<AgentRunOutcome> {
   const { store } = deps;
   const { turn } = input;
   const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
@@ -124,20 +147,29 @@ async function acted(input: AgentRunInput, signal: AbortSignal, deps: AgentRunDe
     (await store.get<ActRecord>(keys.act(input, turn))) ??
     (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
   const isDone =
-    known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
+    known !== undefined && (isOver || (!collects(input, known) && (await isHere(input.sandbox, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
   const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, signal, deps));
-  const { unfinished, ms } = record;
-  const outcome = {
-    line: lineOf(record),
-    ...(ms === undefined ? {} : { ms }),
-    ...(unfinished === undefined ? {} : { unfinished }),
-  };
+  const outcome = outcomeOf(record);
   const collected = collects(input, record) ? await store.get<CollectOutcome>(keys.collect(input)) : undefined;
   if (!collected) return outcome;
   await release(deps, input.sandbox);
   return { ...outcome, collected };
 }
+
+/** Runs a turn of a task without a sandbox. */
+async function actedWithout(input: AgentRunInput, signal: AbortSignal, deps: AgentRunDeps): Promise<AgentRunOutcome> {
+  const { store, tasks } = deps;
+  const known = await store.get<ActRecord>(keys.act(input, input.turn));
+  if (known) return outcomeOf(known);
+  await checkWorkersLost(store);
+  const { task } = await tasks.load(input);
+  if (!(await isStep(input, store))) return outcomeOf(await refuseCalls({ attempt: input, store }, input.turn));
+  return outcomeOf(await stepTurn({ attempt: input, task, sandbox: undefined, place: deps, signal }, input.turn));
+}
+
+const isInSandbox = (input: AgentRunInput): input is AgentRunInput & SandboxRef =>
+  input.sandbox !== undefined && input.host !== undefined;
 
 export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities {
   const { store } = deps;
@@ -147,9 +179,14 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
       tried(limits, (signal) => {
         const { withinMs } = input;
         return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, signal, (own) =>
-          acted(input, own, deps),
+          isInSandbox(input) ? actedIn(input, own, deps) : actedWithout(input, own, deps),
         );
       }),
+
+    gradeInPlace: (input) =>
+      tried({ store, place: 'reward' }, (signal) =>
+        withSandbox(deps, input, (sandbox) => gradeIn(sandbox, input, deps, signal)),
+      ),
 
     collect: (input) =>
       tried(limits, async (signal) => {

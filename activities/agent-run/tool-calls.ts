@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Message, ToolCall } from '../../protocol/message.ts';
 import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
-import type { Observation } from '../../agents/tools/tool.ts';
+import { type Observation, refusal } from '../../agents/tools/tool.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
@@ -31,6 +31,8 @@ export interface Acting {
   readonly tools: readonly string[];
   readonly sandbox: Sandbox;
   readonly store: Store;
+  /** Runs the environment's recorded step of a turn again. */
+  readonly repeatStep: (turn: number) => Promise<void>;
   readonly toolTimeoutSeconds: number;
   /** Milliseconds until the rollout's deadline; absent: the deadline is far away. */
   readonly withinMs?: number | undefined;
@@ -202,6 +204,19 @@ export async function actTurn(
   });
 }
 
+/** Answers the calls of a task without a sandbox, where no tool can run: each is refused. */
+export async function refuseCalls(
+  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
+  turn: number,
+): Promise<ActRecord> {
+  const calls = await callsOf({ attempt, store }, turn);
+  const answers = calls.run.map(({ name }): AnswerRecord => {
+    const { content } = refusal(`${name} cannot run: this task has no sandbox.`);
+    return { role: 'tool', name, content, refused: true, notRun: true };
+  });
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), toldIn(calls, answers));
+}
+
 /** Records the turn after which the artifact was collected. Its answers are recorded; the sandbox may be gone. */
 export async function recordLastTurn(
   { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
@@ -235,6 +250,10 @@ export async function replayTurns(
   if (digest === undefined && !untouched)
     throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
   for (const [turn, record] of turns) {
+    if (record.state !== undefined) {
+      await acting.repeatStep(turn);
+      continue;
+    }
     for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
       if ((await knownAnswer(call, turn, index, acting))?.notRun) continue;
       const { observation } = await run(call, turn, index, 'replay', acting);
@@ -253,12 +272,7 @@ export async function replayTurns(
 }
 
 /** True if the turn's calls ran in this sandbox, or were run again in it. */
-export async function isHere(
-  { sandbox }: { readonly sandbox: string },
-  turn: number,
-  record: ActRecord,
-  store: Store,
-): Promise<boolean> {
+export async function isHere(sandbox: string, turn: number, record: ActRecord, store: Store): Promise<boolean> {
   if ((record.sandbox ?? sandbox) === sandbox) return true;
   const restored = await store.get<RestoredRecord>(keys.restored(sandbox));
   return restored !== undefined && restored.turn >= turn;

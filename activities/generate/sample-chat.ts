@@ -3,6 +3,7 @@
  * unchanged.
  */
 
+import { openingMessages } from '../../tasks/opening-messages.ts';
 import { commandOf, type Deciding, decidingOf } from './decide.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
@@ -22,7 +23,7 @@ async function transcriptOf(
   { store, tasks }: TurnDeps,
 ): Promise<ChatCall['messages']> {
   const acts = await actsOf(store, input);
-  const { messages } = (await tasks.load(input)).task;
+  const messages = await openingMessages(input, { store, tasks });
   const given = messages.map(({ role, content }) => ({ role, content }));
   const said = earlier.flatMap((turn, i) => {
     if (!turn.chat) return [];

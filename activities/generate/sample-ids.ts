@@ -6,6 +6,7 @@ import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../age
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
 import { toolNamed } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
+import { openingMessages } from '../../tasks/opening-messages.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
@@ -60,7 +61,8 @@ interface Prompt {
 }
 
 async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, { store, tasks }: TurnDeps): Promise<Prompt> {
-  const { messages, tools } = (await tasks.load(input)).task;
+  const { tools } = (await tasks.load(input)).task;
+  const messages = await openingMessages(input, { store, tasks });
   const schemas = schemasOf(tools);
   const turns = await turnsOf(store, input);
   const earlier = turns.slice(0, input.turn - 1);

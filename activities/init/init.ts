@@ -5,14 +5,18 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sandboxLeases } from '../../sandboxes/leases.ts';
-import { SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
+import { type Sandbox, SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
+import { hasSandbox, type Task } from '../../tasks/environment.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { InitActivities } from '../../protocol/activities.ts';
 import type { Attempt, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, keys, sandboxKey } from '../../protocol/records.ts';
+import { attemptKey, keys, sandboxKey, type StartRecord } from '../../protocol/records.ts';
+import { EnvironmentFailed } from '../failures.ts';
+import { blameOwnCode } from '../own-code.ts';
+import { contextOver, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { forgetLost, restoreSandbox } from './restore.ts';
 
@@ -59,21 +63,34 @@ async function imageOf(
   progress(null);
 }
 
+async function recordStarted({ run, rollout, attempt }: Attempt, { store }: InitDeps): Promise<void> {
+  await store.append([{ run, rollout, attempt, event: 'started', at: new Date().toISOString() }]);
+}
+
 /**
  * Errors: `SandboxLost` if the attempt's tools acted in a sandbox that is lost: the next attempt starts from the
  * beginning.
  */
-async function make(input: Attempt, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<SandboxRef> {
+async function make(
+  input: Attempt,
+  task: Task,
+  deps: InitDeps,
+  signal: AbortSignal,
+  progress: Progress,
+): Promise<SandboxRef> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
   const acted = await hasActed(input, store);
   const spec = await specOf(input, sandbox, deps);
   if (!acted) await imageOf(spec, deps, signal, progress);
   const made = acted ? await provider.connect(sandbox) : await provider.create(spec);
-  made.close();
+  try {
+    if (!acted) await start(input, task, made, deps, signal);
+  } finally {
+    made.close();
+  }
   if (wasCancelled(signal)) signal.throwIfAborted();
-  const { run, rollout, attempt } = input;
-  await store.append([{ run, rollout, attempt, event: 'started', at: new Date().toISOString() }]);
+  await recordStarted(input, deps);
   return { sandbox, host, ttlSeconds: sandboxTtlSeconds };
 }
 
@@ -134,29 +151,67 @@ async function restored(
   return made;
 }
 
+/** Makes the attempt's sandbox, or finds the one that it has. */
+async function prepareSandbox(
+  input: Attempt,
+  task: Task,
+  deps: InitDeps,
+  signal: AbortSignal,
+  progress: Progress,
+): Promise<SandboxRef> {
+  const sandbox = attemptKey(input);
+  // Nothing remains to be done in it.
+  if (await deps.store.get(keys.collect(input)))
+    return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
+  await checkWorkersLost(deps.store);
+  await leaseFor(sandbox, input.rollout, deps, signal);
+  const key = `init:${sandbox}`;
+  const execution = await deps.store.begin(key);
+  try {
+    return await make(input, task, deps, signal, progress);
+  } catch (error) {
+    // If the server gave this execution up, and not the workflow, a retry may use this sandbox by now.
+    const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
+    if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
+    throw error;
+  }
+}
+
+/** Calls the task's `start`, once for each attempt. `sandbox`: the attempt's own; `undefined` if the task has none. */
+async function start(
+  input: Attempt,
+  task: Task,
+  sandbox: Sandbox | undefined,
+  deps: InitDeps,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store } = deps;
+  if (task.start === undefined || (await store.get(keys.start(input))) !== undefined) return;
+  const id = `${attemptKey(input)}/start`;
+  const execution = await store.begin(`start:${attemptKey(input)}`);
+  const result = await withFurtherSandboxes(deps, input.rollout, async (further) =>
+    task.start?.(contextOver(sandbox, further, { key: input.task, id, execution, signal })),
+  ).catch((error: unknown) => blameOwnCode(error, 'start', (message) => new EnvironmentFailed(message)));
+  const { state, messages } = result ?? {};
+  if (state === undefined || (messages !== undefined && !Array.isArray(messages)))
+    throw new EnvironmentFailed(`start of ${input.task} must return { state, messages }`);
+  await store.putOnce<StartRecord>(keys.start(input), { state, ...(messages && { messages }) });
+}
+
 export function createInitActivities(deps: InitDeps): InitActivities {
   const limits = { store: deps.store, place: 'init' } as const;
   return {
     restoreSandbox: (input) => tried(limits, (signal, progress) => restored(input, deps, signal, progress)),
 
-    prepareSandbox: (input) =>
+    prepare: (input) =>
       tried(limits, async (signal, progress) => {
-        const sandbox = attemptKey(input);
-        // Nothing remains to be done in it.
-        if (await deps.store.get(keys.collect(input)))
-          return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
+        const { task } = await deps.tasks.load(input);
+        const { gradedIn = 'fresh' } = task;
+        if (hasSandbox(task)) return { sandbox: await prepareSandbox(input, task, deps, signal, progress), gradedIn };
         await checkWorkersLost(deps.store);
-        await leaseFor(sandbox, input.rollout, deps, signal);
-        const key = `init:${sandbox}`;
-        const execution = await deps.store.begin(key);
-        try {
-          return await make(input, deps, signal, progress);
-        } catch (error) {
-          // If the server gave this execution up, and not the workflow, a retry may use this sandbox by now.
-          const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
-          if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
-          throw error;
-        }
+        await start(input, task, undefined, deps, signal);
+        await recordStarted(input, deps);
+        return { sandbox: null, gradedIn: 'fresh' };
       }),
   };
 }

@@ -10,6 +10,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { RestoreInput } from '../../protocol/stages.ts';
 import { keys, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
+import { repeatStep } from '../agent-run/environment-step.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
 
 export interface RestoreDeps {
@@ -48,7 +49,16 @@ export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Pr
     const turns = [...(await actsOf(store, input))];
     const { toolTimeoutSeconds } = input;
     const { task } = await tasks.load(input);
-    const acting = { attempt: input, tools: task.tools, sandbox, store, toolTimeoutSeconds };
+    const { signal } = new AbortController();
+    const stepping = { attempt: input, task, sandbox, place: deps, signal };
+    const acting = {
+      attempt: input,
+      tools: task.tools,
+      sandbox,
+      store,
+      repeatStep: (turn: number) => repeatStep(stepping, turn),
+      toolTimeoutSeconds,
+    };
     await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, () => replayTurns(acting, turns));
     await store.putOnce<RestoredRecord>(keys.restored(id), { turn: turns.at(-1)?.[0] ?? 0 });
   } finally {

@@ -4,15 +4,15 @@
  * reward.
  */
 
-import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
-import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
-import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
+import { openingMessages } from '../../tasks/opening-messages.ts';
+import { stateBefore } from '../agent-run/environment-step.ts';
+import { GRADER_LEASE } from '../../sandboxes/leases.ts';
+import { type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Lease, Store } from '../../store/store.ts';
 import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
-import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
+import { blameOwnCode } from '../own-code.ts';
 import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
@@ -26,7 +26,7 @@ import {
   type StartRecord,
 } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
-import { freshContext } from '../task-context.ts';
+import { contextOver, freshContext, type Named, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 
 export interface RewardDeps {
@@ -41,23 +41,12 @@ export class GraderFailed extends Error {
   override readonly name = 'GraderFailed';
 }
 
-/**
- * A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. An error in a
- * user's grader is the grader's failure, and names the place that threw it, unless the disk caused it.
- */
+/** A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. */
 function blameGrader(error: unknown): never {
   if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
     throw new GraderFailed(error.message, { cause: error });
-  // A full disk is not the fault of any code: the rollout is held until there is room.
-  if (isTransient(classifyDiskError(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
-  // No cause: its message would be shown instead, without the place.
-  const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
-  if (error instanceof Error && error.stack !== undefined)
-    failed.stack = `${failed.name}: ${failed.message}\n${error.stack}`;
-  throw failed;
+  return blameOwnCode(error, 'the grader', (message) => new GraderFailed(message));
 }
-
-const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
 
 /** A grader that throws, instead of returning a promise that rejects, fails in the same way. */
 async function gradeBy({ task, source }: LoadedTask, ctx: TaskContext, work: Work): Promise<Verdict> {
@@ -78,24 +67,15 @@ function answerOf(transcript: readonly Message[]): string {
   return typeof given === 'string' ? given : given === undefined ? '' : JSON.stringify(given);
 }
 
-/** The environment's state after its last `step`; without one, that of its `start`. */
-async function stateOf(
-  input: RewardInput,
-  acts: ReadonlyMap<number, ActRecord>,
-  store: Store,
-): Promise<ActRecord['state']> {
-  const stepped = [...acts]
-    .filter(([turn, { state }]) => turn <= input.turns && state !== undefined)
-    .toSorted(([a], [b]) => b - a)[0];
-  return stepped === undefined ? (await store.get<StartRecord>(keys.start(input)))?.state : stepped[1].state;
-}
-
 /** Everything that the rollout recorded. */
-async function workOf(input: RewardInput, task: Task, store: Store): Promise<Work> {
+async function workOf(input: RewardInput, { store, tasks }: Pick<RewardDeps, 'store' | 'tasks'>): Promise<Work> {
   const [turns, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
-  const transcript = [...task.messages, ...saidIn(turns.slice(0, input.turns), acts)];
+  const transcript = [
+    ...(await openingMessages(input, { store, tasks })),
+    ...saidIn(turns.slice(0, input.turns), acts),
+  ];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
-  const state = await stateOf(input, acts, store);
+  const state = await stateBefore(input.turns + 1, input, store);
   return { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact, state };
 }
 
@@ -153,55 +133,66 @@ async function recorded(verdict: Graded, input: RewardInput, execution: number, 
 }
 
 /** If the grading is aborted, cancelled or not, its result no longer counts: neither its verdict nor its failure. */
-async function gradeOnce(input: RewardInput, deps: RewardDeps, signal: AbortSignal): Promise<Graded> {
-  const { store, tasks, provider, host } = deps;
+async function gradeOnce(
+  input: RewardInput,
+  contextOf: (further: SandboxProvider, loaded: LoadedTask, named: Named) => TaskContext,
+  deps: RewardDeps,
+  signal: AbortSignal,
+): Promise<Graded> {
+  const { store, tasks } = deps;
   await checkWorkersLost(store);
   const execution = await store.begin(executionOf(input));
   await endEarlier(input, execution - 1, deps);
-  const sandbox = sandboxOf(input, execution);
-  const sandboxes = new LeasedProvider(
-    provider,
-    sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE),
-    input.rollout,
-  );
-  try {
+  return withFurtherSandboxes(deps, input.rollout, async (further) => {
     const loaded = await tasks.load(input);
-    const work = await workOf(input, loaded.task, store);
-    const named = { key: input.task, id: sandbox, execution, signal };
-    const ctx = freshContext(loaded.task.sandboxes, sandboxes, TTL_SECONDS, named);
+    const work = await workOf(input, deps);
+    const ctx = contextOf(further, loaded, { key: input.task, id: sandboxOf(input, execution), execution, signal });
     const verdict = await orAborted(() => gradeBy(loaded, ctx, work), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
-    return await recorded(verdict, input, execution, store);
-  } finally {
-    await sandboxes.end();
-  }
+    return recorded(verdict, input, execution, store);
+  });
+}
+
+/** The recorded verdict, or that of a grading by `grade`; the outcome is recorded with it. */
+export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>, deps: RewardDeps): Promise<Graded> {
+  const { store } = deps;
+  const { run, rollout, attempt, task, catalog, turns, finish } = input;
+  const known = await store.get<Graded>(keys.verdict(input));
+  if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
+  const verdict = known ?? (await grade());
+  const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+    rollout,
+    task,
+    ...(catalog && { catalog }),
+    attempt,
+    turns,
+    status: 'graded',
+    reward: verdict.reward,
+    passed: verdict.passed,
+    finish,
+    failure: null,
+    reason: verdict.reason,
+  });
+  if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
+  await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
+  return verdict;
+}
+
+/** Grades in `sandbox`, the agent's own. */
+export function gradeIn(sandbox: Sandbox, input: RewardInput, deps: RewardDeps, signal: AbortSignal): Promise<Graded> {
+  const inPlace = (further: SandboxProvider, _loaded: LoadedTask, named: Named) =>
+    // A retry of a lost execution attaches to its calls: their names do not count executions.
+    contextOver(sandbox, further, { ...named, id: `${attemptKey(input)}/grade` });
+  return verdictOf(input, () => gradeOnce(input, inPlace, deps, signal), deps);
 }
 
 export function createRewardActivities(deps: RewardDeps): RewardActivities {
-  const { store } = deps;
+  const fresh = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
+    freshContext(task.sandboxes, further, TTL_SECONDS, named);
   return {
     computeReward: (input) =>
-      tried({ store, place: 'reward' }, async (signal) => {
-        const { run, rollout, attempt, task, catalog, turns, finish } = input;
-        const known = await store.get<Graded>(keys.verdict(input));
-        if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
-        const verdict = known ?? (await gradeOnce(input, deps, signal));
-        const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
-          rollout,
-          task,
-          ...(catalog && { catalog }),
-          attempt,
-          turns,
-          status: 'graded',
-          reward: verdict.reward,
-          passed: verdict.passed,
-          finish,
-          failure: null,
-          reason: verdict.reason,
-        });
-        if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
-        await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
-        return verdict;
-      }),
+      tried({ store: deps.store, place: 'reward' }, (signal) =>
+        verdictOf(input, () => gradeOnce(input, fresh, deps, signal), deps),
+      ),
   };
 }

@@ -83,8 +83,14 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     if (!job) throw new Error(`${run} is not a run of this bench`);
     return job;
   };
-  const made: InitActivities['prepareSandbox'] = async ({ rollout }) => ({ sandbox: rollout, host: HOST });
-  const init: InitActivities = { prepareSandbox: made, restoreSandbox: made };
+  const made: InitActivities['restoreSandbox'] = async ({ rollout }) => ({ sandbox: rollout, host: HOST });
+  const init: InitActivities = {
+    prepare: async (attempt) => ({
+      sandbox: await made({ ...attempt, restore: 0, toolTimeoutSeconds: 1 }),
+      gradedIn: 'fresh',
+    }),
+    restoreSandbox: made,
+  };
   const gpu: GpuActivities = {
     checkEndpoint: async () => undefined,
     generate: async ({ run, rollout }) => {

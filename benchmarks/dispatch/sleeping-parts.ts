@@ -44,9 +44,9 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
       job.intervals.push({ rollout: index, stage, start, end: units() });
     });
   const init: InitActivities = {
-    async prepareSandbox({ rollout }) {
+    async prepare({ rollout }) {
       await stay(rollout, 'init');
-      return { sandbox: rollout, host: HOST };
+      return { sandbox: { sandbox: rollout, host: HOST }, gradedIn: 'fresh' };
     },
     restoreSandbox: async ({ rollout }) => ({ sandbox: rollout, host: HOST }),
   };

@@ -59,7 +59,7 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
   const { turn } = state;
   switch (state.phase) {
     case 'prepare':
-      held.sandbox = await act.prepareSandbox(attempt);
+      held.sandbox = (await act.prepare(attempt)).sandbox ?? { sandbox: '', host: '' };
       return { type: 'prepared' };
     case 'generate': {
       const noiseKey = `${seed}/${step}/${task}/${sample}/${turn}`;

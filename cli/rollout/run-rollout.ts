@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Trajectory, trajectoryOf } from '../../reports/trajectories.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
+import { openingMessages } from '../../tasks/opening-messages.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { ensureStack, type RunningStack } from '../../stack/ensure-stack.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
@@ -51,6 +52,7 @@ class Follower {
   readonly #rollout: string;
   readonly #teller: TurnTeller;
   readonly #tasks: TaskLoader;
+  readonly #store: Store;
   readonly #say: (line: string) => void;
   #begun = false;
   #paused = false;
@@ -60,6 +62,7 @@ class Follower {
     this.#rollout = rollout;
     this.#teller = new TurnTeller(rollout, store, say);
     this.#tasks = new TaskLoader(store);
+    this.#store = store;
     this.#say = say;
   }
 
@@ -71,7 +74,10 @@ class Follower {
     held,
   }: Pick<RolloutState, 'task' | 'catalog' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
     const ref = { task, ...(catalog && { catalog }) };
-    if (!this.#begun) this.#teller.prompt((await this.#tasks.load(ref)).task.messages);
+    if (!this.#begun)
+      this.#teller.prompt(
+        await openingMessages({ ...ref, rollout: this.#rollout, attempt }, { store: this.#store, tasks: this.#tasks }),
+      );
     this.#begun = true;
     await this.#teller.tell(attempt);
     if (paused !== this.#paused) this.#say(paused ? '── paused' : '── continues');

@@ -376,7 +376,7 @@ function activities() {
   };
   const round = { ...update, dir: '/d', plan: 'p', round: 0 };
   return {
-    prepareSandbox: () => init.prepareSandbox(attempt),
+    prepare: () => init.prepare(attempt),
     restoreSandbox: () => init.restoreSandbox({ ...attempt, restore: 1, toolTimeoutSeconds: 1 }),
     generate: () => tried({ store, place: 'gpu' }, (signal) => generateTurn(turnInput(2), deps, signal)),
     agentRun: () => agent.agentRun({ ...attempt, ...ref, turn: 1, toolTimeoutSeconds: 1 }),
@@ -392,7 +392,7 @@ function activities() {
 
 it.each(
   Object.keys({
-    prepareSandbox: 0,
+    prepare: 0,
     restoreSandbox: 0,
     generate: 0,
     agentRun: 0,

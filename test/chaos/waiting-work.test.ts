@@ -51,7 +51,7 @@ it('finds an activity that no worker has taken, and none that one has', async ()
     const gone = await Connection.connect({ address });
     await gone.close();
     await expect(workWaits(new Client({ connection: gone }), store, 'waits', 'init')).rejects.toThrow();
-    stops.push(await startOwnWorkers({ ...common, activities: { init: { prepareSandbox: () => held.promise } } }));
+    stops.push(await startOwnWorkers({ ...common, activities: { init: { prepare: () => held.promise } } }));
     await expect.poll(() => waits('init')).toBe(false);
     await handle.terminate();
   } finally {

@@ -55,7 +55,7 @@ it('evaluates the starter, and shows it when it is asked again', async () => {
   const times = await longhaulJson<MeanTimes>(['times', 'eval/starter'], dir);
   expect(times).toMatchObject({ ended: 20, rollouts: 20 });
   const counts = new Map(times.activities.map(({ name, count }) => [name, count]));
-  expect([counts.get('prepareSandbox'), counts.get('computeReward')]).toEqual([1, 1]);
+  expect([counts.get('prepare'), counts.get('computeReward')]).toEqual([1, 1]);
   const parts = times.activities.reduce(
     (sum, { seconds, waitedSeconds }) => sum + seconds + waitedSeconds,
     times.workflowTasks.seconds + times.stoodSeconds,

@@ -93,13 +93,14 @@ export function scriptedActivities(script: Script, log: Log) {
     log.live = held.size;
   };
   const init: InitActivities = {
-    async prepareSandbox(input) {
-      await note('prepareSandbox', input);
+    async prepare(input) {
+      await note('prepare', input);
       const sandbox = `${input.rollout}#${input.attempt}`;
       held.add(sandbox);
       log.live = held.size;
       log.peakLive = Math.max(log.peakLive, log.live);
-      return { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      const ref = { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox: ref, gradedIn: 'fresh' };
     },
     async restoreSandbox(input) {
       await note('restoreSandbox', input);
@@ -116,8 +117,13 @@ export function scriptedActivities(script: Script, log: Log) {
       const ms = script.ran?.('agentRun', input.turn);
       const told = { line: 'ok', ...(ms === undefined ? {} : { ms }), ...(unfinished ? { unfinished } : {}) };
       if (input.collect === undefined || (input.collect === 'if-finished' && unfinished)) return told;
-      end(input.sandbox);
+      if (input.sandbox !== undefined) end(input.sandbox);
       return { ...told, collected: { artifact: 'sha256:00', bytes: 0 } };
+    },
+    async gradeInPlace(input) {
+      await note('gradeInPlace', input);
+      const value = script.reward?.(input.rollout) ?? 1;
+      return { code: 'graded', reward: value, passed: value > 0, reason: '' };
     },
     async collect(input) {
       await note('collect', input);

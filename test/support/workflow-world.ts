@@ -80,6 +80,7 @@ export async function startWorld(
     [QUEUES.endpoint, limited('gpu', activities.gpu)],
     [QUEUES.reward, limited('reward', activities.reward)],
     [hostQueue('test-host'), limited('agent-run', activities.agentRun)],
+    [QUEUES.agentRun, limited('agent-run', activities.agentRun)],
   ];
   const pollers = { type: 'simple-maximum' as const, maximum: 2 };
   const workers = [

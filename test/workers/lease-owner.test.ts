@@ -44,7 +44,7 @@ it('a rollout that waits for sampling or tools needs its sandbox; one that waits
   };
   const handle = await world.start('rollout', 'owner', input);
   await handle.result();
-  expect(waits).toMatchObject({ prepareSandbox: false, generate: true, agentRun: true, computeReward: false });
+  expect(waits).toMatchObject({ prepare: false, generate: true, agentRun: true, computeReward: false });
   expect(await waiting()('owner')).toBe(false);
 });
 

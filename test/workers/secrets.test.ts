@@ -88,7 +88,7 @@ beforeAll(async () => {
     const deps = { store, tasks, host: 'test-host', sandboxTtlSeconds: 300, maxLiveSandboxes: 4 };
     const initNow = () => createInitActivities({ ...deps, provider: provider() });
     const init: InitActivities = {
-      prepareSandbox: (input) => initNow().prepareSandbox(input),
+      prepare: (input) => initNow().prepare(input),
       restoreSandbox: (input) => initNow().restoreSandbox(input),
     };
     const agent = () => createAgentRunActivities({ ...deps, provider: provider() });
@@ -96,6 +96,7 @@ beforeAll(async () => {
       init,
       agentRun: {
         agentRun: (input) => agent().agentRun(input),
+        gradeInPlace: (input) => agent().gradeInPlace(input),
         collect: async (input) => {
           seenOfSandbox.push(...filesWithSecret(bench.stateDir));
           return agent().collect(input);

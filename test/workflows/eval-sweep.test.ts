@@ -47,7 +47,7 @@ const resultsOf = (id: string) =>
   JSON.parse(readFileSync(join(dir, 'evals', id, 'results.json'), 'utf8')) as EvalResults;
 /** Rollouts that reached their policy, as TASK/K. */
 const rolledOut = () => {
-  const ids = world.now.log.calls.filter(({ activity }) => activity === 'prepareSandbox').map(({ rollout }) => rollout);
+  const ids = world.now.log.calls.filter(({ activity }) => activity === 'prepare').map(({ rollout }) => rollout);
   return ids.map((id) => id.split('/').slice(-2).join('/')).sort();
 };
 const place = (rollout: string | undefined) => rollout?.split('/').slice(-2).join('/');

@@ -54,7 +54,7 @@ describe('a rollout', () => {
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
     await expect.poll(() => world.count('holdSandbox')).toBeGreaterThan(2);
-    expect([world.count('generate'), world.count('agentRun'), world.count('prepareSandbox')]).toEqual([2, 2, 1]);
+    expect([world.count('generate'), world.count('agentRun'), world.count('prepare')]).toEqual([2, 2, 1]);
     expect(await handle.query<RolloutState>('state')).toMatchObject({ paused: true, turn: 3, phase: 'generate' });
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: 3 });
@@ -76,7 +76,7 @@ describe('a rollout', () => {
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
     await expect.poll(async () => (await handle.query<RolloutState>('state')).restores).toBe(1);
     await standstill(world);
-    expect([world.count('prepareSandbox'), world.count('restoreSandbox')]).toEqual([1, 0]);
+    expect([world.count('prepare'), world.count('restoreSandbox')]).toEqual([1, 0]);
     expect(world.now.log.live).toBe(0);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, restores: 1 });
@@ -145,7 +145,7 @@ it('a rollout that waits at a gate while its batch is paused keeps its sandbox',
     },
   };
   const handle = await world.start('batch', id, batchInput('r', 3, { type: 'pipeline', maxParallelAgents: 2 }));
-  await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { interval: 10 }).toEqual([2, 6]);
+  await expect.poll(() => [world.count('agentRun'), world.count('prepare')], { interval: 10 }).toEqual([2, 6]);
   await handle.signal('pause');
   const ids = ['t-train-0', 't-train-1'].flatMap((task) => [0, 1, 2].map((sample) => `${id}/${task}/${sample}`));
   const isPaused = async (rollout: string) =>
@@ -158,7 +158,7 @@ it('a rollout that waits at a gate while its batch is paused keeps its sandbox',
   expect(world.count('generate')).toBe(2);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ rollouts: 6, graded: 6 });
-  expect(world.count('prepareSandbox')).toBe(6);
+  expect(world.count('prepare')).toBe(6);
 });
 
 describe('a run', () => {
@@ -170,10 +170,10 @@ describe('a run', () => {
     await handle.signal('pause');
     await standstill(world);
     expect(await status(handle)).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
-    const begun = world.count('prepareSandbox');
+    const begun = world.count('prepare');
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ steps: 2 });
-    expect(world.count('prepareSandbox')).toBeGreaterThan(begun);
+    expect(world.count('prepare')).toBeGreaterThan(begun);
   });
 
   it('resumed before it was paused, and paused twice, is paused; one resume undoes it', async () => {

@@ -62,7 +62,7 @@ describe('rollout', () => {
     const result = await rollout(newId());
     expect(result).toMatchObject({ status: 'graded', reward: 1, passed: true, turns: 2, finish: 'finish-tool' });
     expect(world.now.log.calls.map((call) => call.activity)).toEqual([
-      'prepareSandbox',
+      'prepare',
       'generate',
       'agentRun',
       'generate',
@@ -92,7 +92,7 @@ describe('rollout', () => {
     };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 1, restores: 1, turns: 2 });
     expect(world.now.log.calls.map((call) => call.activity)).toEqual([
-      'prepareSandbox',
+      'prepare',
       'generate',
       'agentRun',
       'releaseSandbox',
@@ -125,7 +125,7 @@ describe('rollout', () => {
     // The first turn is sampled with the same noise in both attempts, and each turn with its own.
     const [first, again, second] = noise;
     expect([noise.length, again === first, second === first]).toEqual([3, true, false]);
-    expect(count('prepareSandbox')).toBe(2);
+    expect(count('prepare')).toBe(2);
     expect(world.now.log.live).toBe(0);
   });
 

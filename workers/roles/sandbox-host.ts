@@ -50,7 +50,13 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
     taskQueue: hostQueue(host),
     activities: { ...activities },
   });
-  await runWorkers('agent-run', context, [worker], () => store.close());
+  // Turns of tasks without a sandbox run on any host.
+  const shared = await Worker.create({
+    ...commonOptions(temporal, settings.slots['agent-run']),
+    taskQueue: QUEUES.agentRun,
+    activities: { agentRun: activities.agentRun },
+  });
+  await runWorkers('agent-run', context, [worker, shared], () => store.close());
 }
 
 export async function runReward(context: RoleContext): Promise<void> {

@@ -20,7 +20,7 @@ const PAUSED = 4;
 const TASK_QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 
 const QUEUE_OF: Readonly<Record<string, string>> = {
-  prepareSandbox: QUEUES.init,
+  prepare: QUEUES.init,
   restoreSandbox: QUEUES.init,
   generate: QUEUES.gpu,
   update: QUEUES.gpu,
@@ -29,6 +29,7 @@ const QUEUE_OF: Readonly<Record<string, string>> = {
   optimStep: QUEUES.gpu,
   computeReward: QUEUES.reward,
   agentRun: hostQueue('its host'),
+  gradeInPlace: hostQueue('its host'),
   collect: hostQueue('its host'),
   releaseSandbox: hostQueue('its host'),
   holdSandbox: hostQueue('its host'),

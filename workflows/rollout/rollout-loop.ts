@@ -17,7 +17,7 @@ export interface LoopLimits {
 }
 
 /** The phase that continues in a replaced sandbox. */
-type Resumable = 'generate' | 'act' | 'collect';
+type Resumable = 'generate' | 'act' | 'collect' | 'grade';
 
 export type LoopState = Readonly<{
   phase: 'prepare' | 'restore' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
@@ -26,6 +26,10 @@ export type LoopState = Readonly<{
   restores?: number;
   /** In phase `restore`: the phase that follows. */
   resume?: Resumable;
+  /** The task has no sandbox; absent: it has. */
+  sandboxless?: true;
+  /** The task is graded in the agent's own sandbox; absent: it is not. */
+  inPlace?: true;
   /** Turns started in this attempt. */
   turn: number;
   finish?: FinishReason;
@@ -37,14 +41,14 @@ export type LoopState = Readonly<{
 }>;
 
 export type LoopEvent =
-  | { readonly type: 'prepared' }
+  | { readonly type: 'prepared'; readonly sandboxless?: boolean; readonly inPlace?: boolean }
   | { readonly type: 'restored' }
   | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
   /**
    * `unfinished`: a call before `finish` was refused. `collected`: the turn was the last, and the artifact was
-   * collected with it.
+   * collected with it. `done`: the environment ended the rollout.
    */
-  | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean }
+  | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean; readonly done?: boolean }
   | { readonly type: 'collected' }
   /** The policy itself used all its time: its work so far is graded. */
   | { readonly type: 'out-of-time' }
@@ -70,9 +74,16 @@ export function stageOf(state: LoopState): Stage | 'done' {
   }
 }
 
+const collects = ({ sandboxless, inPlace }: LoopState): boolean => !sandboxless && !inPlace;
+
+/** The turns are over: the artifact is collected if there is one, and graded. */
+function ended(state: LoopState, finish: FinishReason): LoopState {
+  return { ...state, phase: collects(state) ? 'collect' : 'grade', finish };
+}
+
 function nextTurn(state: LoopState, limits: LoopLimits): LoopState {
   return state.turn >= limits.maxTurns
-    ? { ...state, phase: 'collect', finish: 'max-turns' }
+    ? ended(state, 'max-turns')
     : { ...state, phase: 'generate', turn: state.turn + 1 };
 }
 
@@ -84,24 +95,29 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
     case 'tell':
       return nextTurn(state, limits);
     case 'finish':
-      return calls > 0
-        ? { ...state, phase: 'act', finish: 'finish-tool' }
-        : { ...state, phase: 'collect', finish: 'finish-tool' };
+      return calls > 0 ? { ...state, phase: 'act', finish: 'finish-tool' } : ended(state, 'finish-tool');
     case 'answer':
     case 'context-full':
     case 'response-cut':
     case 'refused':
-      return { ...state, phase: 'collect', finish: kind };
+      return ended(state, kind);
   }
 }
 
 /** If a call was refused, `finish` does not count: the policy has not seen the refusal yet. */
-function afterAct({ finish, ...state }: LoopState, unfinished: boolean, limits: LoopLimits): LoopState {
-  return finish === undefined || unfinished ? nextTurn(state, limits) : { ...state, phase: 'collect', finish };
+function afterAct(
+  { finish, ...state }: LoopState,
+  { unfinished, done }: Extract<LoopEvent, { type: 'acted' }>,
+  limits: LoopLimits,
+): LoopState {
+  if (done) return ended(state, 'done');
+  return finish === undefined || unfinished ? nextTurn(state, limits) : ended(state, finish);
 }
 
 /** When the artifact is collected together with the turn's calls, because the turn may be the last one. */
-export function collectsWith({ turn, finish }: LoopState, limits: LoopLimits): AgentRunInput['collect'] {
+export function collectsWith(state: LoopState, limits: LoopLimits): AgentRunInput['collect'] {
+  const { turn, finish } = state;
+  if (!collects(state)) return undefined;
   if (turn >= limits.maxTurns) return 'always';
   return finish === undefined ? undefined : 'if-finished';
 }
@@ -110,9 +126,10 @@ export function collectsWith({ turn, finish }: LoopState, limits: LoopLimits): A
  * The phase to resume after the sandbox is replaced. A sandbox is lost in `prepare` only if the attempt has acted
  * before.
  */
-function resumableOf({ phase, resume }: LoopState): Resumable | undefined {
+function resumableOf({ phase, resume, inPlace }: LoopState): Resumable | undefined {
   if (phase === 'restore') return resume;
   if (phase === 'prepare') return 'generate';
+  if (phase === 'grade') return inPlace ? 'grade' : undefined;
   return phase === 'generate' || phase === 'act' || phase === 'collect' ? phase : undefined;
 }
 
@@ -138,16 +155,19 @@ function afterRestore({ resume, ...state }: LoopState): LoopState {
 export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): LoopState {
   if (event.type === 'failed') return afterFailure(state, event.failure, event.message, limits);
   const { phase } = state;
-  if (phase === 'prepare' && event.type === 'prepared') return { ...state, phase: 'generate' };
+  if (phase === 'prepare' && event.type === 'prepared') {
+    const { sandboxless, inPlace } = event;
+    return { ...state, phase: 'generate', ...(sandboxless && { sandboxless }), ...(inPlace && { inPlace }) };
+  }
   if (phase === 'restore' && event.type === 'restored') return afterRestore(state);
   if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
   if (phase === 'act' && event.type === 'acted') {
-    const next = afterAct(state, event.unfinished === true, limits);
+    const next = afterAct(state, event, limits);
     return event.collected ? reduce(next, { type: 'collected' }, limits) : next;
   }
   if ((phase === 'generate' || phase === 'act') && event.type === 'out-of-time') {
     // A turn that was not sampled in time does not count, even if a worker still records it.
-    return { ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn, phase: 'collect', finish: 'deadline' };
+    return ended({ ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn }, 'deadline');
   }
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
   if (phase === 'grade' && event.type === 'graded') {

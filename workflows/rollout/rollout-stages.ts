@@ -5,7 +5,7 @@
 
 import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../protocol/finish-reason.ts';
-import { init, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
+import { init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
@@ -43,9 +43,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   switch (state.phase) {
     case 'prepare':
       await checkPolicy(state, context);
-      context.sandbox = await lostTime(context, init.prepareSandbox(attempt));
-      context.clock.start(Date.now());
-      return { type: 'prepared' };
+      return prepare(attempt, context);
     case 'restore': {
       const { toolTimeoutSeconds } = input.agent;
       const lost = { ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds };
@@ -66,17 +64,24 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
+async function prepare(attempt: Attempt, context: Context): Promise<LoopEvent> {
+  const { sandbox, gradedIn } = await lostTime(context, init.prepare(attempt));
+  context.sandbox = sandbox;
+  context.clock.start(Date.now());
+  return { type: 'prepared', sandboxless: sandbox === null, inPlace: gradedIn === 'agents' };
+}
+
 /** Time to prepare a sandbox does not count as the rollout's own: neither the first one nor a replacement. */
-async function lostTime({ clock }: Context, work: Promise<SandboxRef>): Promise<SandboxRef> {
+async function lostTime<T>({ clock }: Context, work: Promise<T>): Promise<T> {
   const since = Date.now();
-  const sandbox = await withinOutage(work);
+  const made = await withinOutage(work);
   clock.stoodStill(Date.now() - since);
-  return sandbox;
+  return made;
 }
 
 async function act(attempt: Attempt, state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
   const { toolTimeoutSeconds } = context.input.agent;
-  const sandbox = sandboxOf(context);
+  const { sandbox } = context;
   const collect = collectsWith(state, context.limits);
   const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
   const input = {
@@ -87,12 +92,14 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
     ...(isShort && { withinMs }),
     ...(collect === undefined ? {} : { collect }),
   };
-  const outcome = await onHost(sandbox.host, toolTimeoutSeconds).agentRun(input);
-  const { line, unfinished = false, collected } = outcome;
+  const outcome = await (sandbox ? onHost(sandbox.host, toolTimeoutSeconds) : onAnyHost(toolTimeoutSeconds)).agentRun(
+    input,
+  );
+  const { line, unfinished = false, done = false, collected } = outcome;
   context.clock.heard(outcome);
   tell(context, `answer to turn ${state.turn}: ${inCode(line)}`);
   if (collected) take(collected, context);
-  return { type: 'acted', unfinished, collected: collected !== undefined };
+  return { type: 'acted', unfinished, done, collected: collected !== undefined };
 }
 
 /** Keeps what was collected; its sandbox was released. */
@@ -128,7 +135,8 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: C
 /** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
 async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
   if (!('endpoint' in input.policy)) return generateNearCache(context, input);
-  const sandbox = sandboxOf(context);
+  const { sandbox } = context;
+  if (!sandbox) return onEndpoint.generate(input);
   let over = false;
   const work = onEndpoint.generate(input).finally(() => {
     over = true;
@@ -142,10 +150,12 @@ async function sampled(attempt: number, context: Context, input: GenerateInput):
   return work;
 }
 
-async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected }: Context): Promise<LoopEvent> {
-  if (!collected || !finish) throw new TypeError('Nothing was collected to grade');
+async function grade(attempt: Attempt, { finish, turn, inPlace }: LoopState, context: Context): Promise<LoopEvent> {
+  if (!finish) throw new TypeError('The rollout has not finished');
+  const artifact = context.collected?.artifact;
+  const input = { ...attempt, ...(artifact && { artifact }), finish, turns: turn };
   const verdict = await withinOutage(
-    reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn }),
+    inPlace ? hostOf(context).gradeInPlace({ ...input, ...sandboxOf(context) }) : reward.computeReward(input),
   );
   return verdict.code === 'graded'
     ? { type: 'graded', reward: verdict.reward, passed: verdict.passed, reason: verdict.reason }

@@ -54,7 +54,7 @@ const ranCalls = async (turn = 1) =>
 
 beforeEach(async () => {
   attempt = { ...attempt, rollout: `budget-${serial++}` };
-  await inActivity(() => parts().prepareSandbox(attempt));
+  await inActivity(() => parts().prepare(attempt));
   return async () => {
     for (const id of await provider.list()) await provider.destroy(id);
   };

@@ -20,7 +20,7 @@ function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal, heartbea
     maxLiveSandboxes,
     sandboxTtlSeconds: 60,
   });
-  return inActivity(() => activities.prepareSandbox(attemptOf(0, k)), signal, heartbeat);
+  return inActivity(() => activities.prepare(attemptOf(0, k)), signal, heartbeat);
 }
 
 it('gives an attempt its one sandbox, however often it is asked', async () => {

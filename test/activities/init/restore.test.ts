@@ -31,7 +31,7 @@ function parts(store = world.now.store) {
     ...createAgentRunActivities({ store, tasks: new TaskLoader(store), provider, host: 'here', sandboxTtlSeconds: 60 }),
   };
 }
-const prepare = () => inActivity(() => parts().prepareSandbox(attempt));
+const prepare = () => inActivity(() => parts().prepare(attempt));
 const restore = (n = 1, store = world.now.store) =>
   inActivity(() => parts(store).restoreSandbox({ ...attempt, restore: n, toolTimeoutSeconds: 7 }));
 const act = (turn: number, sandbox: string, store = world.now.store) =>

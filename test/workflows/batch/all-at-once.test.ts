@@ -112,7 +112,7 @@ describe('many rollouts at once', () => {
     const { tasks, rollouts } = SOME;
     const handle = await start('begin', tasksOf(tasks));
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: rollouts });
-    expect([world.count('prepareSandbox'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([
+    expect([world.count('prepare'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([
       rollouts,
       rollouts,
       1,
@@ -169,7 +169,7 @@ describe('a new history', () => {
     const recorded: string[] = [];
     world.script = {
       before: async (activity, { rollout = '' }) => {
-        if (activity === 'prepareSandbox') throw ApplicationFailure.nonRetryable('no such image', 'SandboxImpossible');
+        if (activity === 'prepare') throw ApplicationFailure.nonRetryable('no such image', 'SandboxImpossible');
         if (activity !== 'recordFailures') return;
         recorded.push(...rollout.split(' '));
         // Others fail meanwhile.

@@ -106,9 +106,7 @@ it('training overtakes evaluation that has waited for longer', async () => {
   await Promise.all(handles.map((handle) => handle.result()));
   for (const worker of [orchestrator, ...hosts]) worker.shutdown();
   await Promise.all(all);
-  const began = log.calls
-    .filter(({ activity }) => activity === 'prepareSandbox')
-    .map(({ rollout }) => rollout.split('/')[0]);
+  const began = log.calls.filter(({ activity }) => activity === 'prepare').map(({ rollout }) => rollout.split('/')[0]);
   expect(began).toHaveLength(2 * EACH);
   expect(began.slice(0, EACH)).toEqual(Array.from({ length: EACH }, () => 'train'));
   const described = await client.workflow.getHandle('eval/t-train-0/0').describe();

@@ -44,7 +44,7 @@ it('a run whose rollouts fail alike is paused, shows why and what to do, and con
   );
   await standstill(world);
   const begun = world.now.log.calls.filter(
-    ({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-1/'),
+    ({ activity, rollout }) => activity === 'prepare' && rollout.includes('/step-1/'),
   ).length;
   expect(begun).toBeLessThan(10);
   broken = false;
@@ -125,9 +125,8 @@ it.each(['sync', 'one-step-off'])(
       .poll(async () => (await status()).tripped)
       .toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3, message: 'connection refused' });
     expect(
-      world.now.log.calls.filter(
-        ({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-2/'),
-      ).length,
+      world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepare' && rollout.includes('/step-2/'))
+        .length,
     ).toBeLessThan(4);
     // Failures from before the resume do not count again: one more failure does not open the breaker.
     await handle.signal('resume');
@@ -232,5 +231,5 @@ it('work that fails while its run is paused is retried once it is resumed, and c
   expect((await handle.describe()).status.name).toBe('RUNNING');
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
-  expect([world.count('generate'), world.count('prepareSandbox')]).toEqual([3, 1]);
+  expect([world.count('generate'), world.count('prepare')]).toEqual([3, 1]);
 });

@@ -33,7 +33,7 @@ it('the sandbox is renewed for as long as the server is down, and the rollout co
   };
   expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
   expect(world.count('holdSandbox')).toBeGreaterThan(1);
-  expect(world.count('prepareSandbox')).toBe(1);
+  expect(world.count('prepare')).toBe(1);
 });
 
 it('patience ends: the rollout fails with the server’s failure, and keeps no sandbox', async () => {

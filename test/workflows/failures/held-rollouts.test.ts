@@ -32,7 +32,7 @@ const calls = (activity: string, of = '') =>
   world.now.log.calls.filter((call) => call.activity === activity && call.rollout.includes(of)).length;
 
 it.each([
-  ['prepareSandbox', 'the sandbox'],
+  ['prepare', 'the sandbox'],
   ['restoreSandbox', 'the replacement of a lost sandbox'],
   ['generate', 'the sampling of turn 1'],
   ['agentRun', 'the tool calls of turn 1'],

@@ -7,7 +7,7 @@ import { afterEach, expect, it } from 'vitest';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
-const ROLLOUT_ACTIVITIES = ['prepareSandbox', 'generate', 'agentRun', 'collect', 'computeReward'];
+const ROLLOUT_ACTIVITIES = ['prepare', 'generate', 'agentRun', 'collect', 'computeReward'];
 const policy = { dir: '/p', version: 1 };
 let letGo: () => void = () => undefined;
 afterEach(() => letGo());

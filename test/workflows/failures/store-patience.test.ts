@@ -30,7 +30,7 @@ it('an activity is given up later than the store gives up its disk, however shor
     one ? [[one.activityType?.name ?? '', Number(one.startToCloseTimeout?.seconds) * 1000] as const] : [],
   );
   expect(limits.map(([name]) => name)).toEqual(
-    expect.arrayContaining(['checkEndpoint', 'prepareSandbox', 'generate', 'holdSandbox', 'agentRun', 'computeReward']),
+    expect.arrayContaining(['checkEndpoint', 'prepare', 'generate', 'holdSandbox', 'agentRun', 'computeReward']),
   );
   for (const [name, ms] of limits) if (!UNAWAITED.has(name)) expect(ms, name).toBeGreaterThan(WORKER_PATIENCE.totalMs);
 });

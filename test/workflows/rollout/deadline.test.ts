@@ -40,7 +40,7 @@ describe('a rollout whose time is over', () => {
   it('is graded as it is if its own turns took the time', async () => {
     world.script = { before: late, ran: ran(2900), reward: () => 0 };
     expect(await rollOut()).toMatchObject({ status: 'graded', reward: 0, finish: 'deadline', turns: 1 });
-    expect(calls()).toEqual(['prepareSandbox', 'generate', 'agentRun', 'collect', 'computeReward']);
+    expect(calls()).toEqual(['prepare', 'generate', 'agentRun', 'collect', 'computeReward']);
   });
 
   it('is graded without the turn that was being sampled', async () => {
@@ -89,7 +89,7 @@ describe('time that machines lost', () => {
     ['generate', 1],
     ['agentRun', 1],
     ['restoreSandbox', 1],
-    ['prepareSandbox', 2],
+    ['prepare', 2],
   ])('to an earlier attempt of %s is not the rollout’s', async (lossy, attempt) => {
     const losesItsSandbox = lossy.endsWith('Sandbox');
     let tries = 0;

@@ -52,7 +52,7 @@ it('many turns are one rollout in several short histories, with one sandbox', as
   expect([
     world.count('generate'),
     world.count('agentRun'),
-    world.count('prepareSandbox'),
+    world.count('prepare'),
     world.count('releaseSandbox'),
   ]).toEqual([28, 27, 1, 0]);
   const { typedSearchAttributes } = await world.now.client.workflow.getHandle('long').describe();
@@ -240,5 +240,5 @@ it('a wait for days at a gate is one rollout in several short histories, with on
   done.resolve();
   expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 2, graded: 2 });
   expect(Math.max(...(await historiesOf(waiting)))).toBeLessThan(1.5 * FULL);
-  expect([world.count('prepareSandbox'), world.count('generate'), world.count('computeReward')]).toEqual([2, 2, 2]);
+  expect([world.count('prepare'), world.count('generate'), world.count('computeReward')]).toEqual([2, 2, 2]);
 });

@@ -226,7 +226,7 @@ export const sandboxOwners: readonly Mutation[] = [
     fault: WAITS,
     file: 'workers/lease-owner.ts',
     before: "new Set(['generate', ",
-    after: "new Set(['prepareSandbox', 'generate', ",
+    after: "new Set(['prepare', 'generate', ",
     tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout that waits for sampling or tools needs its sandbox' }],
   },
 ];

@@ -1,0 +1,89 @@
+/** A turn whose message goes to the environment: its `step` reads the message, and its answer is recorded once. */
+
+import {
+  type ActRecord,
+  attemptKey,
+  type GenerateRecord,
+  keys,
+  spoken,
+  type StartRecord,
+} from '../../protocol/records.ts';
+import type { Attempt } from '../../protocol/stages.ts';
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
+import { actsOf } from '../../store/read-records.ts';
+import type { StepResult, Task } from '../../tasks/environment.ts';
+import { EnvironmentFailed } from '../failures.ts';
+import { blameOwnCode } from '../own-code.ts';
+import { contextOver, type SandboxPlace, withFurtherSandboxes } from '../task-context.ts';
+
+/** An attempt at one of its turns. */
+export interface Stepping {
+  readonly attempt: Attempt;
+  readonly task: Task;
+  /** The attempt's own; `undefined` if the task has none. */
+  readonly sandbox: Sandbox | undefined;
+  readonly place: SandboxPlace;
+  readonly signal: AbortSignal;
+}
+
+/** The state that `step` gets in `turn`: of the last step before it, or of `start`. */
+export async function stateBefore(
+  turn: number,
+  attempt: Attempt,
+  store: SandboxPlace['store'],
+): Promise<ActRecord['state']> {
+  const stepped = [...(await actsOf(store, attempt))].filter(
+    ([before, { state }]) => before < turn && state !== undefined,
+  );
+  const last = stepped.toSorted(([a], [b]) => b - a)[0];
+  return last === undefined ? (await store.get<StartRecord>(keys.start(attempt)))?.state : last[1].state;
+}
+
+function checked(result: StepResult, key: string): StepResult {
+  const given = result as Partial<StepResult> | undefined;
+  const isOne =
+    typeof given === 'object' && given !== null && Array.isArray(given.messages) && given.state !== undefined;
+  if (isOne && (given.reward === undefined || Number.isFinite(given.reward))) return result;
+  throw new EnvironmentFailed(
+    `step of ${key} returned ${JSON.stringify(result)?.slice(0, 200) ?? 'nothing'}: return { state, messages, done, reward }`,
+  );
+}
+
+/** Calls `step` with the turn's message. Errors: `EnvironmentFailed`; those of the sandbox. */
+async function answer({ attempt, task, sandbox, place, signal }: Stepping, turn: number): Promise<StepResult> {
+  const { store } = place;
+  const record = await store.get<GenerateRecord>(keys.generate(attempt, turn));
+  if (record === undefined) throw new Error(`${keys.generate(attempt, turn)} is not recorded`);
+  const { step } = task;
+  if (step === undefined) throw new EnvironmentFailed(`task ${attempt.task} has no function step`);
+  const state = await stateBefore(turn, attempt, store);
+  const name = `${attemptKey(attempt)}/${turn}`;
+  const execution = await store.begin(`step:${name}`);
+  const named = { key: attempt.task, id: `${name}/step`, execution, signal };
+  const result = await withFurtherSandboxes(place, attempt.rollout, async (further) =>
+    step.call(task, contextOver(sandbox, further, named), state, spoken(record).content),
+  ).catch((error: unknown) => blameOwnCode(error, 'step', (message) => new EnvironmentFailed(message)));
+  return checked(result, attempt.task);
+}
+
+/** Runs the turn's step if it has no record. */
+export async function stepTurn(stepping: Stepping, turn: number): Promise<ActRecord> {
+  const { attempt, sandbox, place } = stepping;
+  const { state, messages, done, reward, metrics } = await answer(stepping, turn);
+  const digest = sandbox && !done && (await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`));
+  return place.store.putOnce<ActRecord>(keys.act(attempt, turn), {
+    messages,
+    state,
+    ...(done && { done }),
+    ...(reward !== undefined && { reward }),
+    ...(metrics && { metrics }),
+    ...(sandbox && { sandbox: sandbox.id }),
+    ...(digest && { digest }),
+  });
+}
+
+/** Runs a recorded step again, in the sandbox that replaces a lost one; its record stays. */
+export async function repeatStep(stepping: Stepping, turn: number): Promise<void> {
+  await answer(stepping, turn);
+}
