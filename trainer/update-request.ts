@@ -6,6 +6,11 @@ import type { LoraSettings, NewLora, UpdateSettings } from '../protocol/algorith
 export interface Credit {
   /** Reward of the whole rollout. */
   readonly reward: number;
+  /**
+   * Rewards of single turns, as [tokens that count up to the turn's end, reward]: each is at the turn's last token, and
+   * what remains of `reward` at the rollout's last. Absent: all of it is there.
+   */
+  readonly turns?: ReadonlyArray<readonly [tokens: number, reward: number]>;
   /** Name of the group. Rollouts of one group are compared with each other. */
   readonly group: string;
   /**

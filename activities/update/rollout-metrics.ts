@@ -8,6 +8,8 @@ import { spreadOf, timeMetrics } from '../../reports/spread.ts';
 export interface Member {
   readonly outcome: OutcomeRecord;
   readonly turns: readonly GenerateRecord[];
+  /** Rewards of single turns, by turn; absent: the environment gave none. */
+  readonly turnRewards?: ReadonlyMap<number, number>;
 }
 
 const saidBy = ({ turns }: Pick<Member, 'turns'>): number =>

@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
-import { manifestOf, turnsOf } from '../../store/read-records.ts';
+import { actsOf, manifestOf, turnsOf } from '../../store/read-records.ts';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/update-request.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
@@ -74,15 +74,42 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   )
     return 'no-logprobs';
   if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';
-  return { outcome, turns };
+  const rewarded = turns.some(({ command }) => command?.do === 'step')
+    ? await turnRewardsOf(outcome, store)
+    : undefined;
+  return { outcome, turns, ...(rewarded && { turnRewards: rewarded }) };
+}
+
+/** Rewards that the environment's steps gave, by turn; `undefined` if there are none. */
+async function turnRewardsOf(outcome: OutcomeRecord, store: Store): Promise<ReadonlyMap<number, number> | undefined> {
+  const acts = await actsOf(store, outcome);
+  const rewards = [...acts].flatMap(([turn, { reward }]) => (reward === undefined ? [] : [[turn, reward] as const]));
+  return rewards.length === 0 ? undefined : new Map(rewards);
+}
+
+/** Each turn's reward with the number of tokens that the rollout had sampled by then. */
+function creditOfTurns({ turns, turnRewards }: Member): Array<readonly [tokens: number, reward: number]> {
+  let tokens = 0;
+  return turns.flatMap(({ sampled }, i) => {
+    tokens += sampled.length;
+    const reward = turnRewards?.get(i + 1);
+    return reward === undefined ? [] : [[tokens, reward] as const];
+  });
 }
 
 /**
  * A rollout's sequences. If it is not learnt from: one sequence without tokens, which represents it in the baseline.
  * `copy` distinguishes a rollout of a copied group from the original.
  */
-function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy = ''): Datum[] {
-  const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
+function dataOf(member: Member, group: string, learnt: boolean, copy = ''): Datum[] {
+  const { outcome, turns } = member;
+  const rewarded = creditOfTurns(member);
+  const credit = {
+    reward: outcome.reward ?? 0,
+    group: group + copy,
+    rollout: outcome.rollout + copy,
+    ...(rewarded.length > 0 && { turns: rewarded }),
+  };
   if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
   return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
 }

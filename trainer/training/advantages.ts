@@ -44,7 +44,7 @@ function rolloutsOf(samples: readonly Sample[]): Rollout[] {
 const tokensOf = ({ samples }: Rollout): number => samples.reduce((sum, { count }) => sum + count, 0);
 
 interface Rewarded {
-  /** One per token, rollout by rollout. The reward is at a rollout's last token. */
+  /** One per token, rollout by rollout. Turns' rewards are at their last tokens, the rest at the rollout's last. */
   readonly rewards: Float64Array;
   /** One per rollout, after the KL penalty. */
   readonly scores: readonly number[];
@@ -58,9 +58,17 @@ const meanOf = (values: readonly number[]): number =>
 
 function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: UpdateSettings['kl']): Rewarded {
   const plain = new Float64Array(starts.at(-1) ?? 0);
-  for (const [i, { reward }] of rollouts.entries()) {
+  for (const [i, { reward, turns = [] }] of rollouts.entries()) {
     const [from = 0, to = 0] = [starts[i], starts[i + 1]];
-    if (to > from) plain[to - 1] = reward;
+    if (to === from) continue;
+    let rest = reward;
+    for (const [tokens, turnReward] of turns) {
+      const at = Math.min(to, from + tokens) - 1;
+      if (at < from) continue;
+      plain[at] = (plain[at] ?? 0) + turnReward;
+      rest -= turnReward;
+    }
+    plain[to - 1] = (plain[to - 1] ?? 0) + rest;
   }
   if (kl?.in !== 'reward') {
     const scores = rollouts.map(({ reward }) => reward);
