@@ -1,7 +1,10 @@
 /** The ways to name a policy in an eval and on the command line. */
 
+import type { ScriptedPolicy } from '../protocol/policy.ts';
+
 export type PolicyReference =
   | { readonly kind: 'starter' }
+  | { readonly kind: 'scripted'; readonly scripted: ScriptedPolicy['scripted'] }
   | { readonly kind: 'directory'; readonly dir: string }
   | { readonly kind: 'checkpoint'; readonly run: string; readonly step: number }
   | { readonly kind: 'latest'; readonly run: string };
@@ -13,11 +16,12 @@ const LATEST = new RegExp(`^latest:(${RUN})$`);
 const CHECKPOINT = new RegExp(`^(${RUN})@(0|[1-9]\\d{0,8})$`);
 
 /**
- * `starter`: the built-in policy. `RUN@STEP`: a checkpoint of a run. `latest:RUN`: the last checkpoint that the run
+ * `starter`: the built-in policy. `oracle`, `empty`: scripts that solve each task, or end at once. `RUN@STEP`: a checkpoint of a run. `latest:RUN`: the last checkpoint that the run
  * published. Anything else is a directory in Hugging Face layout (so is `./starter`).
  */
 export function parsePolicyReference(text: string): PolicyReference {
   if (text === 'starter') return { kind: 'starter' };
+  if (text === 'oracle' || text === 'empty') return { kind: 'scripted', scripted: text };
   const [, latest] = LATEST.exec(text) ?? [];
   if (latest !== undefined) return { kind: 'latest', run: latest };
   const [, run, step] = CHECKPOINT.exec(text) ?? [];

@@ -31,6 +31,8 @@ export const agentSchema = z.strictObject({
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),
+  type: z.string().min(1).optional(),
+  options: z.record(z.string(), z.json()).optional(),
 });
 
 export const samplingSchema = z.strictObject({

@@ -3,7 +3,7 @@
 import type { Endpoint } from './endpoint.ts';
 import type { Trip } from './breaker.ts';
 import type { DispatcherSettings } from './batch.ts';
-import type { RolloutPolicy, PolicyRef } from './policy.ts';
+import type { PolicyRef, RolloutPolicy, ScriptedPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { ObjectRef } from './stages.ts';
@@ -168,7 +168,7 @@ export interface SweepStatus {
 
 /** A policy reference as resolved once, for all rounds of the sweep. */
 export interface ResolvedReference extends SweepReference {
-  readonly ref: PolicyRef;
+  readonly ref: PolicyRef | ScriptedPolicy;
   /** Digest of the policy's files, in hexadecimal. */
   readonly fingerprint: string;
   /** The run and step, if the policy is a checkpoint of a run. */

@@ -18,10 +18,16 @@ export interface EndpointPolicy {
   readonly version: number;
 }
 
+/** A policy without a model. `oracle`: the task's own solution. `empty`: ends at once without an answer. */
+export interface ScriptedPolicy {
+  readonly scripted: 'oracle' | 'empty';
+  readonly version: number;
+}
+
 /** An endpoint as the user gives it. Absent fields take their defaults. */
 export type GivenEndpoint = Pick<Endpoint, 'baseUrl' | 'model'> & Partial<Endpoint>;
 
 export type GivenEndpointPolicy = { readonly endpoint: GivenEndpoint; readonly version?: number };
 
 /** The policy of a rollout. Only a `PolicyRef` can be trained. */
-export type RolloutPolicy = PolicyRef | EndpointPolicy;
+export type RolloutPolicy = PolicyRef | EndpointPolicy | ScriptedPolicy;

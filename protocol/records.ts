@@ -7,7 +7,7 @@ import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
 import type { GenerateCost } from './sampling.ts';
 import type { AdmissionState } from './admission.ts';
-import type { PolicyRef } from './policy.ts';
+import type { PolicyRef, ScriptedPolicy } from './policy.ts';
 import type { RunConfig } from './run-config.ts';
 import type { Attempt, ObjectRef } from './stages.ts';
 import type { EvaluationRecord, StepRecord } from './step-record.ts';
@@ -129,6 +129,8 @@ export interface GenerateRecord {
   readonly command?: Command;
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
+  /** The script that stood in for a policy; absent: a policy sampled. */
+  readonly scripted?: ScriptedPolicy['scripted'];
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */

@@ -7,6 +7,10 @@ import type { GivenEndpointPolicy, PolicyRef } from './policy.ts';
 import type { ObjectRef } from './stages.ts';
 
 export interface AgentSettings {
+  /** The type of agent, in place of the tasks' own. */
+  readonly type?: string;
+  /** Its own options. */
+  readonly options?: Readonly<Record<string, unknown>>;
   readonly maxTurns: number;
   /** Limit for prompt, observations and sampled tokens together. */
   readonly maxContextTokens: number;
@@ -22,7 +26,10 @@ export interface AgentSettings {
   readonly atDeadline?: 'grade' | 'mask';
 }
 
-export const DEFAULT_AGENT: Required<AgentSettings> = {
+/** With every limit filled in; a task's own agent stays if there is no `type`. */
+export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options'>> & Pick<AgentSettings, 'type' | 'options'>;
+
+export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
   maxContextTokens: 32_768,
   toolTimeoutSeconds: 120,

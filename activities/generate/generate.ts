@@ -25,6 +25,7 @@ import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
 import { sampleEndpoint } from './sample-endpoint.ts';
 import { type PolicyTokenizer, sampleIds } from './sample-ids.ts';
+import { sampleScript } from './sample-script.ts';
 
 export type { PolicyTokenizer } from './sample-ids.ts';
 
@@ -97,6 +98,7 @@ async function sample(
   priority: number | undefined,
 ): Promise<GenerateRecord> {
   const { policy, rollout, noiseKey } = input;
+  if ('scripted' in policy) return sampleScript(policy, input, deps, signal);
   if ('endpoint' in policy) {
     const { endpoint } = policy;
     return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
@@ -150,14 +152,14 @@ function callsToRun({ command, parsed }: GenerateRecord): number {
 
 /** `undefined` if the checkpoint is missing: retention may have removed it, and its records stay valid. */
 async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
-  if ('endpoint' in policy) return undefined;
+  if (!('dir' in policy)) return undefined;
   return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
 }
 
 /** A rollout's records belong to one policy: those of another policy would appear as its own. */
 async function checkSamePolicy(
   key: string,
-  { version, endpoint, digest }: GenerateRecord,
+  { version, endpoint, scripted, digest }: GenerateRecord,
   input: GenerateInput,
   deps: GenerateDeps,
 ): Promise<void> {
@@ -166,9 +168,10 @@ async function checkSamePolicy(
   const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
   if (version !== policy.version && !follows)
     throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
-  const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
-  if (asked !== endpoint?.model)
-    throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
+  const asked = 'endpoint' in policy ? policy.endpoint.model : 'scripted' in policy ? policy.scripted : undefined;
+  const sampledBy = endpoint?.model ?? scripted;
+  if (asked !== sampledBy)
+    throw new UserInputError('policy', asked ?? policy, remedy(sampledBy ?? 'a policy of a directory'));
   // If a newer version of the run has sampled the turn, the given directory holds another version.
   const now = digest === undefined || follows ? undefined : await presentDigest(input, deps);
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
@@ -202,6 +205,6 @@ export async function generateTurn(
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),
     ...(record.cost && { ms: Math.round(record.cost.seconds * 1000) }),
-    ...(deps.worker === undefined || 'endpoint' in input.policy ? {} : { worker: deps.worker }),
+    ...(deps.worker === undefined || !('dir' in input.policy) ? {} : { worker: deps.worker }),
   };
 }

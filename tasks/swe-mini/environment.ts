@@ -4,6 +4,7 @@
 
 import { type Environment, MAIN, type SandboxRequest, type Task } from '../environment.ts';
 import { collectDiff } from './collect.ts';
+import { demonstrate } from './demonstrations.ts';
 import { gradeDiff } from './grade.ts';
 import { makeProblem, type Problem, LIMITS, WORKDIR } from './problem.ts';
 import { makeRepository, workingTree } from './repository.ts';
@@ -51,6 +52,8 @@ function taskOf(problem: Problem): Task {
     },
 
     grade: ({ provider, id }, { artifact }) => gradeDiff(problem, artifact, provider, id),
+
+    oracle: async () => await Promise.resolve(demonstrate(problem.taskId, 'clean').messages),
   };
 }
 

@@ -149,6 +149,11 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   if ('endpoint' in policy) {
     return { endpoint: resolveEndpoint(policy['endpoint'], 'policy.endpoint', refuse), version: Number(version) };
   }
+  if ('scripted' in policy) {
+    const { scripted } = policy;
+    if (scripted !== 'oracle' && scripted !== 'empty') return refuse('policy.scripted', scripted, 'give oracle or empty');
+    return { scripted, version: 0 };
+  }
   if (typeof policy['dir'] === 'string') {
     const { dir, newestOf, digest } = policy;
     return {

@@ -7,7 +7,7 @@ import { resolvePolicy } from './resolve-policy.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import {
-  type AgentSettings,
+  type ResolvedAgent,
   DEFAULT_AGENT,
   DEFAULT_SAMPLING,
   type GatedStage,
@@ -18,7 +18,7 @@ export interface ResolvedRollout {
   readonly task: string;
   readonly catalog?: ObjectRef;
   readonly policy: RolloutPolicy;
-  readonly agent: Required<AgentSettings>;
+  readonly agent: ResolvedAgent;
   readonly sampling: SamplingParameters;
   readonly run: string;
   readonly step: number;

@@ -117,6 +117,7 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
     policy: input.policy,
     sampling: input.sampling,
     maxContextTokens: input.agent.maxContextTokens,
+    ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
@@ -124,6 +125,11 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   context.worker = outcome.worker ?? null;
   tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+}
+
+/** The agent that the rollout was started with, if it is not the task's own. */
+function agentOf({ agent: { type, options } }: Context['input']): Pick<GenerateInput, 'agent'> {
+  return type === undefined ? {} : { agent: { type, ...(options && { options }) } };
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
@@ -134,7 +140,7 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: C
 
 /** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
 async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
-  if (!('endpoint' in input.policy)) return generateNearCache(context, input);
+  if ('dir' in input.policy) return generateNearCache(context, input);
   const { sandbox } = context;
   if (!sandbox) return onEndpoint.generate(input);
   let over = false;

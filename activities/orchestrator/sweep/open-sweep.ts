@@ -87,6 +87,7 @@ export async function checkUnchanged(config: SweepConfig, record: EvalRecord): P
     // An endpoint's settings are compared above; what its server holds cannot be.
     if ('endpoint' in known || known.from !== undefined) continue;
     const { name, policy, ref, fingerprint } = known;
+    if ('scripted' in ref) continue;
     await checkPolicy(ref.dir, `policies.${name}`);
     if ((await fingerprintOf(ref.dir)) === fingerprint) continue;
     throw new UserInputError(

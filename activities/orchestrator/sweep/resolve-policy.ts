@@ -12,7 +12,7 @@ import type { Store } from '../../../store/store.ts';
 import { resolveModel } from '../../../trainer/hub/resolve-model.ts';
 import type { Endpoint } from '../../../protocol/endpoint.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
-import type { PolicyRef } from '../../../protocol/policy.ts';
+import type { PolicyRef, ScriptedPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { checkPolicy } from '../open-run.ts';
 import { keys, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
@@ -32,7 +32,7 @@ async function checkpointsOf(run: string, field: string, text: string, store: St
 
 /** The policy of a reference, before a copy is made. */
 export interface Found {
-  readonly ref: PolicyRef;
+  readonly ref: PolicyRef | ScriptedPolicy;
   readonly from?: { readonly run: string; readonly step: number };
 }
 
@@ -40,6 +40,7 @@ export interface Found {
 export async function findPolicy(text: string, field: string, store: Store): Promise<Found> {
   const reference = parsePolicyReference(text);
   if (reference.kind === 'starter') return { ref: { dir: join(packageRoot, 'examples', 'starter'), version: 0 } };
+  if (reference.kind === 'scripted') return { ref: { scripted: reference.scripted, version: 0 } };
   if (reference.kind === 'directory') return { ref: { dir: await resolveModel(reference.dir), version: 0 } };
   const { run } = reference;
   const { base, steps } = await checkpointsOf(run, field, text, store);
@@ -70,6 +71,7 @@ export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Pro
 export async function resolvePolicy(policy: SweepReference, evalDir: string, store: Store): Promise<ResolvedReference> {
   const field = `policies.${policy.name}`;
   const { ref, from } = await findPolicy(policy.policy, field, store);
+  if ('scripted' in ref) return { ...policy, ref, fingerprint: ref.scripted };
   if (from === undefined) {
     await checkPolicy(ref.dir, field);
     const fingerprint = await fingerprintOf(ref.dir);
