@@ -2,13 +2,14 @@
 
 import { toolNamed } from '../agents/tools/registry.ts';
 import { closest } from '../modules/closest.ts';
+import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';
 import type { OpenedTasks, TaskPool, TaskSource, WeightedPool } from '../protocol/task-key.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import type { Dataset, Task } from '../tasks/environment.ts';
 import { environmentNamed } from '../tasks/registry.ts';
-import { resolveOptions, type TaskLoader } from '../tasks/task-loader.ts';
+import type { TaskLoader } from '../tasks/task-loader.ts';
 
 /** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
 const GENERATED = 1000;

@@ -6,10 +6,10 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { didYouMean } from '../modules/closest.ts';
+import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
-import { UserInputError } from '../protocol/user-input-error.ts';
 import type { Store } from '../store/store.ts';
 import {
   type Dataset,
@@ -64,28 +64,6 @@ class Recent<T> {
   }
 }
 
-/** `options` as the environment's schema resolves them. Errors: `UserInputError` for the first invalid option. */
-export function resolveOptions(
-  { name, options: schema }: Environment,
-  given: unknown,
-  field = 'task.options',
-): Readonly<Record<string, unknown>> {
-  const options = given ?? {};
-  if (typeof options !== 'object' || Array.isArray(options))
-    throw new UserInputError(field, given, 'give names and values');
-  if (schema === undefined) {
-    const [first] = Object.keys(options);
-    if (first === undefined) return {};
-    throw new UserInputError(`${field}.${first}`, (options as never)[first], `remove it: ${name} takes no options`);
-  }
-  const parsed = schema.safeParse(options);
-  if (parsed.success) return parsed.data as Readonly<Record<string, unknown>>;
-  const [issue] = parsed.error.issues;
-  const path = (issue?.path ?? []).map(String);
-  const value = path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], options);
-  throw new UserInputError([field, ...path].join('.'), value, issue?.message ?? 'see the documentation');
-}
-
 /** Called with each path in an environment's options, before it is read. Errors: any, if it may not be read. */
 export type MayRead = (field: string, path: string) => void;
 
@@ -115,7 +93,7 @@ export class TaskLoader {
         return absolute;
       },
     };
-    const options = resolveOptions(environment, given);
+    const options = resolveOptions(environment, given, 'task.options');
     const dataset = await this.#datasets.of(sha256(JSON.stringify([name, options, folder])), () =>
       environment.open(options, io),
     );
