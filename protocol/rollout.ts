@@ -3,7 +3,7 @@
 import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
-import type { GivenEndpointPolicy, PolicyRef } from './policy.ts';
+import type { GivenEndpointPolicy, PolicyRef, ScriptedPolicy } from './policy.ts';
 import type { ObjectRef } from './stages.ts';
 
 export interface AgentSettings {
@@ -45,7 +45,7 @@ export interface RolloutInput {
   /** Says what `task` means: a `TaskCatalog` in the store. Absent: it starts with an environment's name. */
   readonly catalog?: ObjectRef;
   /** An endpoint needs only `baseUrl` and `model`. */
-  readonly policy: PolicyRef | GivenEndpointPolicy;
+  readonly policy: PolicyRef | GivenEndpointPolicy | ScriptedPolicy;
   readonly agent?: Partial<AgentSettings>;
   readonly sampling?: Partial<SamplingParameters>;
   /** The run that it belongs to. Absent: a run with the rollout's own id. */

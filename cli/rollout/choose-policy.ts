@@ -30,7 +30,7 @@ export interface ChosenPolicy {
   readonly maxTokens: number;
 }
 
-const FORMS = 'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout';
+const FORMS = 'give starter, oracle, empty, RUN@STEP, latest:RUN, or a directory in Hugging Face layout';
 
 async function positionsOf(dir: string): Promise<number> {
   const config = JSON.parse(await readFile(join(dir, 'config.json'), 'utf8')) as { max_position_embeddings?: number };
@@ -41,7 +41,9 @@ async function refOf(name: string, context: VerbContext, option: string): Promis
   const reference = parsePolicyReference(name);
   if (reference.kind === 'starter') return { dir: join(packageRoot, 'examples', 'starter'), version: 0 };
   if (reference.kind === 'directory') return { dir: await resolveModel(absoluteModel(name, context.cwd)), version: 0 };
-  return withLocalStore(context, async ({ store }) => (await findPolicy(name, option, store)).ref);
+  const { ref } = await withLocalStore(context, ({ store }) => findPolicy(name, option, store));
+  if ('scripted' in ref) throw new UserInputError(option, name, 'give a policy with weights: a script has none');
+  return ref;
 }
 
 export interface ChosenReference extends ChosenPolicy {
@@ -91,7 +93,14 @@ export async function choosePolicy(options: PolicyOptions, context: VerbContext)
     if (options.apiKeyEnv !== undefined)
       throw new UserInputError('--api-key-env', '(not shown)', 'give --endpoint with it');
     if (policy === undefined) throw new UserInputError('--policy', undefined, FORMS);
-    return chooseReference(policy, context);
+    const reference = parsePolicyReference(policy);
+    if (reference.kind !== 'scripted') return chooseReference(policy, context);
+    const { maxContextTokens } = DEFAULT_AGENT;
+    return {
+      policy: { scripted: reference.scripted, version: 0 },
+      maxContextTokens,
+      maxTokens: DEFAULT_SAMPLING.maxTokens,
+    };
   }
   if (policy !== undefined) throw new UserInputError('--policy', policy, 'give it or --endpoint, not both');
   return chooseEndpoint(options);

@@ -3,11 +3,11 @@
  * (`.jsonl`, `.ndjson`), or one JSON array (`.json`).
  */
 
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { extname } from 'node:path';
-import { createInterface } from 'node:readline';
+import { StringDecoder } from 'node:string_decoder';
 import type { z } from 'zod';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 
@@ -49,13 +49,24 @@ function parsed(file: string, number: number, text: string): unknown {
   }
 }
 
+/** Lines end at line feeds alone: Node's own reader also ends them at characters that JSON texts may hold. */
+async function* linesOf(file: string, hash: Hash): AsyncGenerator<string> {
+  const decoder = new StringDecoder('utf8');
+  let rest = '';
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    hash.update(chunk);
+    const lines = (rest + decoder.write(chunk)).split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines;
+  }
+  yield rest + decoder.end();
+}
+
 async function readLines<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
   const hash = createHash('sha256');
-  const stream = createReadStream(file);
-  stream.on('data', (chunk) => hash.update(chunk));
   const rows: Row[] = [];
   let number = 0;
-  for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) {
+  for await (const line of linesOf(file, hash)) {
     number += 1;
     if (line.trim() !== '') rows.push(checked(file, number, parsed(file, number, line), schema));
   }

@@ -151,7 +151,8 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   }
   if ('scripted' in policy) {
     const { scripted } = policy;
-    if (scripted !== 'oracle' && scripted !== 'empty') return refuse('policy.scripted', scripted, 'give oracle or empty');
+    if (scripted !== 'oracle' && scripted !== 'empty')
+      return refuse('policy.scripted', scripted, 'give oracle or empty');
     return { scripted, version: 0 };
   }
   if (typeof policy['dir'] === 'string') {
