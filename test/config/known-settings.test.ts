@@ -31,7 +31,7 @@ it('a misspelt name is not reported as missing; a missing or empty one is', () =
     /^tsk: .*did you mean task\?$/,
   );
   expect(() => resolveRunConfig({ policy: { base: '/p' } }, '/')).toThrow(
-    'task is missing; give a mapping of settings: name, train',
+    'task is missing; give task: { name, options }',
   );
   expect(() => resolveRunConfig({ ...least, steps: null }, '/')).toThrow('steps is missing; give a number');
   expect(() => resolveRunConfig({ ...least, zzzzzz: null }, '/')).toThrow(

@@ -97,7 +97,7 @@ it('two evals never share a folder, and none is outside its directory', () => {
 });
 
 it.each([
-  [{ name: 'swe-mini', split: 'test' }, 'tasks.split', 'give one of train, held-out'],
+  [{ name: 'swe-mini', split: 'the test' }, 'tasks.split', 'give the name of a split, such as train'],
   [{ name: 'swe-mini', count: '9' }, 'tasks.count', 'give a number'],
   [{ name: 'swe-mini', number: 9 }, 'tasks.number', 'remove it, there is no such setting'],
   [{ name: 'swe-mini', held_out: 9 }, 'tasks.held_out', 'remove it, there is no such setting'],

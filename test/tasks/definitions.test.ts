@@ -79,7 +79,7 @@ describe('defineTool', () => {
 });
 
 describe('tasks that do not exist', () => {
-  const opening = (given: object, evaluation: object = { tasks: 1 }) => {
+  const opening = async (given: object, evaluation: object = { tasks: 1 }) => {
     const config = resolveRunConfig({ policy: { base: '/p' }, batch: { tasks: 1 }, evaluation, ...given }, '/');
     return checkTasksOfRun(config, new TaskLoader());
   };
@@ -124,7 +124,9 @@ describe('tasks that do not exist', () => {
     await expect(opening({ task: { name: 'sized' } }, { tasks: 2 })).rejects.toThrow(
       /evaluation\.tasks: 2 .*at most 1/,
     );
-    await expect(opening({ task: { name: 'trained' } })).rejects.toThrow(/evaluation\.split: .*trained has train/);
+    await expect(opening({ task: { name: 'trained' } })).rejects.toThrow(
+      /evaluation\.split is missing; .*trained has train/,
+    );
     await expect(opening({ task: { name: 'listed', train: 4 } })).rejects.toThrow(
       /task\.train: 4 cannot be used; give less: train task 3 of listed cannot be loaded \(no such row \(.*definitions\.test\.ts:\d+\)\)/,
     );
@@ -159,7 +161,7 @@ describe('tasks that do not exist', () => {
     await expect(opening({ tasks: [{ environment: 'sized' }, { environment: 'sized' }] })).rejects.toThrow(
       /tasks\.1\.source: "sized" .*a different source/,
     );
-    await expect(opening({})).rejects.toThrow(/task: .*give task: \{ name, options \}/);
+    await expect(opening({})).rejects.toThrow(/task is missing; give task: \{ name, options \}/);
   });
 
   it('several entries, each with its own source, are mixed by weight', async () => {

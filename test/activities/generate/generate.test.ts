@@ -297,7 +297,7 @@ describe('a turn that a text ended', () => {
       { tokens: tokens.slice(0, -1), logprobs: logprobs.slice(0, -1), finishReason: 'stop', stopText },
       saying(finishCall),
     ];
-    expect(await generate(turnInput(1))).toMatchObject({ kind: 'calls', calls: 1 });
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'act', calls: 1 });
     await answered(1, 'a.py');
     await generate(turnInput(2));
     const [first, second] = [await recordOf(1), await recordOf(2)];

@@ -6,11 +6,17 @@ import { describe, expect, it, vi } from 'vitest';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { keys } from '../../../protocol/records.ts';
+import type { SandboxRef } from '../../../protocol/stages.ts';
 import { attemptOf, eventLines, inActivity, useWorld } from '../world.ts';
 
 const world = useWorld();
 
-function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal, heartbeat?: (detail: unknown) => void) {
+async function prepare(
+  k: number,
+  maxLiveSandboxes = 2,
+  signal?: AbortSignal,
+  heartbeat?: (detail: unknown) => void,
+): Promise<SandboxRef> {
   const { store, provider } = world.now;
   const activities = createInitActivities({
     store,
@@ -20,7 +26,9 @@ function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal, heartbea
     maxLiveSandboxes,
     sandboxTtlSeconds: 60,
   });
-  return inActivity(() => activities.prepare(attemptOf(0, k)), signal, heartbeat);
+  const { sandbox } = await inActivity(() => activities.prepare(attemptOf(0, k)), signal, heartbeat);
+  if (sandbox === null) throw new Error('The task has a sandbox');
+  return sandbox;
 }
 
 it('gives an attempt its one sandbox, however often it is asked', async () => {

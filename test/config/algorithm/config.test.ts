@@ -268,9 +268,6 @@ it('groups that do not vary are replaced only in modes that judge a step as a wh
   expect(() => resolved({ type: 'replace' }, { algorithm: { advantage: 'gae' } })).toThrow(
     refused('zeroVarianceFilter', /give true/),
   );
-  expect(() => resolved({ type: 'replace', maxSampleBatches: 300 })).toThrow(
-    /^batch\.dynamicSampling\.maxSampleBatches: /,
-  );
 });
 
 it("a user's name requires the module that defines it, whose path becomes absolute", () => {
