@@ -40,11 +40,11 @@ export async function stateBefore(
   return last === undefined ? (await store.get<StartRecord>(keys.start(attempt)))?.state : last[1].state;
 }
 
-function checked(result: StepResult, key: string): StepResult {
+function checked(result: StepResult | undefined, key: string): StepResult {
   const given = result as Partial<StepResult> | undefined;
   const isOne =
     typeof given === 'object' && given !== null && Array.isArray(given.messages) && given.state !== undefined;
-  if (isOne && (given.reward === undefined || Number.isFinite(given.reward))) return result;
+  if (result !== undefined && isOne && (given.reward === undefined || Number.isFinite(given.reward))) return result;
   throw new EnvironmentFailed(
     `step of ${key} returned ${JSON.stringify(result)?.slice(0, 200) ?? 'nothing'}: return { state, messages, done, reward }`,
   );
@@ -55,14 +55,13 @@ async function answer({ attempt, task, sandbox, place, signal }: Stepping, turn:
   const { store } = place;
   const record = await store.get<GenerateRecord>(keys.generate(attempt, turn));
   if (record === undefined) throw new Error(`${keys.generate(attempt, turn)} is not recorded`);
-  const { step } = task;
-  if (step === undefined) throw new EnvironmentFailed(`task ${attempt.task} has no function step`);
+  if (task.step === undefined) throw new EnvironmentFailed(`task ${attempt.task} has no function step`);
   const state = await stateBefore(turn, attempt, store);
   const name = `${attemptKey(attempt)}/${turn}`;
   const execution = await store.begin(`step:${name}`);
   const named = { key: attempt.task, id: `${name}/step`, execution, signal };
   const result = await withFurtherSandboxes(place, attempt.rollout, async (further) =>
-    step.call(task, contextOver(sandbox, further, named), state, spoken(record).content),
+    task.step?.(contextOver(sandbox, further, named), state, spoken(record).content),
   ).catch((error: unknown) => blameOwnCode(error, 'step', (message) => new EnvironmentFailed(message)));
   return checked(result, attempt.task);
 }

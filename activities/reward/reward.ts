@@ -9,7 +9,7 @@ import { stateBefore } from '../agent-run/environment-step.ts';
 import { GRADER_LEASE } from '../../sandboxes/leases.ts';
 import { type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Lease, Store } from '../../store/store.ts';
-import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
+import type { TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { blameOwnCode } from '../own-code.ts';
@@ -17,14 +17,7 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
-import {
-  type ActRecord,
-  attemptKey,
-  keys,
-  type OutcomeRecord,
-  saidIn,
-  type StartRecord,
-} from '../../protocol/records.ts';
+import { attemptKey, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { contextOver, freshContext, type Named, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';

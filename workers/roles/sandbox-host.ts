@@ -6,6 +6,7 @@ import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
+import type { AgentRunInput } from '../../protocol/stages.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
@@ -54,7 +55,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
   const shared = await Worker.create({
     ...commonOptions(temporal, settings.slots['agent-run']),
     taskQueue: QUEUES.agentRun,
-    activities: { agentRun: activities.agentRun },
+    activities: { agentRun: (input: AgentRunInput) => activities.agentRun(input) },
   });
   await runWorkers('agent-run', context, [worker, shared], () => store.close());
 }
