@@ -5,7 +5,14 @@ import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';
-import type { OpenedTasks, TaskPool, TaskSource, WeightedPool } from '../protocol/task-key.ts';
+import {
+  type OpenedTasks,
+  readTaskKey,
+  taskKey,
+  type TaskPool,
+  type TaskSource,
+  type WeightedPool,
+} from '../protocol/task-key.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import type { Dataset, Task } from '../tasks/environment.ts';
 import { environmentNamed } from '../tasks/registry.ts';
@@ -195,9 +202,24 @@ export async function checkTasksOfRun(
     const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });
+  checkKeys([...train, ...held]);
   for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields);
   checkStep(train, batch);
   return { sources, train, heldOut: heldOut.map(({ pool }) => pool) };
+}
+
+/** Errors: `UserInputError` if a key could mean a task of two sources: `a` with the split `b-train`, and `a-b`. */
+function checkKeys(pools: readonly TaskPool[]): void {
+  const sources = pools.map(({ source }) => source);
+  for (const { source, split } of pools) {
+    const read = readTaskKey(taskKey(source, split, 0), sources);
+    if (read?.source === source && read.split === split) continue;
+    throw new UserInputError(
+      'tasks',
+      source,
+      `give it another source: its keys begin with ${source}-${split}, which is also a split of ${read?.source ?? source}`,
+    );
+  }
 }
 
 /** Errors: `UserInputError` if a step would draw a task twice. */

@@ -211,6 +211,10 @@ export interface OutcomeRecord {
   readonly finish: FinishReason | null;
   readonly failure: FailureClass | null;
   readonly reason: string;
+  /** What the reward is made of, by name. Absent: the grader did not say. */
+  readonly parts?: Readonly<Record<string, number>>;
+  /** Of the environment's steps (the last value of each name) and its grader. Absent: there are none. */
+  readonly metrics?: Readonly<Record<string, number>>;
 }
 
 /**

@@ -19,6 +19,11 @@ export function putCatalog(catalog: TaskCatalog, store: Store): Promise<ObjectRe
   return store.putObject(Buffer.from(JSON.stringify(catalog)));
 }
 
+/** Errors: those of `getObject`. */
+export async function readCatalog(ref: ObjectRef, store: Pick<Store, 'getObject'>): Promise<TaskCatalog> {
+  return JSON.parse(Buffer.from(await store.getObject(ref)).toString()) as TaskCatalog;
+}
+
 /** The settings that were changed on the live run, oldest first. */
 export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {
   return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);

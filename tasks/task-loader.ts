@@ -10,6 +10,7 @@ import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
+import { readCatalog } from '../store/read-records.ts';
 import type { Store } from '../store/store.ts';
 import { type Dataset, type EnvironmentIo, MAIN, type SandboxRequest, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
@@ -123,8 +124,7 @@ export class TaskLoader {
   #catalog(ref: ObjectRef): Promise<TaskCatalog> {
     return this.#catalogs.of(ref, async () => {
       if (this.#store === undefined) throw new TypeError(`no store was given to read the catalog ${ref} from`);
-      const bytes = await this.#store.getObject(ref);
-      return JSON.parse(Buffer.from(bytes).toString()) as TaskCatalog;
+      return readCatalog(ref, this.#store);
     });
   }
 }

@@ -17,7 +17,7 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
-import { attemptKey, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import { type ActRecord, attemptKey, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { contextOver, freshContext, type Named, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
@@ -60,8 +60,19 @@ function answerOf(transcript: readonly Message[]): string {
   return typeof given === 'string' ? given : given === undefined ? '' : JSON.stringify(given);
 }
 
+type Metrics = Readonly<Record<string, number>>;
+
+/** The metrics that the environment's steps reported. Of each name the last value counts. */
+function metricsOf(acts: ReadonlyMap<number, ActRecord>, turns: number): Metrics {
+  const counted = [...acts].filter(([turn]) => turn <= turns).toSorted(([a], [b]) => a - b);
+  return Object.assign({}, ...counted.map(([, { metrics }]) => metrics)) as Metrics;
+}
+
 /** Everything that the rollout recorded. */
-async function workOf(input: RewardInput, { store, tasks }: Pick<RewardDeps, 'store' | 'tasks'>): Promise<Work> {
+async function workOf(
+  input: RewardInput,
+  { store, tasks }: Pick<RewardDeps, 'store' | 'tasks'>,
+): Promise<{ readonly work: Work; readonly metrics: Metrics }> {
   const [turns, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
   const transcript = [
     ...(await openingMessages(input, { store, tasks })),
@@ -69,11 +80,18 @@ async function workOf(input: RewardInput, { store, tasks }: Pick<RewardDeps, 'st
   ];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
   const state = await stateBefore(input.turns + 1, input, store);
-  return { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact, state };
+  const work = { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact, state };
+  return { work, metrics: metricsOf(acts, input.turns) };
 }
 
 /** How long a grader's fresh sandbox lives without renewal. */
 const TTL_SECONDS = 600;
+
+/** True also if there are none. */
+function areNumbers(named: unknown): boolean {
+  if (named === undefined) return true;
+  return typeof named === 'object' && named !== null && Object.values(named).every((value) => Number.isFinite(value));
+}
 
 /** Errors: `GraderFailed` if the value is not a verdict: it would be trained on as it is. */
 function checkedVerdict(verdict: Verdict, name: string): Verdict {
@@ -84,9 +102,9 @@ function checkedVerdict(verdict: Verdict, name: string): Verdict {
     typeof given['reward'] === 'number' &&
     Number.isFinite(given['reward']) &&
     typeof given['passed'] === 'boolean';
-  if (isGraded) return verdict;
+  if (isGraded && areNumbers(given['parts']) && areNumbers(given['metrics'])) return verdict;
   throw new GraderFailed(
-    `grade of ${name} returned ${JSON.stringify(verdict) ?? 'nothing'}: return { code: 'graded', reward: a number, passed: true or false, reason }`,
+    `grade of ${name} returned ${JSON.stringify(verdict) ?? 'nothing'}: return { code: 'graded', reward: a number, passed: true or false, reason }, and in parts and metrics numbers by name`,
   );
 }
 
@@ -111,6 +129,12 @@ async function endEarlier(input: RewardInput, last: number, { store, provider, h
     await store.releaseLease(id);
   });
   await Promise.allSettled(ends);
+}
+
+/** The grader's metrics replace those of the steps. */
+function withMetrics(verdict: Graded, ofSteps: Metrics): Graded {
+  const metrics = { ...ofSteps, ...verdict.metrics };
+  return Object.keys(metrics).length === 0 ? verdict : { ...verdict, metrics };
 }
 
 /**
@@ -138,11 +162,11 @@ async function gradeOnce(
   await endEarlier(input, execution - 1, deps);
   return withFurtherSandboxes(deps, input.rollout, async (further) => {
     const loaded = await tasks.load(input);
-    const work = await workOf(input, deps);
+    const { work, metrics } = await workOf(input, deps);
     const ctx = contextOf(further, loaded, { key: input.task, id: sandboxOf(input, execution), execution, signal });
     const verdict = await orAborted(() => gradeBy(loaded, ctx, work), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
-    return recorded(verdict, input, execution, store);
+    return recorded(withMetrics(verdict, metrics), input, execution, store);
   });
 }
 
@@ -165,6 +189,8 @@ export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>
     finish,
     failure: null,
     reason: verdict.reason,
+    ...(verdict.parts && { parts: verdict.parts }),
+    ...(verdict.metrics && { metrics: verdict.metrics }),
   });
   if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
   await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);

@@ -2,6 +2,7 @@
 
 import { generatorMetrics } from '../../trainer/algorithms/generator-metrics.ts';
 import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
+import { readTaskKey } from '../../protocol/task-key.ts';
 import { spreadOf, timeMetrics } from '../../reports/spread.ts';
 
 /** A rollout that was graded, with its model calls. */
@@ -54,18 +55,61 @@ function tokenMetrics(members: readonly Member[]): Record<string, number> {
   };
 }
 
-/** `samples` is a group's size, which names the pass rate. */
-export function rolloutMetrics(members: readonly Member[], samples: number): Record<string, number> {
-  const scored = generatorMetrics(
+/** The mean of each name, over the rollouts that have it. */
+function meansOf(prefix: string, named: ReadonlyArray<Readonly<Record<string, number>> | undefined>) {
+  const values = new Map<string, number[]>();
+  for (const [name, value] of named.flatMap((one) => Object.entries(one ?? {})))
+    values.set(name, [...(values.get(name) ?? []), value]);
+  return Object.fromEntries([...values].map(([name, all]) => [`${prefix}/${name}`, spreadOf(all).mean]));
+}
+
+/** Scores by the source of the tasks, if there are several sources. */
+function sourceMetrics(members: readonly Member[], { samples, sources }: Drawn): Record<string, number> {
+  if (sources.length < 2) return {};
+  const bySource = Map.groupBy(members, ({ outcome: { task } }) => readTaskKey(task, sources)?.source ?? task);
+  return Object.assign(
+    {},
+    ...[...bySource].map(([source, those]) => {
+      const scored = scoresOf(those);
+      return {
+        [`source/${source}/avg_raw_reward`]: scored.avgScore,
+        [`source/${source}/avg_pass_at_${samples}`]: scored.passAtN,
+      };
+    }),
+  ) as Record<string, number>;
+}
+
+const scoresOf = (members: readonly Member[]) =>
+  generatorMetrics(
     members.map(({ outcome }) => outcome.reward ?? 0),
     members.map(({ outcome }) => outcome.task),
   );
+
+/** How the rollouts were drawn. */
+interface Drawn {
+  /** A group's size, which names the pass rate. */
+  readonly samples: number;
+  /** Names of all sources of tasks. */
+  readonly sources: readonly string[];
+}
+
+export function rolloutMetrics(members: readonly Member[], drawn: Drawn): Record<string, number> {
+  const scored = scoresOf(members);
   return {
     'reward/avg_raw_reward': scored.avgScore,
-    [`reward/avg_pass_at_${samples}`]: scored.passAtN,
+    [`reward/avg_pass_at_${drawn.samples}`]: scored.passAtN,
     'reward/mean_positive_reward': scored.meanPositiveReward,
     ...tokenMetrics(members),
     'generate/avg_turns': spreadOf(members.map(({ turns }) => turns.length)).mean,
+    ...meansOf(
+      'reward/parts',
+      members.map(({ outcome }) => outcome.parts),
+    ),
+    ...meansOf(
+      'environment',
+      members.map(({ outcome }) => outcome.metrics),
+    ),
+    ...sourceMetrics(members, drawn),
     ...timeMetrics('generate/trajectory_time_llm', modelSeconds(members)),
   };
 }

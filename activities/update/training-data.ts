@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
-import { actsOf, manifestOf, turnsOf } from '../../store/read-records.ts';
+import { actsOf, manifestOf, readCatalog, turnsOf } from '../../store/read-records.ts';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/update-request.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
@@ -141,6 +141,14 @@ async function groupsOf({ batches, policy, maskStaleness }: TrainingInput, store
   return groups;
 }
 
+/** Names of all sources of the batches' tasks. */
+async function sourcesOf({ batches }: TrainingInput, store: Store): Promise<string[]> {
+  const manifests = await Promise.all(batches.map((batch) => manifestOf(batch, store)));
+  const refs = new Set(manifests.flatMap(({ catalog }) => catalog ?? []));
+  const catalogs = await Promise.all([...refs].map((ref) => readCatalog(ref, store)));
+  return catalogs.flatMap(({ sources }) => Object.keys(sources));
+}
+
 async function dataOfGroups(
   groups: ReadonlyArray<readonly [Group, string?]>,
   algorithm: AlgorithmSettings,
@@ -198,6 +206,7 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
   const { algorithm, replace, samples } = input;
   const fates = new Map<string, Fate>();
   const groups = await groupsOf(input, store);
+  const sources = await sourcesOf(input, store);
   const useless = judge(groups, input);
   for (const [i, { members, masked }] of groups.entries()) {
     for (const [rollout, reason] of masked) fates.set(rollout, { event: 'masked', reason });
@@ -220,7 +229,7 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
     ),
     prefixBreaks: turns.filter(({ reset }) => reset).length,
     metrics: {
-      ...rolloutMetrics(judged, samples),
+      ...rolloutMetrics(judged, { samples, sources }),
       ...groupMetrics(input, groups, useless),
       ...samplerMetrics(sampled),
       ...(replace && { 'reward/num_replaced_groups': copies.length }),

@@ -7,7 +7,13 @@ import { createAgentRunActivities } from '../../activities/agent-run/agent-run.t
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
-import { type ActRecord, type GenerateRecord, keys, type StartRecord } from '../../protocol/records.ts';
+import {
+  type ActRecord,
+  type GenerateRecord,
+  keys,
+  type OutcomeRecord,
+  type StartRecord,
+} from '../../protocol/records.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
 import type { Task, Work } from '../../tasks/environment.ts';
 import { defineEnvironment } from '../../tasks/registry.ts';
@@ -114,6 +120,8 @@ it('each message is read once, with the state of the one before, and its answer 
   });
   await grade(2);
   expect(graded).toMatchObject([{ answer: 'two', state: { said: 2 } }]);
+  const { metrics } = (await world.now.store.get<OutcomeRecord>(keys.outcome(attempt.rollout))) ?? {};
+  expect(metrics).toEqual({ said: 2 });
   expect((await trajectory())?.messages.map(({ content }) => content)).toEqual([
     'Count to two.',
     'one',
@@ -121,6 +129,32 @@ it('each message is read once, with the state of the one before, and its answer 
     'two',
     'You said 2.',
   ]);
+});
+
+it('parts and metrics of the verdict are in the outcome, which names what is no number', async () => {
+  const verdict = { code: 'graded', reward: 1, passed: true, reason: 'right' } as const;
+  task = {
+    ...counting,
+    grade: async () => await Promise.resolve({ ...verdict, parts: { format: 1 }, metrics: { said: 7 } }),
+  };
+  const { prepare, say, act, grade } = parts();
+  await prepare();
+  await say(1, 'one');
+  await act(1);
+  await grade(1);
+  expect(await world.now.store.get<OutcomeRecord>(keys.outcome(attempt.rollout))).toMatchObject({
+    parts: { format: 1 },
+    metrics: { said: 7 },
+  });
+});
+
+it('a verdict with a part that is no number is the grader’s failure', async () => {
+  const verdict = { code: 'graded', reward: 1, passed: true, reason: '', parts: { format: Number.NaN } } as const;
+  task = { grade: async () => await Promise.resolve(verdict) };
+  const { prepare, say, grade } = parts();
+  await prepare();
+  await say(1, 'It is 42.');
+  await expect(grade(1)).rejects.toThrow(/in parts and metrics numbers by name/);
 });
 
 it.each<[string, Partial<Task>, RegExp]>([

@@ -124,6 +124,11 @@ describe('tasks that do not exist', () => {
     await expect(opening({ task: { name: 'sized' } }, { tasks: 2 })).rejects.toThrow(
       /evaluation\.tasks: 2 .*at most 1/,
     );
+    defineEnvironment(kind('a', dataset({ 'b-train': 5, test: 1 })));
+    defineEnvironment(kind('a-b', dataset({ train: 5, test: 1 })));
+    await expect(
+      opening({ tasks: [{ environment: 'a', split: 'b-train' }, { environment: 'a-b' }], batch: { tasks: 2 } }),
+    ).rejects.toThrow(/tasks: "a" cannot be used; give it another source: its keys begin with a-b-train, .*of a-b/);
     await expect(opening({ task: { name: 'trained' } })).rejects.toThrow(
       /evaluation\.split is missing; .*trained has train/,
     );

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import type { GenerateRecord, OutcomeRecord } from '../../../protocol/records.ts';
-import { type Member, rolloutMetrics } from '../../../activities/update/rollout-metrics.ts';
+import { type Member, rolloutMetrics as metricsOf } from '../../../activities/update/rollout-metrics.ts';
 import { percentile, spreadOf, timeMetrics } from '../../../reports/spread.ts';
 
 const some = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
@@ -20,6 +20,9 @@ const member = (reward: number, turns: readonly GenerateRecord[], task = 't'): M
   outcome: { reward, task } as OutcomeRecord,
   turns,
 });
+
+const rolloutMetrics = (members: readonly Member[], samples: number, sources: readonly string[] = []) =>
+  metricsOf(members, { samples, sources });
 
 it("tokens are those after the first prompt, with the tools' answers; the policy's own are counted separately", () => {
   // 10 prompt, 3 sampled, 5 answered, 2 sampled: 10 after the prompt, 5 sampled; then one of 4, without tools.
@@ -78,4 +81,35 @@ it("percentiles lie between the two nearest values, as NumPy's do", () => {
   );
   expect(spreadOf([])).toEqual({ mean: 0, min: 0, max: 0, std: 0 });
   expect(timeMetrics('t', [])).toEqual({});
+});
+
+it('parts of the reward and metrics of the environment are means over the rollouts that have them', () => {
+  const graded = (more: Partial<OutcomeRecord>): Member => ({
+    outcome: { ...member(1, []).outcome, ...more },
+    turns: [],
+  });
+  const told = rolloutMetrics(
+    [
+      graded({ parts: { format: 1, outcome: 0 }, metrics: { guesses: 3 } }),
+      graded({ parts: { format: 0, outcome: 0 } }),
+      graded({}),
+    ],
+    3,
+  );
+  expect(told).toMatchObject({ 'reward/parts/format': 0.5, 'reward/parts/outcome': 0, 'environment/guesses': 3 });
+});
+
+it('scores are given by source if there are several, also where one name begins with another', () => {
+  const members = [
+    member(1, [], 'math-train-0'),
+    member(0, [], 'math-train-0'),
+    member(0.25, [], 'math-hard-train-0'),
+    member(0.75, [], 'math-hard-train-1'),
+  ];
+  expect(rolloutMetrics(members, 2, ['math', 'math-hard'])).toMatchObject({
+    'source/math/avg_raw_reward': 0.5,
+    'source/math/avg_pass_at_2': 1,
+    'source/math-hard/avg_raw_reward': 0.5,
+  });
+  expect(Object.keys(rolloutMetrics(members, 2, ['math'])).filter((name) => name.startsWith('source/'))).toEqual([]);
 });

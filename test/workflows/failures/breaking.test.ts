@@ -5,7 +5,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../config/run-config.ts';
+import { openedConfig } from '../../support/some-tasks.ts';
 import type { TrainStatus } from '../../../protocol/train-status.ts';
 import { standstill } from '../../support/standstill.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
@@ -146,7 +146,7 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
     .toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
   expect((await status()).step).toBe(3);
   await handle.terminate();
-  const resolved = resolveRunConfig({ ...config, run: 'carried' }, '/');
+  const resolved = openedConfig({ ...config, run: 'carried' });
   const failures = {
     breaker: { last: Array<string | null>(15).fill('endpoint-unavailable'), isOpen: false },
     lookedAt: 0,

@@ -395,7 +395,8 @@ describe('a new history after an update', () => {
       { breaker: { maxConsecutiveFailures: 0 } },
     );
     await expect(handle.result()).rejects.toMatchObject({
-      cause: { message: expect.stringMatching(/group-4 failed/) },
+      // The server may deliver their ends in either order.
+      cause: { message: expect.stringMatching(/group-[34] failed/) },
     });
     // Rollouts of the group release their sandboxes meanwhile, and after it.
     expect(world.now.log.calls.findLast(({ activity }) => activity === 'closeRun')).toMatchObject({
