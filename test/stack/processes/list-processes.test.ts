@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { utimesSync } from 'node:fs';
+import { readFileSync, utimesSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -75,6 +75,9 @@ test('a process that has ended, and that nobody has taken note of, does not run'
     const [said] = (await once(parent.stdout, 'data')) as [Buffer];
     const pid = Number(said.toString().trim().split('\n').at(-1));
     const identity = { pid, startTime: startTimeOf(pid) ?? '' };
+    // Until it has become `sleep`, bash takes note of its children.
+    const command = () => readFileSync(`/proc/${parent.pid}/comm`, 'utf8');
+    await vi.waitFor(() => expect(command()).toBe('sleep\n'), soon);
     process.kill(pid, 'SIGKILL');
     await vi.waitFor(() => expect(standingOf(identity)).toBe('zombie'), soon);
     const { state } = stackPaths(stack.home);
