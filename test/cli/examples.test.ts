@@ -35,7 +35,7 @@ it('quickstart.yaml is planned by a dry run, which refuses a policy that does no
   const planned = await longhaul(['train', quickstart, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(
-    /^swe-mini: 25 steps of \d+ tasks × 4 samples = \d+ rollouts, up to \d+ until enough groups vary$/mu,
+    /^swe-mini \(4000 tasks\): 25 steps of \d+ tasks × 4 samples = \d+ rollouts, up to \d+ until enough groups vary$/mu,
   );
   const refused = await longhaul(['train', quickstart, '--dry-run', '--set', 'policy.base=/no/such/policy'], examples);
   expect(refused.code).toBe(2);

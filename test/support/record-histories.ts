@@ -322,7 +322,7 @@ while ((await heard.query<TrainStatus>('status')).tripped === undefined) await s
 late = false;
 await heard.signal('resume');
 await heard.result();
-await save('train-unit-terminated', 'train/heard');
+await save('train-group-terminated', 'train/heard');
 // So that a batch of twelve rollouts turns long.
 await restart(40);
 play({ turn: () => 'finish' });
