@@ -190,7 +190,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'hold',
     breaks: true,
-    remedy: 'restore the files that the message names, then `npx longhaul resume RUN`; or start a run with another name',
+    remedy:
+      'restore the files that the message names, then `npx longhaul resume RUN`; or start a run with another name',
   },
   timeout: {
     detected: 'an activity ran over its time limit on every try, or no worker polled its queue for a week',

@@ -36,7 +36,7 @@ export function environmentNamed(name: string): Environment {
   if (environment) return environment;
   const names = environmentNames();
   throw new UnknownName(
-    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (\`modules\` or LONGHAUL_MODULES loads custom ones)${didYouMean(name, names)}`,
+    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (LONGHAUL_MODULES loads custom ones)${didYouMean(name, names)}`,
   );
 }
 

@@ -1,6 +1,6 @@
 /**
  * Word problems with a number as the answer, in the layout of GSM8K: lines of `{"question": …, "answer": "… #### 42"}`.
- * No tools and no sandbox: the policy's message is the answer. Use it with `modules: [word-problems.ts]` and
+ * No tools and no sandbox: the policy's message is the answer. A run has
  * `task: { name: word-problems, options: { train: train.jsonl, test: test.jsonl } }`.
  */
 
