@@ -46,6 +46,13 @@ function byRecord({ seed, policy, task }: RunRecord, asked: RunConfig): Differen
   return firstDifference(of(seed, policy.base, task.name), of(asked.seed, asked.policy.base, name));
 }
 
+/** The field as somebody writes it who has one entry of tasks: `task.train`. */
+function asWritten(field: string, { tasks }: RunConfig): string {
+  return tasks.length === 1
+    ? field.replace(/^tasks\.0\.(?:environment|source)$/, 'task.name').replace(/^tasks\.0\./, 'task.')
+    : field;
+}
+
 /**
  * Returns the record of the run that `asked` names, if there is one.
  * Errors: `UserInputError` for the first field that differs from the run's own configuration.
@@ -57,5 +64,5 @@ export async function existingRun(asked: RunConfig, store: Store): Promise<RunRe
   const found = stored ? firstDifference(stored, asked) : byRecord(record, asked);
   if (!found) return record;
   const remedy = `run ${asked.run} exists with ${JSON.stringify(found.stored ?? null)}; start another with --run-id NEW`;
-  throw new UserInputError(found.field, found.asked ?? null, remedy);
+  throw new UserInputError(asWritten(found.field, asked), found.asked ?? null, remedy);
 }
