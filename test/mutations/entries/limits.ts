@@ -24,8 +24,8 @@ export const limits: readonly Mutation[] = [
     name: 'a turn that the deadline cut off is graded with what was before it',
     fault: DEADLINE,
     file: 'workflows/rollout/rollout-loop.ts',
-    before: "turn: phase === 'generate' ? state.turn - 1 : state.turn, phase: 'collect'",
-    after: "phase: 'collect'",
+    before: "turn: phase === 'generate' ? state.turn - 1 : state.turn }",
+    after: 'turn: state.turn }',
     tests: [{ file: DEADLINE_TEST, test: 'is graded without the turn that was being sampled' }],
   },
   {

@@ -54,8 +54,10 @@ export const workers: readonly Mutation[] = [
     name: 'a silent worker of agent-run is waited for',
     fault: KILLED,
     file: 'workflows/activity-stubs.ts',
-    before: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '15s',",
-    after: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '2h',",
+    before:
+      "scheduleToStartTimeout: HOST_GONE,\n    scheduleToCloseTimeout: OUTAGE,\n    startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '15s',",
+    after:
+      "scheduleToStartTimeout: HOST_GONE,\n    scheduleToCloseTimeout: OUTAGE,\n    startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '2h',",
     tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {

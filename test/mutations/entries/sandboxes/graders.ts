@@ -27,7 +27,7 @@ export const graders: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/reward/reward.ts',
     before:
-      "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n    return await recorded(verdict, input, execution, store);",
+      "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n    return recorded(withMetrics(verdict, metrics), input, execution, store);",
     after:
       "return store.putOnce(keys.verdict(input), verdict.code === 'graded' ? verdict : { code: 'graded', reward: 0, passed: false, reason: verdict.reason });",
     tests: [
@@ -220,8 +220,8 @@ export const graders: readonly Mutation[] = [
   {
     name: "a grader's sandbox outlives its execution",
     fault: GIVEN_UP,
-    file: 'activities/reward/reward.ts',
-    before: 'await sandboxes.end();',
+    file: 'activities/task-context.ts',
+    before: 'await further.end();',
     after: '',
     tests: [{ file: GRADING_ENDS_TEST, test: 'is ended with its execution, also where the grader forgets it' }],
   },
