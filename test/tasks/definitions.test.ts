@@ -9,7 +9,7 @@ import { checkTasksOfRun } from '../../config/open-tasks.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { defineEnvironment, environmentNamed } from '../../tasks/registry.ts';
 import type { Dataset, Environment, Task } from '../../tasks/environment.ts';
-import { TaskLoader } from '../../tasks/task-loader.ts';
+import { DataChanged, TaskLoader } from '../../tasks/task-loader.ts';
 
 const run = () => Promise.resolve('');
 const tool = {
@@ -76,6 +76,14 @@ describe('defineTool', () => {
     for (const wrong of ['heavy', true, 'null', Infinity])
       expect(() => read(wrong)).toThrow(/grams .*must be a number/);
   });
+});
+
+it('records that have changed since the start are found by digest, by every process', async () => {
+  defineEnvironment(kind('changing', dataset({ train: 1 })));
+  const source = { environment: 'changing', options: {} };
+  const loader = new TaskLoader();
+  expect(await loader.open({ ...source, digest: 'd' })).toMatchObject({ digest: 'd' });
+  await expect(loader.open({ ...source, digest: 'e' })).rejects.toThrow(DataChanged);
 });
 
 describe('tasks that do not exist', () => {

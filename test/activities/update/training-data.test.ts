@@ -1,6 +1,6 @@
 /** Hunts rollouts with no fate or with two, and baselines that include failures. */
 import { describe, expect, it } from 'vitest';
-import { type BatchManifest, type GenerateRecord, keys } from '../../../protocol/records.ts';
+import { type ActRecord, type BatchManifest, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
 import type { Datum } from '../../../trainer/update-request.ts';
 import { creditSamples } from '../../../trainer/training/advantages.ts';
@@ -66,6 +66,28 @@ it('masks failed rollouts, by class, and unfinished ones; the rest of the group 
     'toy-train-0/3': 'masked grader-failed',
     'toy-train-0/4': 'masked no-outcome',
   });
+});
+
+it("takes rewards of the environment's steps with the tokens that were sampled until then", async () => {
+  const { store } = world.now;
+  const step = { command: { do: 'step' } as const, logprobs: [-1, -1], sampled: [7, 8] };
+  for (const k of [0, 1]) {
+    await said(0, k, [step, step, { ...step, command: { do: 'answer' } as const }]);
+    await ended(store, 0, k, k, 3);
+  }
+  const act = { messages: [], state: {} };
+  await store.putOnce<ActRecord>(keys.act(attemptOf(0, 1), 1), { ...act, reward: 0.25 });
+  await store.putOnce<ActRecord>(keys.act(attemptOf(0, 1), 2), { ...act, reward: 0 });
+  const { data } = await prepare([0], 2);
+  const creditOf = (k: number) => data.find(({ credit }) => credit?.rollout.endsWith(`/${k}`))?.credit;
+  expect(creditOf(1)).toMatchObject({
+    reward: 1,
+    turns: [
+      [2, 0.25],
+      [4, 0],
+    ],
+  });
+  expect(creditOf(0)).not.toHaveProperty('turns');
 });
 
 it('drops groups that teach nothing, with the reason', async () => {

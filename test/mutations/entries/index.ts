@@ -7,6 +7,7 @@ import { checkpoints } from './store/checkpoints.ts';
 import { critics } from './training/critics.ts';
 import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
+import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
 import { inputs } from './inputs.ts';
@@ -37,6 +38,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...shards,
   ...temperatures,
   ...critics,
+  ...environments,
   ...checkpoints,
   ...lostSandboxes,
   ...graders,

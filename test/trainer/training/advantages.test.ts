@@ -199,3 +199,25 @@ test('with one minibatch, a mean over prompts keeps the order of the other reduc
     );
   expect(order({ lossReduction: 'prompt_mean' })).toEqual(order({}));
 });
+
+test("turns' rewards are at their last tokens, and the rest of the reward is at the rollout's last", () => {
+  const turns = [
+    [1, 0.25],
+    [3, 0.5],
+  ] as const;
+  const rewarded = (one: Sample): Sample => ({
+    ...one,
+    datum: { ...one.datum, credit: { ...one.datum.credit!, turns } },
+  });
+  // Two sequences of one rollout: the third token is the second sequence's first.
+  const samples = [valued('a/0', 1, [0, 0]), valued('a/0', 1, [0, 0]), valued('b/0', 0, [0])].map((one, i) =>
+    i < 2 ? rewarded(one) : one,
+  );
+  const { returns } = creditSamples(samples, { ...settings, advantage: 'gae', gamma: 1, lambd: 1 });
+  near(
+    returns!.flatMap((part) => [...part]),
+    [1, 0.75, 0.75, 0.25, 0],
+  );
+  // Estimators over rollouts see the reward alone.
+  expect(credited(samples, { advantage: 'grpo', normaliseByStd: false })).toEqual([[1, 1], [1, 1], [0]]);
+});
