@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openSqliteStore } from '../store/sqlite-store.ts';
+import { openStore, sqliteUrl } from '../store/open-store.ts';
 import { defineEnvironment } from '../tasks/registry.ts';
 import { stackPlan } from '../stack/stack-plan.ts';
 import { buildWorkflowBundle } from '../workers/workflow-bundle.ts';
@@ -40,7 +40,7 @@ export async function startOrchestrator(address: string, home: string): Promise<
   mkdirSync(home, { recursive: true });
   const log = join(home, 'orchestrator.log');
   const descriptor = openSync(log, 'a');
-  const env = { ...process.env, ...command.env, LONGHAUL_HOME: home };
+  const env = { ...process.env, ...command.env, LONGHAUL_HOME: home, LONGHAUL_STORE: '' };
   const child = spawn(command.command, command.args, { env, stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
   for (
@@ -102,7 +102,7 @@ async function measureHistories(client: Client) {
 
 async function measureOne(rollouts: number, options: BatchBenchOptions) {
   return withOwnTemporal(async ({ address, dir }) => {
-    const store = openSqliteStore(join(dir, 'home', 'store'));
+    const store = await openStore(sqliteUrl(join(dir, 'home', 'store')));
     const stop = await startOwnWorkers({
       address,
       from: import.meta,

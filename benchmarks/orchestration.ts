@@ -10,7 +10,7 @@ import { createAgentRunActivities } from '../activities/agent-run/agent-run.ts';
 import { createGpuActivities } from '../activities/gpu.ts';
 import { createInitActivities } from '../activities/init/init.ts';
 import { createRewardActivities } from '../activities/reward/reward.ts';
-import { openSqliteStore } from '../store/sqlite-store.ts';
+import { openStore, sqliteUrl } from '../store/open-store.ts';
 import { EndpointClient } from '../endpoints/endpoint-client.ts';
 import type { Store } from '../store/store.ts';
 import { defineEnvironment } from '../tasks/registry.ts';
@@ -141,7 +141,7 @@ async function measure(client: Client, options: OrchestrationOptions) {
 export async function benchOrchestration(options: OrchestrationOptions) {
   defineEnvironment(emptyEnvironment);
   return withOwnTemporal(async ({ address, dir }) => {
-    const store = openSqliteStore(join(dir, 'store'));
+    const store = await openStore(sqliteUrl(join(dir, 'store')));
     const stop = await startWorkers(address, store, options.turns);
     const connection = await Connection.connect({ address });
     try {

@@ -10,7 +10,7 @@ import type { Sandbox, SandboxSpec } from '../sandboxes/sandbox.ts';
 import type { HostProvider } from '../sandboxes/supervised/provider.ts';
 import { openWarmPool } from '../sandboxes/warm-pool.ts';
 import { workspaceDigest } from '../sandboxes/workspace-digest.ts';
-import { openSqliteStore } from '../store/sqlite-store.ts';
+import { openStore, sqliteUrl } from '../store/open-store.ts';
 import type { ProviderName } from '../workers/sandbox-choice.ts';
 import { openProvider } from '../workers/sandbox-provider.ts';
 import { readSandboxSettings } from '../workers/settings.ts';
@@ -107,7 +107,7 @@ async function coldStarts(provider: HostProvider, { sandboxes, commands: count }
 
 /** The pool is full before each lease, as it is between rollouts. */
 async function leases(provider: HostProvider, dir: string, count: number): Promise<number[]> {
-  const store = openSqliteStore(join(dir, 'store'));
+  const store = await openStore(sqliteUrl(join(dir, 'store')));
   const pool = openWarmPool({ store, provider, host: 'bench', size: 2 });
   const all: number[] = [];
   try {

@@ -13,7 +13,8 @@ import type { StepEntry } from '../protocol/records.ts';
 import { endOfRun } from '../reports/run-end.ts';
 import { checkpointDir, summaryOf } from '../reports/run-summary.ts';
 import { accountFor } from '../reports/accounting.ts';
-import { openSqliteStore } from '../store/sqlite-store.ts';
+import { storeUrl } from '../connection/store-url.ts';
+import { openStore } from '../store/open-store.ts';
 import type { Store } from '../store/store.ts';
 import { loadWeights, weightsDigest } from '../trainer/model/weights.ts';
 import { ensureStack } from '../stack/ensure-stack.ts';
@@ -231,7 +232,7 @@ async function withStage(
   const client = new WaitingClient(['train', file, '--run-id', 'disturbed'], dir, env);
   try {
     const { address, namespace } = await ensureStack({ home, env, signal });
-    const store = openSqliteStore(join(home, 'store'));
+    const store = await openStore(storeUrl(home, env));
     const longhaul = await Longhaul.connect({ address, namespace });
     try {
       const journal = new Journal(store, 'disturbed');

@@ -1,10 +1,10 @@
 /** Whether a stack can write to its disks: checked first, since a full disk makes other parts look broken. */
 
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { endOfRun } from '../reports/run-end.ts';
-import { openSqliteStore } from '../store/sqlite-store.ts';
-import { stackPaths } from '../connection/stack-paths.ts';
+import { openStore, storeExists, storeFolder } from '../store/open-store.ts';
+import { storeUrl } from '../connection/store-url.ts';
 
 const MIB = 2 ** 20;
 /** SQLite's write-ahead logs of the store and of Temporal's database grow to some MiB each, and logs are rotated. */
@@ -41,9 +41,11 @@ export class DiskUnusable extends Error {
   }
 }
 
-export function stackPlaces(home: string): DiskPlace[] {
+/** A store that is not a folder here has no place among them. */
+export function stackPlaces(home: string, env: NodeJS.ProcessEnv = process.env): DiskPlace[] {
+  const store = storeFolder(storeUrl(home, env));
   return [
-    { what: 'the store', dir: join(home, 'store') },
+    ...(store === undefined ? [] : [{ what: 'the store', dir: store }]),
     { what: "Temporal's database and logs", dir: home },
   ];
 }
@@ -52,11 +54,11 @@ export function stackPlaces(home: string): DiskPlace[] {
  * Folders of runs in the store of `home` that have not ended. Missing folders are left out: an unmounted disk is not a
  * full one. Empty if the store cannot be read.
  */
-export async function runPlaces(home: string): Promise<DiskPlace[]> {
-  const dir = join(stackPaths(home).home, 'store');
-  if (!existsSync(dir)) return [];
+export async function runPlaces(home: string, env: NodeJS.ProcessEnv = process.env): Promise<DiskPlace[]> {
   try {
-    const store = openSqliteStore(dir);
+    const url = storeUrl(home, env);
+    if (!(await storeExists(url))) return [];
+    const store = await openStore(url);
     try {
       const folders = new Set<string>();
       for (const { value } of await store.list<{ readonly run: string; readonly runDir: string }>('run:')) {

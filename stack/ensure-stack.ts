@@ -64,7 +64,7 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
   const paths = stackPaths(options.home ?? stackHome(env));
   const asked = stackSettings(env, process.cwd());
   const cluster = chooseCluster(env);
-  refuseUnusableDisks(stackPlaces(paths.home));
+  refuseUnusableDisks(stackPlaces(paths.home, env));
   if (cluster.kind === 'existing') {
     refuseRetention(asked);
     await orAborted(() => prepareExisting(cluster, say), signal);

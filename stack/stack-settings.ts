@@ -4,6 +4,7 @@
  */
 
 import type { StackSettings } from '../connection/stack-state.ts';
+import { STORE_VARIABLE, storeUrlFrom } from '../store/open-store.ts';
 import { delimiter } from 'node:path';
 import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../endpoints/allowed-addresses.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
@@ -71,6 +72,7 @@ export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSetting
   const { keys, endpoints = [] } = readAllowedAddresses(env);
   const said: Record<string, string> = {
     ...Object.fromEntries(AS_WRITTEN.map((name) => [name, (env[name] ?? '').trim()])),
+    [STORE_VARIABLE]: env[STORE_VARIABLE] ? storeUrlFrom(env[STORE_VARIABLE], cwd) : '',
     [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? wantedRoles(env).join(',') : '',
     [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
     // The current entries of a file: entries that are written later are not part of the stack's settings.

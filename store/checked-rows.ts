@@ -7,6 +7,8 @@ import type { ObjectRef } from '../protocol/stages.ts';
 
 export interface ResultRow {
   readonly key: string;
+  /** ISO 8601, UTC: when it was written. */
+  readonly at: string;
   readonly value: string;
   readonly sum: number;
 }
@@ -36,7 +38,7 @@ export function refOf(bytes: Uint8Array): ObjectRef {
 const isWhole = (...columns: readonly unknown[]): boolean => columns.every((column) => typeof column === 'string');
 
 function sumOf(row: Exclude<CheckedRow, ObjectRow>): number | undefined {
-  if ('value' in row) return isWhole(row.key, row.value) ? checksumOf(row.key, row.value) : undefined;
+  if ('value' in row) return isWhole(row.key, row.at, row.value) ? recordSum(row.key, row.at, row.value) : undefined;
   if ('key' in row) return isWhole(row.key, row.at) ? checksumOf(row.key, row.at) : undefined;
   return checksumOfAll([row.run, row.rollout, row.attempt, row.event, row.at, row.detail]);
 }
@@ -74,6 +76,11 @@ export const afterPrefix = (prefix: string): string => `${prefix}\u{10FFFF}`;
  */
 export function checksumOf(key: string, value: string): number {
   return crc32(value, crc32(`${key}\0`));
+}
+
+/** The checksum of a record: `checksumOf` over its key, with its time, and its value. */
+export function recordSum(key: string, at: string, value: string): number {
+  return checksumOf(`${key}\0${at}`, value);
 }
 
 /** The checksum of a row without a single key: over all columns. */

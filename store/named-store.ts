@@ -13,6 +13,8 @@ const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>([
   'begin',
   'acquireLease',
   'releaseLease',
+  'reportWorker',
+  'removeWorker',
 ]);
 
 /**

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterPrefix } from './checked-rows.ts';
 import { classifyDiskError } from './disk-errors.ts';
+import type { Pruner } from './open-store.ts';
 
 /** How long to wait for another process's transaction. In milliseconds. */
 const BUSY_TIMEOUT_MS = 30_000;
@@ -42,7 +43,7 @@ interface Bound {
 }
 
 /** Errors, of the constructor and of every method: disk errors by their class, and others of SQLite. */
-export class StorePruner {
+export class StorePruner implements Pruner {
   readonly #dir: string;
   readonly #db: DatabaseSync;
 

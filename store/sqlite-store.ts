@@ -4,6 +4,7 @@
  * reads is checked against its checksum. Leases have no checksum: they live for minutes, and no result depends on them.
  */
 
+import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
@@ -20,16 +21,29 @@ import {
   type ResultRow,
   checksumOf,
   checksumOfAll,
+  recordSum,
 } from './checked-rows.ts';
 import { classifyDiskError, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
 import type { Patience } from './disk-patience.ts';
 import { checkFormat, FORMAT } from './store-format.ts';
-import type { Execution, Lease, RolloutEvent, Store } from './store.ts';
+import { changesIn } from './sqlite-changes.ts';
+import {
+  type Changes,
+  type Execution,
+  FORGOTTEN_AFTER_MS,
+  type Lease,
+  type RolloutEvent,
+  type Store,
+  type WorkerReport,
+} from './store.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
 
 const SCHEMA = `
-CREATE TABLE results (key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE about (identity TEXT NOT NULL);
+CREATE TABLE results (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL UNIQUE, at TEXT NOT NULL, sum INTEGER NOT NULL,
+  value TEXT NOT NULL);
 CREATE TABLE objects (ref TEXT PRIMARY KEY, bytes BLOB NOT NULL);
 CREATE TABLE events (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, rollout TEXT NOT NULL, attempt INTEGER NOT NULL,
@@ -43,6 +57,7 @@ CREATE TABLE leases (
   id TEXT PRIMARY KEY, kind TEXT NOT NULL, owner TEXT NOT NULL, host TEXT NOT NULL, expires_at INTEGER NOT NULL,
   detail TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX leases_by_kind ON leases (kind, host, expires_at);
+CREATE TABLE workers (id TEXT PRIMARY KEY, seen TEXT NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
 `;
 
 /**
@@ -73,7 +88,7 @@ class SqliteStore implements Store {
   /** Opening is not retried, so it always waits the full time. */
   constructor(dir: string, busyTimeoutMs: number) {
     this.#dir = dir;
-    mkdirSync(dir, { recursive: true });
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
     this.#db = new DatabaseSync(join(dir, 'store.sqlite'), { timeout: BUSY_TIMEOUT_MS });
     this.#db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;');
     this.#openTables();
@@ -83,8 +98,14 @@ class SqliteStore implements Store {
   /** Errors: `StoreFormatUnknown`. */
   #openTables(): void {
     const isNew = () => this.#db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
-    if (isNew()) this.#transaction(() => isNew() && this.#db.exec(`${SCHEMA} PRAGMA user_version=${FORMAT};`));
+    if (isNew()) this.#transaction(() => isNew() && this.#create());
     checkFormat(this.#db, this.#dir);
+  }
+
+  #create(): void {
+    this.#db.exec(SCHEMA);
+    this.#db.prepare('INSERT INTO about (identity) VALUES (?)').run(randomUUID());
+    this.#db.exec(`PRAGMA user_version=${FORMAT}`);
   }
 
   #prepare(sql: string): StatementSync {
@@ -126,10 +147,12 @@ class SqliteStore implements Store {
   #insert(key: string, value: unknown): boolean {
     const json = JSON.stringify(value);
     if (json === undefined) throw new TypeError(`Result ${key} is undefined; give null instead`);
-    const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, value, sum) VALUES (?, ?, ?)').run(
+    const at = now();
+    const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, at, sum, value) VALUES (?, ?, ?, ?)').run(
       key,
+      at,
+      recordSum(key, at, json),
       json,
-      checksumOf(key, json),
     );
     return changes === 1;
   }
@@ -141,12 +164,14 @@ class SqliteStore implements Store {
   }
 
   async get<T>(key: string): Promise<T | undefined> {
-    const row = this.#prepare('SELECT key, value, sum FROM results WHERE key = ?').get(key) as ResultRow | undefined;
+    const row = this.#prepare('SELECT key, at, value, sum FROM results WHERE key = ?').get(key) as
+      | ResultRow
+      | undefined;
     return row === undefined ? undefined : this.#valueOf<T>(row);
   }
 
   async list<T>(prefix: string): Promise<Array<{ key: string; value: T }>> {
-    const rows = this.#prepare('SELECT key, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key').all(
+    const rows = this.#prepare('SELECT key, at, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key').all(
       prefix,
       afterPrefix(prefix),
     ) as unknown as ResultRow[];
@@ -271,6 +296,32 @@ class SqliteStore implements Store {
       'SELECT id, kind, owner, host, expires_at, detail FROM leases WHERE kind = ? ORDER BY id',
     ).all(kind) as unknown as LeaseRow[];
     return rows.map(({ expires_at: expiresAt, ...lease }) => ({ ...lease, expiresAt }));
+  }
+
+  async changes(cursor: string | undefined, limit: number, kinds: readonly string[]): Promise<Changes | undefined> {
+    return changesIn((sql) => this.#prepare(sql), cursor, limit, kinds);
+  }
+
+  async reportWorker(report: WorkerReport): Promise<void> {
+    const { id, seen } = report;
+    const old = new Date(Date.parse(seen) - FORGOTTEN_AFTER_MS).toISOString();
+    this.#transaction(() => {
+      this.#prepare('INSERT OR REPLACE INTO workers (id, seen, report) VALUES (?, ?, ?)').run(
+        id,
+        seen,
+        JSON.stringify(report),
+      );
+      this.#prepare('DELETE FROM workers WHERE seen < ?').run(old);
+    });
+  }
+
+  async removeWorker(id: string): Promise<void> {
+    this.#prepare('DELETE FROM workers WHERE id = ?').run(id);
+  }
+
+  async workers(): Promise<WorkerReport[]> {
+    const rows = this.#prepare('SELECT report FROM workers ORDER BY id').all();
+    return rows.map(({ report }) => JSON.parse(String(report)) as WorkerReport);
   }
 
   async close(): Promise<void> {

@@ -50,6 +50,53 @@ export interface Execution {
   readonly at: string;
 }
 
+/** A record as it was written. */
+export interface ChangedRecord {
+  readonly key: string;
+  /** ISO 8601, UTC: when it was written. */
+  readonly at: string;
+  /** Absent if its kind was not requested. */
+  readonly value?: unknown;
+}
+
+/** A row that is not what was written. */
+export interface DamagedChange {
+  readonly kind: 'record' | 'event' | 'execution';
+  readonly key: string;
+  /** Of an event: its run. */
+  readonly run?: string;
+}
+
+/** What was written after a cursor: of each kind in the order in which it was written. */
+export interface Changes {
+  readonly executions: readonly Execution[];
+  readonly events: readonly RolloutEvent[];
+  readonly records: readonly ChangedRecord[];
+  readonly damaged: readonly DamagedChange[];
+  /** The place after these changes. Opaque. */
+  readonly cursor: string;
+  /** True if there may be more. */
+  readonly more: boolean;
+}
+
+/** A worker process, as it last reported itself. */
+export interface WorkerReport {
+  /** Unique among live workers. */
+  readonly id: string;
+  readonly role: string;
+  readonly host: string;
+  readonly pid: number;
+  /** The build of its code. */
+  readonly build: string;
+  readonly queues: readonly string[];
+  /** ISO 8601, UTC: when it started, and its last report. */
+  readonly since: string;
+  readonly seen: string;
+}
+
+/** A worker that has not reported for a day is removed with another worker's next report. */
+export const FORGOTTEN_AFTER_MS = 86_400_000;
+
 export interface Store {
   /** Inserts `value` under `key` if the key does not exist. Returns the stored value: the first writer wins. */
   putOnce<T>(key: string, value: T): Promise<T>;
@@ -81,6 +128,19 @@ export interface Store {
   acquireLease(lease: Lease, limit: number): Promise<Lease | undefined>;
   releaseLease(id: string): Promise<void>;
   leases(kind: string): Promise<Lease[]>;
+
+  /**
+   * What was written after `cursor`, which is from an earlier call; `undefined`: everything. At most `limit` rows of
+   * each kind. Values are read only of records of these `kinds` (the part of the key before the first `:`). Returns
+   * `undefined` if `cursor` is of another store, or of a later state of this one: the store was restored from a copy.
+   */
+  changes(cursor: string | undefined, limit: number, kinds: readonly string[]): Promise<Changes | undefined>;
+
+  /** Records or renews the sign of life of a worker. */
+  reportWorker(report: WorkerReport): Promise<void>;
+  removeWorker(id: string): Promise<void>;
+  /** Workers that have reported within a day or so, by id. */
+  workers(): Promise<WorkerReport[]>;
 
   close(): Promise<void>;
 }

@@ -170,7 +170,7 @@ export async function wholeRecords<T>(dir: string, prefix: string): Promise<Whol
   const all = await reading(dir, (db) =>
     readable(() => {
       const rows = db
-        .prepare('SELECT key, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key')
+        .prepare('SELECT key, at, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key')
         .iterate(prefix, afterPrefix(prefix));
       for (const row of rows as Iterable<unknown> as Iterable<ResultRow>) {
         if (damageOf(row) === undefined) whole.push({ key: row.key, value: JSON.parse(row.value) as T });

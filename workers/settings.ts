@@ -7,6 +7,7 @@ import { allowedEndpoints, allowedKeys, BadEntry } from '../endpoints/allowed-ad
 import { LIMITS } from '../tasks/swe-mini/problem.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 import { stackHome } from '../connection/stack-paths.ts';
+import { storeUrl } from '../connection/store-url.ts';
 
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];
@@ -29,7 +30,8 @@ export interface SandboxSettings {
 export interface WorkerSettings {
   /** `$LONGHAUL_HOME`: the stack's state, logs and store. */
   readonly home: string;
-  readonly storeDir: string;
+  /** URL. */
+  readonly store: string;
   readonly sandboxDir: string;
   readonly sandbox: SandboxSettings;
   readonly host: string;
@@ -109,7 +111,7 @@ export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): Worker
   const maxLiveSandboxes = readMaxLiveSandboxes(env);
   return {
     home,
-    storeDir: join(home, 'store'),
+    store: storeUrl(home, env),
     sandboxDir: join(home, 'sandboxes'),
     sandbox: readSandboxSettings(env),
     host: env['LONGHAUL_HOST'] || hostname(),

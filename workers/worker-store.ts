@@ -1,15 +1,15 @@
 /** The store and the tasks as workers open them: on a full or read-only disk they wait, log that, and fail nothing. */
 
 import { WORKER_PATIENCE } from '../store/disk-patience.ts';
-import { openSqliteStore } from '../store/sqlite-store.ts';
+import { openStore } from '../store/open-store.ts';
 import type { Store } from '../store/store.ts';
 import { TaskLoader } from '../tasks/task-loader.ts';
 import { checkPlace, readPlaces } from './allowed/places.ts';
 import type { RoleContext } from './run-worker.ts';
 
-/** Errors: those of `openSqliteStore`. */
-export function openWorkerStore({ settings, log }: Pick<RoleContext, 'settings' | 'log'>): Store {
-  return openSqliteStore(settings.storeDir, { ...WORKER_PATIENCE, say: (line) => log.warn(line) });
+/** Errors: those of `openStore`. */
+export function openWorkerStore({ settings, log }: Pick<RoleContext, 'settings' | 'log'>): Promise<Store> {
+  return openStore(settings.store, { ...WORKER_PATIENCE, say: (line) => log.warn(line) });
 }
 
 /** Datasets are read only from the places where this worker may read. */

@@ -5,7 +5,8 @@
  */
 
 import { setImmediate as otherWork } from 'node:timers/promises';
-import { type Prefixes, type Removed, type RemovedNaming, storeBytes, StorePruner } from '../../store/sqlite-prune.ts';
+import { openPruner, type Pruner, storeBytes } from '../../store/open-store.ts';
+import type { Prefixes, Removed, RemovedNaming } from '../../store/sqlite-prune.ts';
 import type { Store } from '../../store/store.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { evalRun } from '../../reports/evaluation/eval-records.ts';
@@ -62,7 +63,7 @@ export async function prunable(name: string, store: Store): Promise<Prunable | u
 }
 
 /** Errors: `UserInputError` for a run that was started again meanwhile. */
-async function mark(name: string, store: Store, pruner: StorePruner): Promise<void> {
+async function mark(name: string, store: Store, pruner: Pruner): Promise<void> {
   const key = keys.pruned(name);
   if ((await store.get<PrunedRecord>(key)) !== undefined) return;
   await store.putOnce<PrunedRecord>(key, { at: new Date().toISOString() });
@@ -102,7 +103,7 @@ const NAMING_BATCH = 500;
 async function pruneRollouts(
   outcomes: readonly OutcomeRecord[],
   store: Store,
-  pruner: StorePruner,
+  pruner: Pruner,
   { note, signal }: PruneOptions,
 ): Promise<Removed> {
   let sum: Removed = { results: 0, executions: 0 };
@@ -121,11 +122,7 @@ async function pruneRollouts(
  * Deletes artifacts of rollouts by the start of their records' keys. An artifact and the last record that names it are
  * deleted in one transaction, so a crash leaves both or none.
  */
-async function pruneArtifacts(
-  begins: readonly string[],
-  pruner: StorePruner,
-  signal: AbortSignal,
-): Promise<RemovedNaming> {
+async function pruneArtifacts(begins: readonly string[], pruner: Pruner, signal: AbortSignal): Promise<RemovedNaming> {
   let sum: RemovedNaming = { results: 0, objects: 0 };
   for (let from = 0; from < begins.length; from += NAMING_BATCH) {
     signal.throwIfAborted();
@@ -142,7 +139,7 @@ const plus = (a: Removed, b: Removed): Removed => ({
   executions: a.executions + b.executions,
 });
 
-async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, options: PruneOptions): Promise<Pruned> {
+async function pruneOne(one: Prunable, store: Store, pruner: Pruner, options: PruneOptions): Promise<Pruned> {
   const prefix = prefixOf(one.name);
   const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
   // Read through the store, which fails, before anything is deleted, for a record that names another object than was
@@ -184,21 +181,21 @@ export interface PruneReport {
   readonly shrunk: boolean;
 }
 
-/** `shrink`: true if nothing else is running. If this is interrupted at any moment, the next call finishes it. */
+/** `url`: the store's. `shrink`: true if nothing else is running. If this is interrupted at any moment, the next call finishes it. */
 export async function pruneRecords(
   those: readonly Prunable[],
-  dir: string,
+  url: string,
   store: Store,
   { shrink, ...options }: PruneOptions & { readonly shrink: boolean },
 ): Promise<PruneReport> {
-  const pruner = new StorePruner(dir);
+  const pruner = await openPruner(url);
   try {
-    const before = storeBytes(dir);
+    const before = await storeBytes(url);
     const pruned: Pruned[] = [];
     for (const one of those) pruned.push(await pruneOne(one, store, pruner, options));
     const shrunk = shrink && !options.dryRun;
     if (shrunk) pruner.shrink();
-    return { pruned, bytes: { before, after: storeBytes(dir) }, shrunk };
+    return { pruned, bytes: { before, after: await storeBytes(url) }, shrunk };
   } finally {
     pruner.close();
   }

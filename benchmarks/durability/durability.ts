@@ -19,7 +19,7 @@ import { checkTasksOfRun } from '../../config/open-tasks.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { putCatalog } from '../../store/read-records.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { openStore, sqliteUrl } from '../../store/open-store.ts';
 import type { Store } from '../../store/store.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
@@ -210,7 +210,7 @@ async function measure(place: Place, options: DurabilityOptions, parts: Durabili
 /** Starts and stops its own server, workers and sandboxes; `openParts` is for tests. */
 export async function benchDurability(options: DurabilityOptions, note: (line: string) => void, openParts = realParts) {
   return withOwnTemporal(async ({ address, dir: home }) => {
-    const store = openSqliteStore(join(home, 'store'));
+    const store = await openStore(sqliteUrl(join(home, 'store')));
     const dir = join(home, 'runs');
     await mkdir(dir);
     const parts = await openParts(home, options.layers);

@@ -1,13 +1,28 @@
 /** A store in memory: it answers like the durable one, and its content is lost when the process ends. */
 
-import { createHash } from 'node:crypto';
-import type { Execution, Lease, RolloutEvent, Store } from '../../store/store.ts';
+import { randomUUID } from 'node:crypto';
+import { refOf } from '../../store/checked-rows.ts';
+import { StoreCorrupt } from '../../store/disk-errors.ts';
+import {
+  type ChangedRecord,
+  type Changes,
+  type Execution,
+  FORGOTTEN_AFTER_MS,
+  type Lease,
+  type RolloutEvent,
+  type Store,
+  type WorkerReport,
+} from '../../store/store.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 
 /** The prefix by which one attempt's records are listed: an index by it avoids a scan of all records. */
 const folderOf = (key: string): string => key.slice(0, key.lastIndexOf('/') + 1);
 
+/** Identity, records, events, executions. */
+type Place = readonly [string, number, number, number];
+
 export class MemoryStore implements Store {
+  readonly #identity = randomUUID();
   readonly #results = new Map<string, unknown>();
   readonly #folders = new Map<string, Set<string>>();
   readonly #objects = new Map<ObjectRef, Uint8Array>();
@@ -15,10 +30,15 @@ export class MemoryStore implements Store {
   readonly #executions: Execution[] = [];
   readonly #begun = new Map<string, number>();
   readonly #leases = new Map<string, Lease>();
+  readonly #reported = new Set<string>();
+  readonly #written: ChangedRecord[] = [];
+  readonly #workers = new Map<string, WorkerReport>();
 
   async putOnce<T>(key: string, value: T): Promise<T> {
     if (this.#results.has(key)) return this.#results.get(key) as T;
+    if (value === undefined) throw new TypeError(`Result ${key} is undefined; give null instead`);
     this.#results.set(key, value);
+    this.#written.push({ key, at: new Date().toISOString(), value });
     const folder = folderOf(key);
     const names = this.#folders.get(folder) ?? new Set();
     this.#folders.set(folder, names.add(key));
@@ -37,23 +57,29 @@ export class MemoryStore implements Store {
   }
 
   async putObject(bytes: Uint8Array): Promise<ObjectRef> {
-    const ref: ObjectRef = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+    const ref = refOf(bytes);
     this.#objects.set(ref, bytes);
     return ref;
   }
 
   async putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T> {
-    return this.putOnce(key, valueOf(await this.putObject(bytes)));
+    const known = await this.get<T>(key);
+    return known ?? this.putOnce(key, valueOf(await this.putObject(bytes)));
   }
 
   async getObject(ref: ObjectRef): Promise<Uint8Array> {
     const bytes = this.#objects.get(ref);
-    if (!bytes) throw new Error(`Object ${ref} is not in the store`);
+    if (!bytes) throw new StoreCorrupt('', `the object ${ref} is missing`, { key: ref });
     return bytes;
   }
 
   async append(events: readonly RolloutEvent[]): Promise<void> {
-    this.#events.push(...events);
+    for (const event of events) {
+      const { rollout, attempt, event: name, detail = '' } = event;
+      const report = JSON.stringify([rollout, attempt, name, detail]);
+      if (!this.#reported.has(report)) this.#events.push(event);
+      this.#reported.add(report);
+    }
   }
 
   async events(run: string): Promise<RolloutEvent[]> {
@@ -76,18 +102,24 @@ export class MemoryStore implements Store {
   }
 
   async repeats(): Promise<Record<string, number>> {
-    return Object.fromEntries(
-      [...this.#begun]
-        .filter(([, count]) => count > 1)
-        .map(([key, count]) => [key.slice(0, key.indexOf(':')), count - 1]),
-    );
+    const repeated: Record<string, number> = {};
+    for (const [key, count] of this.#begun) {
+      const kind = key.slice(0, key.indexOf(':'));
+      repeated[kind] = (repeated[kind] ?? 0) + count - 1;
+    }
+    return repeated;
   }
 
   async executions(after: number): Promise<Execution[]> {
     return this.#executions.slice(after);
   }
 
-  async acquireLease(lease: Lease): Promise<Lease | undefined> {
+  async acquireLease(lease: Lease, limit: number): Promise<Lease | undefined> {
+    const others = [...this.#leases.values()].filter(
+      ({ id, kind, host, expiresAt }) =>
+        id !== lease.id && kind === lease.kind && host === lease.host && expiresAt > Date.now(),
+    );
+    if (others.length >= limit) return undefined;
     this.#leases.set(lease.id, lease);
     return lease;
   }
@@ -97,7 +129,37 @@ export class MemoryStore implements Store {
   }
 
   async leases(kind: string): Promise<Lease[]> {
-    return [...this.#leases.values()].filter((lease) => lease.kind === kind);
+    return [...this.#leases.values()].filter((lease) => lease.kind === kind).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async changes(cursor: string | undefined, limit: number, kinds: readonly string[]): Promise<Changes | undefined> {
+    const [identity, r, e, x] = cursor === undefined ? [this.#identity, 0, 0, 0] : (JSON.parse(cursor) as Place);
+    if (identity !== this.#identity) return undefined;
+    const records = this.#written
+      .slice(r, r + limit)
+      .map(({ value, ...record }) => ({
+        ...record,
+        ...(kinds.includes(record.key.slice(0, record.key.indexOf(':'))) ? { value } : {}),
+      }));
+    const events = this.#events.slice(e, e + limit);
+    const executions = this.#executions.slice(x, x + limit);
+    const place: Place = [identity, r + records.length, e + events.length, x + executions.length];
+    const more = [records, events, executions].some((rows) => rows.length === limit);
+    return { records, events, executions, damaged: [], cursor: JSON.stringify(place), more };
+  }
+
+  async reportWorker(report: WorkerReport): Promise<void> {
+    for (const { id, seen } of this.#workers.values())
+      if (Date.parse(seen) < Date.parse(report.seen) - FORGOTTEN_AFTER_MS) this.#workers.delete(id);
+    this.#workers.set(report.id, report);
+  }
+
+  async removeWorker(id: string): Promise<void> {
+    this.#workers.delete(id);
+  }
+
+  async workers(): Promise<WorkerReport[]> {
+    return [...this.#workers.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { openStore, sqliteUrl } from '../../store/open-store.ts';
 import { defineEnvironment } from '../../tasks/registry.ts';
 import { ensureStack } from '../../stack/ensure-stack.ts';
 import { stackPaths } from '../../connection/stack-paths.ts';
@@ -122,7 +122,7 @@ export async function soakRollouts(rollouts: number, options: SoakOptions): Prom
   await buildWorkflowBundle();
   return withOwnTemporal(async ({ address, dir, pid }) => {
     const home = join(dir, 'home');
-    const store = openSqliteStore(join(home, 'store'));
+    const store = await openStore(sqliteUrl(join(home, 'store')));
     const stop = await startOwnWorkers({
       address,
       from: import.meta,

@@ -36,7 +36,7 @@ async function wordsFor({ field, path, kind }: Named): Promise<LocalWord[]> {
 
 async function allow({ env, cwd }: Surroundings, named: readonly Named[]): Promise<void> {
   const home = stackHome(env, cwd);
-  refuseUnusableDisks(stackPlaces(home));
+  refuseUnusableDisks(stackPlaces(home, env));
   for (const one of named) {
     for (const word of await wordsFor(one)) {
       if (word.kind === 'module') keptCopy(home, word.path, word.sha256);

@@ -1,13 +1,12 @@
 /** The store of this working directory's stack, with its runs, rollouts and trajectories. */
 
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { type RunSummary, summaryOf } from '../../reports/run-summary.ts';
 import { RunTallies } from '../../reports/run-tally.ts';
 import type { RunRecord } from '../../protocol/records.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { openStore, storeExists } from '../../store/open-store.ts';
 import type { Store } from '../../store/store.ts';
 import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
+import { storeUrlOf } from '../../connection/store-url.ts';
 import { readStackState } from '../../connection/stack-state.ts';
 import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
@@ -23,13 +22,13 @@ export interface LocalStore {
 
 /** The names of the runs in this working directory's store; empty if there is no store. */
 export async function knownRuns(context: VerbContext): Promise<string[]> {
-  if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
+  if (!(await storeExists(storeUrlOf(context.env, context.cwd)))) return [];
   return withLocalStore(context, async (local) => (await local.runs()).map(({ run }) => run));
 }
 
 /** As `knownRuns`, with evals as `eval/ID`, and single rollouts that have ended. */
 export async function knownNames(context: VerbContext): Promise<string[]> {
-  if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
+  if (!(await storeExists(storeUrlOf(context.env, context.cwd)))) return [];
   return withLocalStore(context, async (local) => [
     ...(await local.runs()).map(({ run }) => run),
     ...(await evalNames(local.store)),
@@ -40,13 +39,13 @@ export async function knownNames(context: VerbContext): Promise<string[]> {
 /** Opens the store, passes it to `body`, closes it. Errors: `UserInputError` if there is none. */
 export async function withLocalStore<T>(context: VerbContext, body: (local: LocalStore) => Promise<T>): Promise<T> {
   const home = stackHome(context.env, context.cwd);
-  const dir = join(home, 'store');
-  if (!existsSync(dir)) {
+  const url = storeUrlOf(context.env, context.cwd);
+  if (!(await storeExists(url))) {
     throw new UserInputError('LONGHAUL_HOME', home, 'start a run first, or go to the folder that it was started in');
   }
   const stack = readStackState(stackPaths(home).state);
   const temporal = { address: stack?.address ?? '', namespace: stack?.namespace ?? 'default', ui: stack?.ui ?? '' };
-  const store = openSqliteStore(dir);
+  const store = await openStore(url);
   const tallies = new RunTallies(store);
   const runs = async () => (await store.list<RunRecord>('run:')).map(({ value }) => value);
   try {

@@ -40,7 +40,7 @@ export class StallReporter {
 /** Finds disks of this folder that cannot be written, and notes each at once. */
 export async function reportDisks({ env, cwd, note }: VerbContext): Promise<readonly DiskTrouble[]> {
   const home = stackHome(env, cwd);
-  const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
+  const troubles = diskTroubles([...stackPlaces(home, env), ...(await runPlaces(home, env))]);
   for (const { line } of troubles) note(line);
   return troubles;
 }

@@ -1,8 +1,8 @@
 /** Starts this folder's stack if it is not up, passes a client and the store to `body`, and closes both. */
 
-import { join } from 'node:path';
 import type { TemporalPlace } from '../../reports/run-summary.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { storeUrl } from '../../connection/store-url.ts';
+import { openStore } from '../../store/open-store.ts';
 import type { Store } from '../../store/store.ts';
 import { ensureStack } from '../../stack/ensure-stack.ts';
 import { Longhaul } from '../../client/longhaul.ts';
@@ -22,7 +22,7 @@ export async function withStack<T>(
 ): Promise<T> {
   const { address, namespace, ui, stateDir } = await ensureStack({ say: (line) => screen.line(line), signal });
   const longhaul = await Longhaul.connect({ home: stateDir, namespace });
-  const store = openSqliteStore(join(stateDir, 'store'));
+  const store = await openStore(storeUrl(stateDir));
   try {
     signal.throwIfAborted();
     return await body({ longhaul, store, temporal: { address, namespace, ui } });

@@ -1,16 +1,15 @@
 /** Checks every part that Longhaul uses here. Each missing part has the command or setting that fixes it. */
 
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { ask, which } from '#setup/command.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/steps/prerequisites.mjs';
 import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../endpoints/allowed-addresses.ts';
 import { readAllowedAddresses, MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { type Finding, finding } from './finding.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { openStore, storeExists, storeName } from '../../store/open-store.ts';
 import { diskTroubles, NEEDED_BYTES, runPlaces, stackPlaces } from '../../stack/disk-room.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
+import { storeUrlOf } from '../../connection/store-url.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { examineSandboxes } from './sandboxes.ts';
 import { examineTemporal } from './temporal.ts';
@@ -65,7 +64,7 @@ function examineRoom(env: NodeJS.ProcessEnv): Finding {
 /** Checks the disks of the store, of Temporal's database and of the folders of this store's runs. */
 async function examineDisks(env: NodeJS.ProcessEnv): Promise<Finding> {
   const home = stackHome(env);
-  const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
+  const troubles = diskTroubles([...stackPlaces(home, env), ...(await runPlaces(home, env))]);
   const enough = `at least ${NEEDED_BYTES / 2 ** 20} MiB at ${home}, and at the folders of its runs`;
   return finding(DISKS, true, troubles.length === 0 ? enough : undefined, troubles.map(({ line }) => line).join('; '));
 }
@@ -86,21 +85,22 @@ async function examineSqlite(): Promise<Finding> {
 
 /** Checks the store of this folder by opening it. */
 async function examineStore(env: NodeJS.ProcessEnv): Promise<Finding> {
-  const dir = join(stackHome(env), 'store');
+  const url = storeUrlOf(env);
+  const place = storeName(url);
   const name = 'store of this folder';
-  if (!existsSync(dir)) return finding(name, false, undefined, `not required: the first run creates ${dir}`);
+  if (!(await storeExists(url))) return finding(name, false, undefined, `not required: the first run creates ${place}`);
   try {
-    const store = openSqliteStore(dir);
+    const store = await openStore(url);
     const runs = await store.list('run:');
     await store.close();
-    return finding(name, false, `${dir}, ${runs.length} runs`, '');
+    return finding(name, false, `${place}, ${runs.length} runs`, '');
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return finding(
       name,
       true,
       undefined,
-      `${dir} cannot be opened (${why}); restore it from a backup, or set LONGHAUL_HOME to another folder`,
+      `${place} cannot be opened (${why}); restore it from a backup, or set LONGHAUL_HOME to another folder`,
     );
   }
 }

@@ -1,11 +1,11 @@
 /** `longhaul doctor --store`: verifies every row of this folder's store, and the checkpoints that its records name. */
 
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { runOfKey, type StepEntry } from '../../protocol/records.ts';
-import { type DamagedRow, type StoreReport, verifyStore, wholeRecords } from '../../store/verify-store.ts';
+import { storeName, verifyStore, wholeRecords } from '../../store/open-store.ts';
+import type { DamagedRow, StoreReport } from '../../store/verify-store.ts';
 import { verifyCheckpoint } from '../../trainer/checkpoints/verified-checkpoint.ts';
-import { stackHome } from '../../connection/stack-paths.ts';
+import { storeUrlOf } from '../../connection/store-url.ts';
 import type { VerbContext } from '../verb.ts';
 
 /** Number of damaged items that are listed; all are counted. */
@@ -40,9 +40,9 @@ function runsOf({ kind, key, run, namedBy = [] }: DamagedRow): string[] {
 }
 
 /** Verifies the checkpoints of undamaged step records, if their folders exist: retention removes others. */
-async function damagedCheckpoints(dir: string, note: (line: string) => void, signal: AbortSignal) {
+async function damagedCheckpoints(url: string, note: (line: string) => void, signal: AbortSignal) {
   const damaged: DamageFinding[] = [];
-  const { whole, damaged: unknown, cut } = await wholeRecords<StepEntry>(dir, 'step:');
+  const { whole, damaged: unknown, cut } = await wholeRecords<StepEntry>(url, 'step:');
   const there = whole.filter(({ value }) => existsSync(value.policy.dir));
   for (const [i, { key, value }] of there.entries()) {
     const { policy, sha256 } = value;
@@ -79,9 +79,9 @@ function seldom(note: (line: string) => void): (line: string) => void {
 
 /** Returns `undefined` if this folder has no store. Errors: those of `verifyStore`. */
 export async function examineRecords({ env, cwd, note, signal }: VerbContext): Promise<StoreVerdict | undefined> {
-  const dir = join(stackHome(env, cwd), 'store');
+  const url = storeUrlOf(env, cwd);
   const say = seldom(note);
-  const report = await verifyStore(dir, { progress: (rows) => say(`${rows} rows read`), signal });
+  const report = await verifyStore(url, { progress: (rows) => say(`${rows} rows read`), signal });
   if (report === undefined) return undefined;
   const rows = report.damaged.map((row): DamageFinding => ({
     kind: row.kind,
@@ -89,13 +89,13 @@ export async function examineRecords({ env, cwd, note, signal }: VerbContext): P
     problem: row.problem,
     runs: runsOf(row),
   }));
-  const checkpoints = await damagedCheckpoints(dir, say, signal);
+  const checkpoints = await damagedCheckpoints(url, say, signal);
   const damaged = [...rows, ...checkpoints.damaged];
   const runs = [...new Set(damaged.flatMap((one) => one.runs))].toSorted((a, b) => a.localeCompare(b));
   const read = { ...report.read, checkpoints: checkpoints.read };
   return {
     ok: damaged.length === 0,
-    dir,
+    dir: storeName(url),
     read,
     unknownCheckpoints: checkpoints.unknown,
     damaged: damaged.length,

@@ -3,12 +3,11 @@
  * reports. The eval does not need this process: interrupting it stops nothing.
  */
 
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-results.ts';
 import { evalFolder, evalKeys, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
 import { checkUnchanged } from '../../activities/orchestrator/sweep/open-sweep.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { storeUrlOf } from '../../connection/store-url.ts';
+import { openStore, storeExists } from '../../store/open-store.ts';
 import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
@@ -40,12 +39,12 @@ export interface EvalOptions {
 
 /** Returns the results of a complete eval, from the store alone; for any other, checks its inputs. */
 async function alreadyWhole(config: SweepConfig): Promise<EvalResults | undefined> {
-  const dir = join(stackHome(), 'store');
-  if (!existsSync(dir)) {
+  const url = storeUrlOf();
+  if (!(await storeExists(url))) {
     await checkEvalInputs(config);
     return undefined;
   }
-  const store = openSqliteStore(dir);
+  const store = await openStore(url);
   try {
     const record = await store.get<EvalRecord>(evalKeys.record(config.eval));
     if (!record) {

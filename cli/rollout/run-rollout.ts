@@ -4,10 +4,10 @@
  */
 
 import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Trajectory, trajectoryOf } from '../../reports/trajectories.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { storeUrl } from '../../connection/store-url.ts';
+import { openStore } from '../../store/open-store.ts';
 import type { Store } from '../../store/store.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
@@ -116,7 +116,7 @@ async function onStack(
   onStart: () => void,
 ): Promise<RolloutEnd> {
   const longhaul = await Longhaul.connect({ home: stack.stateDir, namespace: stack.namespace }, context);
-  const store = openSqliteStore(join(stack.stateDir, 'store'));
+  const store = await openStore(storeUrl(stack.stateDir, context.env, context.cwd));
   try {
     context.signal.throwIfAborted();
     const handle = input ? await longhaul.startRollout(input, rollout) : longhaul.client.workflow.getHandle(rollout);

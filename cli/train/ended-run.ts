@@ -1,10 +1,10 @@
 /** The end of a run: where its results are and, if its end is in the store, its summary, without a call to Temporal. */
 
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type RunSummary, summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { openStore, storeExists } from '../../store/open-store.ts';
 import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
+import { storeUrl } from '../../connection/store-url.ts';
 import { readStackState } from '../../connection/stack-state.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
@@ -44,12 +44,12 @@ function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
  */
 export async function alreadyEnded(config: RunConfig, screen: Screen, again = false): Promise<TrainEnd | undefined> {
   const home = stackHome();
-  const dir = join(home, 'store');
-  if (!existsSync(dir)) {
+  const url = storeUrl(home);
+  if (!(await storeExists(url))) {
     await checkInputs(config);
     return undefined;
   }
-  const store = openSqliteStore(dir);
+  const store = await openStore(url);
   try {
     if (!(await existingRun(config, store))) await checkInputs(config);
     const { address = '', namespace = 'default', ui = '' } = readStackState(stackPaths(home).state) ?? {};

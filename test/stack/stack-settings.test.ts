@@ -71,6 +71,7 @@ test('a role that is named twice is served once', () => {
 // Otherwise workers would fail at each start, and the command would report after minutes that the stack does not start.
 test.each([
   { LONGHAUL_SANDBOX: 'podman' },
+  { LONGHAUL_STORE: 'postgres://host/db' },
   { LONGHAUL_ROLES: 'chef' },
   { LONGHAUL_GPU_WORKERS: 'many' },
   { LONGHAUL_SLOTS_GPU: 'x' },

@@ -73,13 +73,13 @@ it('a changed digit of a value is found by every read of it, and reported with k
 it('two records with exchanged keys are found, each with its own checksum', async () => {
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
   const [first, other] = ['a/1', 'a/2'].map((key) =>
-    raw.prepare('SELECT value, sum FROM results WHERE key = ?').get(key)!,
+    raw.prepare('SELECT value, at, sum FROM results WHERE key = ?').get(key)!,
   );
-  for (const [key, { value, sum }] of [
+  for (const [key, { value, at, sum }] of [
     ['a/1', other!],
     ['a/2', first!],
   ] as const)
-    raw.prepare('UPDATE results SET value = ?, sum = ? WHERE key = ?').run(value!, sum!, key);
+    raw.prepare('UPDATE results SET value = ?, at = ?, sum = ? WHERE key = ?').run(value!, at!, sum!, key);
   raw.close();
   store = openSqliteStore(dir);
   for (const key of ['a/1', 'a/2']) await expect(store.get(key)).rejects.toMatchObject(damaged(key));
@@ -141,7 +141,7 @@ it('a store with another format is refused and not changed', async () => {
     expect.objectContaining({
       name: 'StoreFormatUnknown',
       message: expect.stringMatching(
-        /old has format 0, and this version of Longhaul reads only format 3: use the version that made the store, or set LONGHAUL_HOME/,
+        /old has format 0, and this version of Longhaul reads only format 4: use the version that made the store, or set LONGHAUL_HOME/,
       ) as string,
     }),
   );

@@ -1,118 +1,101 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+/** The contract, for SQLite; and what only its file shows. */
+import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
-import type { Lease, RolloutEvent, Store } from '../../store/store.ts';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openStore, sqliteUrl } from '../../store/open-store.ts';
+import type { Store } from '../../store/store.ts';
+import { storeContract } from './contract.ts';
+import { contractOfProcesses } from './contract-of-processes.ts';
+
+const makeDir = () => mkdtempSync(join(tmpdir(), 'longhaul-store-'));
+
+storeContract('sqlite', () => {
+  const dir = makeDir();
+  return { open: () => openStore(sqliteUrl(dir)), remove: async () => rmSync(dir, { recursive: true }) };
+});
+
+contractOfProcesses('sqlite', () => {
+  const dir = makeDir();
+  return {
+    url: sqliteUrl(dir),
+    remove: async () => rmSync(dir, { recursive: true }),
+    reformat: () => {
+      const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+      raw.exec('PRAGMA user_version=1');
+      raw.close();
+    },
+  };
+});
 
 let dir: string;
 let store: Store;
-
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'longhaul-store-'));
-  store = openSqliteStore(dir);
+beforeEach(async () => {
+  dir = makeDir();
+  store = await openStore(sqliteUrl(dir));
 });
 afterEach(async () => {
   await store.close();
   rmSync(dir, { recursive: true });
 });
 
-const lease = (id: string, expiresAt: number): Lease => ({
-  id,
-  kind: 'sandbox',
-  owner: 'r',
-  host: 'h',
-  expiresAt,
-  detail: '',
+it('an object with another hash than its name is damage', async () => {
+  const ref = await store.putObject(Buffer.from('hello'));
+  const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+  raw.prepare('UPDATE objects SET bytes = ?').run(Buffer.from('hellO'));
+  raw.close();
+  await expect(store.getObject(ref)).rejects.toMatchObject({ name: 'StoreCorrupt', key: ref });
 });
 
-describe('results', () => {
-  it('keeps the first value, also against another connection', async () => {
-    const other = openSqliteStore(dir);
-    expect(await store.putOnce('k', { a: 1 })).toEqual({ a: 1 });
-    expect(await other.putOnce('k', { a: 2 })).toEqual({ a: 1 });
-    expect(await store.get('k')).toEqual({ a: 1 });
-    await other.close();
-  });
-
-  it('lists only keys with the prefix, in byte order', async () => {
-    for (const key of ['a/2', 'a/10', 'b/1', 'a']) await store.putOnce(key, key);
-    expect((await store.list('a/')).map((r) => r.key)).toEqual(['a/10', 'a/2']);
-  });
+it('an object of a record that exists already leaves no bytes behind', async () => {
+  const first = await store.putOnceWithObject('k', Buffer.from('first'), (ref) => ({ ref }));
+  await store.putOnceWithObject('k', Buffer.from('late'), (ref) => ({ ref }));
+  const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+  expect(raw.prepare('SELECT ref FROM objects').all()).toEqual([{ ref: first.ref }]);
+  raw.close();
 });
 
-describe('objects', () => {
-  it('are named by their bytes and refuse damage', async () => {
-    const ref = await store.putObject(Buffer.from('hello'));
-    expect(ref).toBe('sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824');
-    expect(Buffer.from(await store.getObject(ref)).toString()).toBe('hello');
-    const db = new DatabaseSync(join(dir, 'store.sqlite'));
-    db.prepare('UPDATE objects SET bytes = ?').run(Buffer.from('hellO'));
-    db.close();
-    await expect(store.getObject(ref)).rejects.toThrow(/damaged/);
-  });
-
-  /** Why: objects are deleted through the records that name them, so nothing would ever delete this one. */
-  it('are not stored if the key exists already', async () => {
-    const first = await store.putOnceWithObject('k', Buffer.from('first'), (ref) => ({ ref }));
-    const late = store.putOnceWithObject('k', Buffer.from('late'), (ref) => ({ ref }));
-    expect(await late).toEqual(first);
-    const db = new DatabaseSync(join(dir, 'store.sqlite'));
-    expect(db.prepare('SELECT ref FROM objects').all()).toEqual([{ ref: first.ref }]);
-    db.close();
-  });
+it('changes name a damaged row and give all others', async () => {
+  const event = { run: 'r', rollout: 'x', attempt: 1, event: 'turn', at: '2026-01-01T00:00:00.000Z' } as const;
+  await store.append([event, { ...event, detail: '2' }]);
+  await store.putOnce('k:1', 1);
+  await store.putOnce('k:2', 2);
+  const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+  raw.exec("UPDATE results SET value = '3' WHERE key = 'k:1'; UPDATE events SET at = '2027' WHERE detail = '2'");
+  raw.close();
+  const page = (await store.changes(undefined, 10, ['k']))!;
+  expect([page.events, page.records.map(({ key }) => key), page.damaged]).toEqual([
+    [event],
+    ['k:2'],
+    [
+      { kind: 'event', key: 'x#1 turn', run: 'r' },
+      { kind: 'record', key: 'k:1' },
+    ],
+  ]);
 });
 
-describe('events and executions', () => {
-  const event = (over: Partial<RolloutEvent>): RolloutEvent => ({
-    run: 'run',
-    rollout: 'x',
-    attempt: 1,
-    event: 'started',
-    at: '2026-01-01T00:00:00.000Z',
-    ...over,
-  });
-
-  it('keeps a repeated report of one event once, and two different ones twice', async () => {
-    await store.append([event({}), event({ at: '2026-01-02T00:00:00.000Z' })]);
-    await store.append([event({ event: 'trained', detail: 'v1' }), event({ event: 'trained', detail: 'v2' })]);
-    expect((await store.events('run')).map((e) => [e.event, e.detail])).toEqual([
-      ['started', undefined],
-      ['trained', 'v1'],
-      ['trained', 'v2'],
-    ]);
-    expect(await store.events('other')).toEqual([]);
-  });
-
-  it('counts repeated executions by kind', async () => {
-    expect(await store.begin('model:a')).toBe(1);
-    expect(await store.begin('model:a')).toBe(2);
-    expect(await store.begin('model:b')).toBe(1);
-    expect(await store.begin('tool:a')).toBe(1);
-    expect(await store.repeats()).toEqual({ model: 1, tool: 0 });
-    expect([await store.begun('model:a'), await store.begun('model:c')]).toEqual([2, 0]);
-  });
-
-  it('lists executions in order, after any of them', async () => {
-    for (const key of ['model:a', 'tool:a', 'model:a']) await store.begin(key);
-    const all = await store.executions(0);
-    expect(all.map(({ key }) => key)).toEqual(['model:a', 'tool:a', 'model:a']);
-    expect(await store.executions(all[0]!.seq)).toEqual(all.slice(1));
-    expect(await store.executions(all[2]!.seq)).toEqual([]);
-  });
+/** Why: a reader that continued after its cursor would never see what was written again under the same numbers. */
+it('changes after a cursor are refused when an earlier copy of the store was restored', async () => {
+  const event = { run: 'r', rollout: 'x', attempt: 1, event: 'turn', at: '2026-01-01T00:00:00.000Z' } as const;
+  await store.append([event]);
+  const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+  raw.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  raw.close();
+  copyFileSync(join(dir, 'store.sqlite'), join(dir, 'copy'));
+  await store.append([{ ...event, detail: '2' }]);
+  const { cursor } = (await store.changes(undefined, 10, []))!;
+  await store.close();
+  for (const end of ['-wal', '-shm']) rmSync(join(dir, `store.sqlite${end}`), { force: true });
+  copyFileSync(join(dir, 'copy'), join(dir, 'store.sqlite'));
+  store = await openStore(sqliteUrl(dir));
+  expect(await store.changes(cursor, 10, [])).toBeUndefined();
+  await store.append([{ ...event, detail: 'another' }]);
+  expect(await store.changes(cursor, 10, [])).toBeUndefined();
 });
 
-describe('leases', () => {
-  it('never exceed the limit, are renewed by their holder, and end by release or time', async () => {
-    const later = Date.now() + 60_000;
-    expect(await store.acquireLease(lease('a', later), 2)).toBeDefined();
-    expect(await store.acquireLease(lease('b', later), 2)).toBeDefined();
-    expect(await store.acquireLease(lease('c', later), 2)).toBeUndefined();
-    expect(await store.acquireLease(lease('a', later + 1), 2)).toBeDefined();
-    await store.releaseLease('b');
-    expect(await store.acquireLease(lease('c', Date.now() - 1), 2)).toBeDefined();
-    expect(await store.acquireLease(lease('d', later), 2)).toBeDefined();
-    expect((await store.leases('sandbox')).map((l) => l.id)).toEqual(['a', 'c', 'd']);
-  });
+it('a store outside of a home is only for its owner', async () => {
+  const other = await openStore(sqliteUrl(join(dir, 'new')));
+  await other.close();
+  expect(statSync(join(dir, 'new')).mode & 0o077).toBe(0);
 });

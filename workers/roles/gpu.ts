@@ -63,7 +63,7 @@ export function queuesOf(
 
 export async function runGpu(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
-  const store = openWorkerStore(context);
+  const store = await openWorkerStore(context);
   const embedded = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
   const endReport = reportSampling(embedded, (line) => log.info(line));
   const engine = endingWhenLost(embedded);

@@ -69,7 +69,7 @@ function placing({ gpu: { pool } }: WorkerSettings) {
 
 export async function runOrchestrator(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
-  const store = openWorkerStore(context);
+  const store = await openWorkerStore(context);
   const tasks = workerTasks(store);
   const { address, namespace } = temporal;
   const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));

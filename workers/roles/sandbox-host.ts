@@ -14,7 +14,7 @@ import { ownerLives, ownerWaits } from '../lease-owner.ts';
 
 export async function runInit(context: RoleContext): Promise<void> {
   const { settings, temporal } = context;
-  const store = openWorkerStore(context);
+  const store = await openWorkerStore(context);
   const provider = await openPooledProvider(context, store);
   const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
   const kept = { ownerWaits: ownerWaits(temporal), ttlSeconds: sandboxTtlSeconds };
@@ -42,7 +42,7 @@ export async function runInit(context: RoleContext): Promise<void> {
 
 export async function runAgentRun(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
-  const store = openWorkerStore(context);
+  const store = await openWorkerStore(context);
   const provider = await openSandboxProvider({ ...settings, say: (line) => log.info(line) });
   const { host, sandboxTtlSeconds } = settings;
   const activities = createAgentRunActivities({ store, tasks: workerTasks(store), provider, host, sandboxTtlSeconds });
@@ -62,7 +62,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
 
 export async function runReward(context: RoleContext): Promise<void> {
   const { settings, temporal } = context;
-  const store = openWorkerStore(context);
+  const store = await openWorkerStore(context);
   // Graders take sandboxes from the warm pool that `init` fills.
   const provider = await openPooledProvider(withoutPool(context), store);
   const worker = await Worker.create({

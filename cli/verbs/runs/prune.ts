@@ -1,9 +1,8 @@
 /** `longhaul prune`: removes from the store what ended runs and evals no longer need. */
 
-import { join } from 'node:path';
 import { type Prunable, prunable, type Pruned, pruneRecords } from '../../../activities/orchestrator/prune-records.ts';
 import type { EvalRecord } from '../../../reports/evaluation/eval-records.ts';
-import { stackHome } from '../../../connection/stack-paths.ts';
+import { storeUrlOf } from '../../../connection/store-url.ts';
 import { type LocalStore, withLocalStore } from '../../connect/local-store.ts';
 import { Interrupted, UserInputError } from '../../../client/errors.ts';
 import { evalOf, localEval } from '../../eval/local-eval.ts';
@@ -75,10 +74,10 @@ function prune(names: readonly string[], options: Options, context: VerbContext)
   return withLocalStore(context, async (local) => {
     const known = await allOf(local);
     const those = await chosen(names, options, known, local);
-    const dir = join(stackHome(context.env, context.cwd), 'store');
+    const url = storeUrlOf(context.env, context.cwd);
     const dryRun = options.dryRun === true;
     const { note, signal } = context;
-    const report = await pruneRecords(those, dir, local.store, {
+    const report = await pruneRecords(those, url, local.store, {
       dryRun,
       note,
       signal,

@@ -10,6 +10,7 @@ import { beforeEach, expect, it } from 'vitest';
 import { generateTurn } from '../../../activities/generate/generate.ts';
 import { type ActRecord, keys, type RunAgain } from '../../../protocol/records.ts';
 import { type Prunable, prunable, pruneRecords } from '../../../activities/orchestrator/prune-records.ts';
+import { sqliteUrl } from '../../../store/open-store.ts';
 import { trajectoryOf } from '../../../reports/trajectories.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
@@ -40,7 +41,7 @@ function activities() {
 
 const prune = (store: Store = world.now.store, name = RUN, over = {}) =>
   prunable(name, store).then((one) =>
-    pruneRecords([one as Prunable], join(world.now.dir, 'store'), store, { ...options, ...over }),
+    pruneRecords([one as Prunable], sqliteUrl(join(world.now.dir, 'store')), store, { ...options, ...over }),
   );
 
 /** Three turns, the last of which ends the rollout, with all records and executions of the work. */

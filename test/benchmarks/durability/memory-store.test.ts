@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { MemoryStore } from '../../../benchmarks/durability/memory-store.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
+import { storeContract } from '../../store/contract.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-memory-store-'));
 let durable: Store;
@@ -37,13 +38,8 @@ it('keeps the first value and lists by prefix, as the durable store does', async
   );
 });
 
-it('counts executions and keeps objects, as the durable store does', async () => {
+/** The contract of every store; of what one process sees, since no other sees this one. */
+storeContract('in memory', () => {
   const memory = new MemoryStore();
-  for (const key of ['model:a', 'tool:a', 'model:a']) expect(await memory.begin(key)).toBe(await durable.begin(key));
-  expect(await memory.begun('model:a')).toBe(2);
-  const keysOf = async (store: Store) => (await store.executions(1)).map(({ key }) => key);
-  expect(await keysOf(memory)).toEqual(await keysOf(durable));
-  const ref = await memory.putObject(Buffer.from('x'));
-  expect(ref).toBe(await durable.putObject(Buffer.from('x')));
-  expect(Buffer.from(await memory.getObject(ref)).toString()).toBe('x');
+  return { open: async () => memory, remove: async () => undefined };
 });

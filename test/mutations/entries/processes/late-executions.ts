@@ -14,8 +14,8 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'a result is overwritten by whoever comes second',
     fault: FAULT,
     file: 'store/sqlite-store.ts',
-    before: "'INSERT OR IGNORE INTO results (key, value, sum) VALUES (?, ?, ?)'",
-    after: "'INSERT OR REPLACE INTO results (key, value, sum) VALUES (?, ?, ?)'",
+    before: "'INSERT OR IGNORE INTO results (key, at, sum, value) VALUES (?, ?, ?, ?)'",
+    after: "'INSERT OR REPLACE INTO results (key, at, sum, value) VALUES (?, ?, ?, ?)'",
     tests: [
       { file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' },
       { file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late has not answered' },

@@ -361,7 +361,7 @@ export const disks: readonly Mutation[] = [
     name: 'a stack is brought up on a full disk',
     fault: ASKED,
     file: 'stack/ensure-stack.ts',
-    before: '  refuseUnusableDisks(stackPlaces(paths.home));\n',
+    before: '  refuseUnusableDisks(stackPlaces(paths.home, env));\n',
     after: '',
     tests: [{ file: DISK_ROOM_TEST, test: 'train, eval and up say so and start nothing' }],
   },
