@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
+import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
@@ -30,6 +31,8 @@ export interface LoadedTask {
   readonly source: string;
   /** The task's own family, or its source. */
   readonly family: string;
+  /** The tools that it lists, with their options. */
+  readonly toolbox: Toolbox;
 }
 
 /** A task key, and the catalog that says what it means. */
@@ -101,7 +104,7 @@ export class TaskLoader {
     return dataset;
   }
 
-  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`. */
+  /** Errors: `UnknownName`, `UnknownTask`, and those of `open` and `toolboxOf`. */
   load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
     return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
       const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
@@ -116,7 +119,7 @@ export class TaskLoader {
       }
       if (index >= size) throw new UnknownTask(key, `${source} has ${size} tasks in ${split}, counted from 0`);
       const task = await dataset.load(split, index);
-      return { task, key, source, family: task.family ?? source };
+      return { task, key, source, family: task.family ?? source, toolbox: toolboxOf(task.tools) };
     });
   }
 

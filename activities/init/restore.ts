@@ -6,11 +6,13 @@
 import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
+import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { RestoreInput } from '../../protocol/stages.ts';
 import { keys, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
+import { Secrets } from '../agent-run/secrets.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
 
 export interface RestoreDeps {
@@ -53,9 +55,12 @@ export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Pr
     const stepping = { attempt: input, task, sandbox, place: deps, signal };
     const acting = {
       attempt: input,
-      tools: task.tools,
+      tools: await offeredTools(input, deps),
       sandbox,
       store,
+      // Tools that run in the worker are never run again.
+      secrets: new Secrets({}),
+      signal,
       repeatStep: (turn: number) => repeatStep(stepping, turn),
       toolTimeoutSeconds,
     };
