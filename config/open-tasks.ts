@@ -1,5 +1,6 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
+import { checkServers } from '../agents/mcp/server.ts';
 import { toolboxOf } from '../agents/tools/toolbox.ts';
 import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
@@ -22,7 +23,8 @@ export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
   readonly sources: Readonly<Record<string, TaskSource>>;
 }
 
-/** Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool; `UserInputError` for its options. */
+/** Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool; `UserInputError` for its options and for a
+ * server of tools. */
 export function checkLoaded(key: string, task: Task): void {
   const { messages, tools } = task;
   if (!Array.isArray(messages) || messages.length === 0)
@@ -30,6 +32,7 @@ export function checkLoaded(key: string, task: Task): void {
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
   if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
   const toolbox = toolboxOf(tools);
+  checkServers(task.mcp ?? {}, hasSandbox(task));
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)

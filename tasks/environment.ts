@@ -4,6 +4,7 @@
  */
 
 import type { z } from 'zod';
+import type { McpServers } from '../agents/mcp/server.ts';
 import type { ToolChoice } from '../agents/tools/toolbox.ts';
 import type { FinishReason } from '../protocol/finish-reason.ts';
 import type { Message } from '../protocol/message.ts';
@@ -53,6 +54,8 @@ export interface Task {
   readonly messages: readonly Message[];
   /** Names of tools, or names and options. Their order is that of the prompt. */
   readonly tools: readonly ToolChoice[];
+  /** Servers of further tools by name, which run in the sandbox `main`. Their tools are offered as `NAME__TOOL`. */
+  readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
   /** By name; the tools act on `main`. Empty or absent: the task needs none. */

@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
+import { checkServers } from '../agents/mcp/server.ts';
 import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
@@ -16,6 +17,7 @@ import {
   type Dataset,
   type Environment,
   type EnvironmentIo,
+  hasSandbox,
   MAIN,
   type SandboxRequest,
   type Task,
@@ -104,7 +106,7 @@ export class TaskLoader {
     return dataset;
   }
 
-  /** Errors: `UnknownName`, `UnknownTask`, and those of `open` and `toolboxOf`. */
+  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`, `toolboxOf` and `checkServers`. */
   load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
     return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
       const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
@@ -119,6 +121,7 @@ export class TaskLoader {
       }
       if (index >= size) throw new UnknownTask(key, `${source} has ${size} tasks in ${split}, counted from 0`);
       const task = await dataset.load(split, index);
+      checkServers(task.mcp ?? {}, hasSandbox(task));
       return { task, key, source, family: task.family ?? source, toolbox: toolboxOf(task.tools) };
     });
   }

@@ -102,13 +102,30 @@ function ajv(): Ajv2020 {
   return loaded;
 }
 
+/** By the schema's text: the same tool of an MCP server is listed for every rollout. The oldest is dropped first. */
+const compiled = new Map<string, SchemaCheck | string>();
+const MOST_COMPILED = 256;
+
 /** The check of a schema; or a text, which says why the schema cannot be used for checks. */
 export function compileSchema(schema: ObjectSchema): SchemaCheck | string {
+  const text = JSON.stringify(schema);
+  const known = compiled.get(text);
+  if (known !== undefined) return known;
+  const check = compileNew(schema);
+  const [oldest] = compiled.keys();
+  if (compiled.size >= MOST_COMPILED && oldest !== undefined) compiled.delete(oldest);
+  compiled.set(text, check);
+  return check;
+}
+
+function compileNew(schema: ObjectSchema): SchemaCheck | string {
   // Schemas of other drafts name theirs here; their common keywords mean the same.
   const { $schema: _draft, $id: _id, ...plain } = schema;
   try {
     new Walk(plain).visit(plain);
     const validate = ajv().compile(plain);
+    // Ajv would keep it for as long as the process lives.
+    ajv().removeSchema(plain);
     return (value) => (validate(value) ? undefined : misfitOf(validate.errors ?? [], value));
   } catch (error) {
     return error instanceof Error ? error.message : String(error);

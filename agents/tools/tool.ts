@@ -33,9 +33,12 @@ export interface WorkerServices {
   /** From 1. */
   readonly turn: number;
   /** Bytes in the store, by reference. */
-  readonly objects: { get(ref: ObjectRef): Promise<Uint8Array>; put(bytes: Uint8Array): Promise<ObjectRef> };
-  /** The value of an environment variable that LONGHAUL_SECRETS names. Errors: `SecretMissing`. */
-  secret(name: string): string;
+  readonly objects: {
+    readonly get: (ref: ObjectRef) => Promise<Uint8Array>;
+    readonly put: (bytes: Uint8Array) => Promise<ObjectRef>;
+  };
+  /** The value of an environment variable that LONGHAUL_SECRETS names. Errors: `UserInputError`. */
+  readonly secret: (name: string) => string;
   /** Milliseconds since the epoch. A call that has not ended by then is answered without its result. */
   readonly deadline: number;
   /** Aborted at the deadline, and if the answer no longer counts. */
