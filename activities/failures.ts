@@ -123,6 +123,11 @@ export class EnvironmentFailed extends Error {
   override readonly name = 'EnvironmentFailed';
 }
 
+/** What the code of a user's tool throws. */
+export class ToolFailed extends Error {
+  override readonly name = 'ToolFailed';
+}
+
 /** A run's module is missing, or not the one with which the run started. */
 export class ModuleChanged extends Error {
   override readonly name = 'ModuleChanged';

@@ -1,6 +1,7 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
-import { toolNamed } from '../agents/tools/registry.ts';
+import { checkServers } from '../agents/mcp/server.ts';
+import { toolboxOf } from '../agents/tools/toolbox.ts';
 import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
@@ -14,7 +15,7 @@ import {
   type WeightedPool,
 } from '../protocol/task-key.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
-import type { Dataset, Task } from '../tasks/environment.ts';
+import { type Dataset, hasSandbox, type Task } from '../tasks/environment.ts';
 import { environmentNamed } from '../tasks/registry.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 
@@ -29,14 +30,20 @@ export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
   readonly sources: Readonly<Record<string, TaskSource>>;
 }
 
-/** Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool. */
+/** Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool; `UserInputError` for its options and for a
+ * server of tools. */
 export function checkLoaded(key: string, task: Task): void {
   const { messages, tools } = task;
   if (!Array.isArray(messages) || messages.length === 0)
     throw new TypeError(`task ${key} has no messages: load must return a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
   if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
-  for (const tool of tools) toolNamed(tool);
+  const toolbox = toolboxOf(tools);
+  checkServers(task.mcp ?? {}, hasSandbox(task));
+  if (hasSandbox(task)) return;
+  const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
+  if (stranded !== undefined)
+    throw new TypeError(`task ${key} offers ${stranded}, which runs in a sandbox, and has none: give sandboxes`);
 }
 
 /** Opens the dataset of one entry. Errors: `UserInputError`, under `field`. */

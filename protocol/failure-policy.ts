@@ -141,6 +141,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'fix the environment at the file and line that the message names',
   },
+  'tool-failed': {
+    detected: "a tool's own code threw",
+    errors: ['ToolFailed'],
+    retried: ['init', 'agent-run'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'fix the tool at the file and line that the message names',
+  },
   'collect-failed': {
     detected:
       "the artifact could not be copied out of the rollout's sandbox, nor out of a control sandbox that no policy has used",

@@ -30,6 +30,8 @@ export type FailureClass =
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */
   | 'environment-failed'
+  /** The code of a user's tool failed. */
+  | 'tool-failed'
   /** The artifact could not be copied out of the sandbox, nor out of a control sandbox. */
   | 'collect-failed'
   /** An activity ran over its time limit on every try. */

@@ -37,6 +37,7 @@ export const keys = {
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
+  mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
@@ -186,6 +187,20 @@ export interface StartRecord {
   /** Replace the task's own messages. Absent: the task's own are used. */
   readonly messages?: readonly Message[];
 }
+
+/** The tools of the task's MCP servers, by server, as they were listed when the attempt's sandbox was made. */
+export type McpRecord = Readonly<
+  Record<
+    string,
+    ReadonlyArray<{
+      readonly name: string;
+      readonly description: string;
+      readonly inputSchema: Readonly<Record<string, unknown>>;
+      /** True if the server says that its calls change nothing. */
+      readonly readOnly: boolean;
+    }>
+  >
+>;
 
 /** A sandbox that replaced a lost one. */
 export interface RestoredRecord {

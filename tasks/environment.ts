@@ -4,6 +4,8 @@
  */
 
 import type { z } from 'zod';
+import type { McpServers } from '../agents/mcp/server.ts';
+import type { ToolChoice } from '../agents/tools/toolbox.ts';
 import type { FinishReason } from '../protocol/finish-reason.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentChoice, Verdict } from '../protocol/stages.ts';
@@ -50,8 +52,10 @@ export interface Task {
   readonly family?: string;
   /** The first messages to the policy. */
   readonly messages: readonly Message[];
-  /** Names of tools. */
-  readonly tools: readonly string[];
+  /** Names of tools, or names and options. Their order is that of the prompt. */
+  readonly tools: readonly ToolChoice[];
+  /** Servers of further tools by name, which run in the sandbox `main`. Their tools are offered as `NAME__TOOL`. */
+  readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
   /** By name; the tools act on `main`. Empty or absent: the task needs none. */

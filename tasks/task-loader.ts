@@ -5,6 +5,8 @@
 
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
+import { checkServers } from '../agents/mcp/server.ts';
+import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
@@ -12,7 +14,16 @@ import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task
 import type { ObjectRef } from '../protocol/stages.ts';
 import { readCatalog } from '../store/read-records.ts';
 import type { Store } from '../store/store.ts';
-import { type Dataset, type EnvironmentIo, MAIN, type SandboxRequest, type Task, UnknownTask } from './environment.ts';
+import {
+  type Dataset,
+  type Environment,
+  type EnvironmentIo,
+  hasSandbox,
+  MAIN,
+  type SandboxRequest,
+  type Task,
+  UnknownTask,
+} from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
 
 /** A task with its names. */
@@ -23,6 +34,8 @@ export interface LoadedTask {
   readonly source: string;
   /** The task's own family, or its source. */
   readonly family: string;
+  /** The tools that it lists, with their options. */
+  readonly toolbox: Toolbox;
 }
 
 /** A task key, and the catalog that says what it means. */
@@ -94,7 +107,7 @@ export class TaskLoader {
     return dataset;
   }
 
-  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`. */
+  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`, `toolboxOf` and `checkServers`. */
   load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
     return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
       const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
@@ -109,7 +122,8 @@ export class TaskLoader {
       }
       if (index >= size) throw new UnknownTask(key, `${source} has ${size} tasks in ${split}, counted from 0`);
       const task = await dataset.load(split, index);
-      return { task, key, source, family: task.family ?? source };
+      checkServers(task.mcp ?? {}, hasSandbox(task));
+      return { task, key, source, family: task.family ?? source, toolbox: toolboxOf(task.tools) };
     });
   }
 

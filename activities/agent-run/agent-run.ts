@@ -6,6 +6,7 @@
 import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
+import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
@@ -17,7 +18,8 @@ import { contextOver, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { gradeIn } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
-import { actTurn, isHere, recordLastTurn, refuseCalls, replayTurns } from './tool-calls.ts';
+import { Secrets } from './secrets.ts';
+import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 /** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
 export const TURN_ENDS_MS = 30_000;
@@ -28,6 +30,8 @@ export interface AgentRunDeps {
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
+  /** Of tools that run in the worker. Default: those of this process's environment. */
+  readonly secrets?: Secrets;
 }
 
 function lineOf({ messages }: ActRecord): string {
@@ -81,6 +85,20 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
   return collect === 'always' || (collect === 'if-finished' && !unfinished);
 }
 
+/** How the calls of a turn run. `sandbox`: `undefined` if the task has none. */
+async function actingOf(
+  input: AgentRunInput,
+  sandbox: Sandbox | undefined,
+  repeat: (turn: number) => Promise<void>,
+  deps: AgentRunDeps,
+  signal: AbortSignal,
+): Promise<Acting> {
+  const { store, secrets = new Secrets(process.env) } = deps;
+  const { toolTimeoutSeconds, withinMs } = input;
+  const tools = await offeredTools(input, deps);
+  return { attempt: input, tools, sandbox, store, secrets, signal, repeatStep: repeat, toolTimeoutSeconds, withinMs };
+}
+
 /** Runs the turn. If it is the last one in its sandbox, the artifact is collected before the turn is recorded. */
 async function act(
   input: AgentRunInput,
@@ -92,15 +110,7 @@ async function act(
   const { store, tasks } = deps;
   const { task } = await tasks.load(input);
   const stepping = { attempt: input, task, sandbox, place: deps, signal };
-  const acting = {
-    attempt: input,
-    tools: task.tools,
-    sandbox,
-    store,
-    repeatStep: (turn: number) => repeatStep(stepping, turn),
-    toolTimeoutSeconds: input.toolTimeoutSeconds,
-    withinMs: input.withinMs,
-  };
+  const acting = await actingOf(input, sandbox, (turn) => repeatStep(stepping, turn), deps, signal);
   const takeOut = async (record: Pick<ActRecord, 'unfinished' | 'done'>) => {
     if (!collects(input, record)) return false;
     await takenOut(input, sandbox, signal, deps);
@@ -164,8 +174,10 @@ async function actedWithout(input: AgentRunInput, signal: AbortSignal, deps: Age
   if (known) return outcomeOf(known);
   await checkWorkersLost(store);
   const { task } = await tasks.load(input);
-  if (!(await isStep(input, store))) return outcomeOf(await refuseCalls({ attempt: input, store }, input.turn));
-  return outcomeOf(await stepTurn({ attempt: input, task, sandbox: undefined, place: deps, signal }, input.turn));
+  const stepping = { attempt: input, task, sandbox: undefined, place: deps, signal };
+  if (await isStep(input, store)) return outcomeOf(await stepTurn(stepping, input.turn));
+  const acting = await actingOf(input, undefined, (turn) => repeatStep(stepping, turn), deps, signal);
+  return outcomeOf(await actTurn(acting, input.turn, async () => await Promise.resolve(true)));
 }
 
 const isInSandbox = (input: AgentRunInput): input is AgentRunInput & SandboxRef =>

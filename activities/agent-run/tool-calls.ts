@@ -7,12 +7,15 @@ import { createHash } from 'node:crypto';
 import type { Message, ToolCall } from '../../protocol/message.ts';
 import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
-import { type Observation, refusal } from '../../agents/tools/tool.ts';
+import type { Observation } from '../../agents/tools/tool.ts';
+import type { Toolbox } from '../../agents/tools/toolbox.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
+import { classOfError } from '../../protocol/failure-policy.ts';
 import type { Attempt } from '../../protocol/stages.ts';
-import { AnswerMismatch, RestoreFailed } from '../failures.ts';
+import { AnswerMismatch, RestoreFailed, ToolFailed } from '../failures.ts';
+import { blameOwnCode } from '../own-code.ts';
 import {
   type ActRecord,
   type AnswerRecord,
@@ -23,14 +26,20 @@ import {
 } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
 import { MessageBudget, timed } from './message-budget.ts';
+import { OUTCOME_UNKNOWN, runInWorker } from './run-in-worker.ts';
+import type { Secrets } from './secrets.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
   readonly attempt: Attempt;
-  /** Names of the tools that the task offers. */
-  readonly tools: readonly string[];
-  readonly sandbox: Sandbox;
+  /** The tools that the task offers. */
+  readonly tools: Toolbox;
+  /** `undefined` if the task has none. */
+  readonly sandbox: Sandbox | undefined;
   readonly store: Store;
+  readonly secrets: Secrets;
+  /** Aborted if the answers no longer count. */
+  readonly signal: AbortSignal;
   /** Runs the environment's recorded step of a turn again. */
   readonly repeatStep: (turn: number) => Promise<void>;
   readonly toolTimeoutSeconds: number;
@@ -59,6 +68,24 @@ async function callsOf({ store, attempt }: Pick<Acting, 'attempt' | 'store'>, tu
 interface Ran {
   readonly observation: Observation;
   readonly ms: number;
+  /** Absent if it ran in none. */
+  readonly sandbox?: string;
+}
+
+/** True if the call runs, and changes what no sandbox holds. */
+function isOutside(call: ToolCall, tools: Toolbox): boolean {
+  const tool = tools.get(call.name);
+  return tool?.effect === 'outside' && tool.validate(call.arguments) === undefined;
+}
+
+/** True if the call runs again in a sandbox that replaces a lost one. */
+const isReplayed = (call: ToolCall, tools: Toolbox): boolean =>
+  (tools.get(call.name)?.effect ?? 'sandbox') === 'sandbox';
+
+/** An error with a class of its own, such as a lost sandbox, is no fault of the tool. */
+function blameTool(error: unknown, { name }: ToolCall): never {
+  if (error instanceof Error && classOfError(error.name) !== 'internal') throw error;
+  return blameOwnCode(error, `the tool ${name}`, (message) => new ToolFailed(message));
 }
 
 async function run(
@@ -69,14 +96,29 @@ async function run(
   acting: Acting,
   timeoutMs = acting.toolTimeoutSeconds * 1000,
 ): Promise<Ran> {
-  const { attempt, tools, sandbox, store } = acting;
+  const { attempt, tools, sandbox, store, secrets, signal } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
-  await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
+  const execution = kind === 'tool' ? `tool:${callId}` : `replay:${sandbox?.id ?? ''}/${turn}/${index}`;
+  const began = isOutside(call, tools) && (await store.begun(execution)) > 0;
+  // Of two executions at once, the second one is not the first to begin either.
+  if (began || ((await store.begin(execution)) > 1 && isOutside(call, tools)))
+    return { observation: { content: OUTCOME_UNKNOWN }, ms: 0 };
+  const tool = tools.get(call.name);
+  if (tool?.runs === 'worker')
+    return runInWorker({ call, tool, attempt, turn, callId, timeoutMs, store, secrets, signal }).catch(
+      (error: unknown) => blameTool(error, call),
+    );
   let ms = 0;
-  const clocked = timed(sandbox, (more) => {
-    ms += more;
-  });
-  return { observation: await runToolCall(call, tools, clocked, { callId, timeoutMs }), ms };
+  const clocked =
+    sandbox &&
+    timed(sandbox, (more) => {
+      ms += more;
+    });
+  const context = { callId, timeoutMs };
+  const observation = await runToolCall(call, [...tools.keys()], clocked, context, tools).catch((error: unknown) =>
+    blameTool(error, call),
+  );
+  return { observation, ms, ...(sandbox && { sandbox: sandbox.id }) };
 }
 
 function messageOf({ role, name, content }: AnswerRecord): Message {
@@ -114,17 +156,18 @@ async function answerOf(
   budget: MessageBudget,
   acting: Acting,
 ): Promise<AnswerRecord> {
-  const { attempt, sandbox, store } = acting;
+  const { attempt, tools, sandbox, store } = acting;
   const key = keys.answer(attempt, turn, index);
   const known = await knownAnswer(call, turn, index, acting);
   // The journal of the new sandbox knows which calls were replayed already.
-  if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);
+  const isElsewhere = sandbox !== undefined && (known?.sandbox ?? sandbox.id) !== sandbox.id;
+  if (known && isElsewhere && isReplayed(call, tools)) await run(call, turn, index, 'replay', acting);
   if (known) return known;
   const told = { role: 'tool', name: call.name, call: digestOf(call) } as const;
   const refused = budget.refused(index);
   if (refused) return store.putOnce<AnswerRecord>(key, { ...told, ...refused, notRun: true });
-  const { observation, ms } = await run(call, turn, index, 'tool', acting, budget.timeoutMs);
-  return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });
+  const { observation, ...ran } = await run(call, turn, index, 'tool', acting, budget.timeoutMs);
+  return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });
 }
 
 /**
@@ -153,11 +196,12 @@ type Left = Pick<ActRecord, 'digest' | 'untouched'>;
 async function leftBy(
   calls: readonly ToolCall[],
   turn: number,
-  { attempt, tools, sandbox, store }: Acting,
+  sandbox: Sandbox,
+  { attempt, tools, store }: Acting,
 ): Promise<Left> {
   const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
   const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
-  const hasRead = calls.every((call) => onlyReads(call, tools));
+  const hasRead = calls.every((call) => onlyReads(call, [...tools.keys()], tools));
   if (untouched && hasRead) return { untouched };
   // If a workspace was too large for a digest once, no further digest is tried.
   if (hasRead || (!untouched && known === undefined)) return known === undefined ? {} : { digest: known };
@@ -167,7 +211,8 @@ async function leftBy(
 
 /**
  * Runs the calls without an answer, and records the turn. `isLast` returns, for a turn that is `unfinished` or not,
- * whether nothing runs after it: then the state of the workspace is not recorded.
+ * whether nothing runs after it: then the state of the workspace is not recorded. In a task without a sandbox, tools
+ * that need one refuse.
  */
 export async function actTurn(
   acting: Acting,
@@ -185,36 +230,17 @@ export async function actTurn(
   }
   const told = toldIn(calls, answers);
   let ms = answers.reduce((sum, answer) => sum + (answer.ms ?? 0), 0);
-  // The time to digest the workspace counts as the policy's own too.
-  const clocked = timed(sandbox, (more) => {
-    ms += more;
-  });
-  const left = (await isLast(told))
-    ? {}
-    : await leftBy(
-        calls.run.filter((_, index) => !answers[index]?.notRun),
-        turn,
-        { ...acting, sandbox: clocked },
-      );
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), {
-    ...told,
-    ...(ms > 0 && { ms }),
-    sandbox: sandbox.id,
-    ...left,
-  });
-}
-
-/** Answers the calls of a task without a sandbox, where no tool can run: each is refused. */
-export async function refuseCalls(
-  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
-  turn: number,
-): Promise<ActRecord> {
-  const calls = await callsOf({ attempt, store }, turn);
-  const answers = calls.run.map(({ name }): AnswerRecord => {
-    const { content } = refusal(`${name} cannot run: this task has no sandbox.`);
-    return { role: 'tool', name, content, refused: true, notRun: true };
-  });
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), toldIn(calls, answers));
+  const isOver = await isLast(told);
+  let left: Left & Pick<ActRecord, 'sandbox'> = {};
+  if (sandbox !== undefined) {
+    // The time to digest the workspace counts as the policy's own too.
+    const clocked = timed(sandbox, (more) => {
+      ms += more;
+    });
+    const ran = calls.run.filter((_, index) => !answers[index]?.notRun);
+    left = { sandbox: sandbox.id, ...(isOver ? {} : await leftBy(ran, turn, clocked, acting)) };
+  }
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, ...(ms > 0 && { ms }), ...left });
 }
 
 /** Records the turn after which the artifact was collected. Its answers are recorded; the sandbox may be gone. */
@@ -245,7 +271,7 @@ export async function replayTurns(
 ): Promise<void> {
   const last = turns.at(-1);
   if (!last) return;
-  const { attempt, sandbox } = acting;
+  const { attempt, sandbox, tools } = acting;
   const [lastTurn, { digest, untouched }] = last;
   if (digest === undefined && !untouched)
     throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
@@ -255,7 +281,7 @@ export async function replayTurns(
       continue;
     }
     for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
-      if ((await knownAnswer(call, turn, index, acting))?.notRun) continue;
+      if ((await knownAnswer(call, turn, index, acting))?.notRun || !isReplayed(call, tools)) continue;
       const { observation } = await run(call, turn, index, 'replay', acting);
       if (!sameAnswer(record, index, observation.content))
         throw new RestoreFailed(
@@ -263,7 +289,7 @@ export async function replayTurns(
         );
     }
   }
-  if (digest === undefined) return;
+  if (digest === undefined || sandbox === undefined) return;
   const now = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${lastTurn}/digest-replayed`);
   if (now !== digest)
     throw new RestoreFailed(

@@ -6,7 +6,8 @@ import { resolveOptions } from '../../modules/options.ts';
 import type { Command } from '../../protocol/command.ts';
 import type { ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
-import type { TaskLoader } from '../../tasks/task-loader.ts';
+import { offeredTools } from '../../tasks/offered-tools.ts';
+import type { TurnDeps } from './sample-ids.ts';
 
 /** A rollout's agent, for one turn. */
 export interface Deciding extends Pick<TurnView, 'turn' | 'tools' | 'hasStep'> {
@@ -15,18 +16,16 @@ export interface Deciding extends Pick<TurnView, 'turn' | 'tools' | 'hasStep'> {
 }
 
 /** The rollout's agent; without one, the task's. Errors: `UnknownName`; `UserInputError` for invalid options. */
-export async function decidingOf(
-  input: Pick<GenerateInput, 'task' | 'catalog' | 'turn' | 'agent'>,
-  tasks: TaskLoader,
-): Promise<Deciding> {
-  const { task } = await tasks.load(input);
-  const { type: name = defaultAgent(task.tools), options } = input.agent ?? task.agent ?? {};
+export async function decidingOf(input: GenerateInput, deps: TurnDeps): Promise<Deciding> {
+  const { task } = await deps.tasks.load(input);
+  const tools = [...(await offeredTools(input, deps)).keys()];
+  const { type: name = defaultAgent(tools), options } = input.agent ?? task.agent ?? {};
   const type = agentNamed(name);
   return {
     type,
     options: resolveOptions(type, options, 'agent.options'),
     turn: input.turn,
-    tools: task.tools,
+    tools,
     hasStep: task.step !== undefined,
   };
 }

@@ -3,6 +3,8 @@
  * unchanged.
  */
 
+import { schemasOf } from '../../agents/tools/toolbox.ts';
+import { offeredTools } from '../../tasks/offered-tools.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { commandOf, type Deciding, decidingOf } from './decide.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
@@ -12,7 +14,7 @@ import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { answerTo, contextTokensAfter, type GenerateRecord } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
-import { schemasOf, type TurnDeps } from './sample-ids.ts';
+import type { TurnDeps } from './sample-ids.ts';
 
 const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
 
@@ -82,11 +84,11 @@ export async function sampleChat(
   if (room <= 0) return full;
   const call: ChatCall = {
     messages: await transcriptOf(input, earlier, deps),
-    tools: schemasOf((await deps.tasks.load(input)).task.tools),
+    tools: schemasOf(await offeredTools(input, deps)),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
   const answer = await ask(call);
   if (!answer) return full;
-  const read = readAnswer(answer, await decidingOf(input, deps.tasks));
+  const read = readAnswer(answer, await decidingOf(input, deps));
   return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
 }

@@ -1,11 +1,12 @@
 /** One turn in token ids: the context only grows, by appended ids, and sampled ids are decoded and parsed once. */
 
 import { commandOf, type Deciding, decidingOf } from './decide.ts';
-import type { ToolSchema, ParsedTurn } from '../../protocol/message.ts';
+import type { ParsedTurn } from '../../protocol/message.ts';
 import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
-import { toolNamed } from '../../agents/tools/registry.ts';
+import { schemasOf } from '../../agents/tools/toolbox.ts';
 import type { Store } from '../../store/store.ts';
+import { offeredTools } from '../../tasks/offered-tools.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
@@ -41,11 +42,6 @@ export interface IdsAnswer {
   readonly stopText?: string;
 }
 
-/** Errors: `UnknownName`, with the known ones. */
-export function schemasOf(tools: readonly string[]): ToolSchema[] {
-  return tools.map((name) => toolNamed(name).schema);
-}
-
 /** A finished turn as its agent reads it. Text that cannot be parsed is kept as it was sampled. */
 function readTurn(text: string, form: ToolCallFormat, agent: Deciding): Pick<GenerateRecord, 'parsed' | 'command'> {
   const read: ParsedTurn =
@@ -61,9 +57,8 @@ interface Prompt {
 }
 
 async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, { store, tasks }: TurnDeps): Promise<Prompt> {
-  const { tools } = (await tasks.load(input)).task;
   const messages = await openingMessages(input, { store, tasks });
-  const schemas = schemasOf(tools);
+  const schemas = schemasOf(await offeredTools(input, { store, tasks }));
   const turns = await turnsOf(store, input);
   const earlier = turns.slice(0, input.turn - 1);
   const last = earlier.at(-1);
@@ -118,7 +113,7 @@ export async function sampleIds(
     temperature: sampling.temperature,
     end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
     ...(stopped
-      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate), await decidingOf(input, deps.tasks))
+      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate), await decidingOf(input, deps))
       : { parsed: { kind: 'no-call', content: text } }),
     ...(untrainable === undefined ? {} : { untrainable }),
     ...(stopText === undefined ? {} : { stopText }),

@@ -40,7 +40,7 @@ export async function sampleScript(
   deps: TurnDeps,
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
-  const agent = await decidingOf(input, deps.tasks);
+  const agent = await decidingOf(input, deps);
   const script = await scriptOf(policy, input, deps, signal);
   const message = script[input.turn - 1] ?? lastWord(agent);
   const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : [];

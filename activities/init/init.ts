@@ -13,12 +13,12 @@ import type { InitActivities } from '../../protocol/activities.ts';
 import type { Attempt, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, keys, sandboxKey, type StartRecord } from '../../protocol/records.ts';
+import { attemptKey, keys, type McpRecord, sandboxKey, type StartRecord } from '../../protocol/records.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 import { contextOver, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
-import { forgetLost, restoreSandbox } from './restore.ts';
+import { forgetLost, restoreSandbox, startMcp } from './restore.ts';
 
 export interface InitDeps {
   readonly store: Store;
@@ -85,7 +85,10 @@ async function make(
   if (!acted) await imageOf(spec, deps, signal, progress);
   const made = acted ? await provider.connect(sandbox) : await provider.create(spec);
   try {
-    if (!acted) await start(input, task, made, deps, signal);
+    if (!acted) {
+      await start(input, task, made, deps, signal);
+      if (task.mcp) await store.putOnce<McpRecord>(keys.mcp(input), await startMcp(input, task.mcp, made));
+    }
   } finally {
     made.close();
   }

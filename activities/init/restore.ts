@@ -3,14 +3,19 @@
  * digest is compared. The policy is not sampled, and no recorded answer changes.
  */
 
+import { McpFailed, type McpServers } from '../../agents/mcp/server.ts';
+import { startServers } from '../../agents/mcp/tools.ts';
 import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
-import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
+import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
+import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
-import type { RestoreInput } from '../../protocol/stages.ts';
-import { keys, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
+import type { Attempt, RestoreInput } from '../../protocol/stages.ts';
+import { attemptKey, keys, type McpRecord, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
+import { EnvironmentFailed } from '../failures.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
+import { Secrets } from '../agent-run/secrets.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
 
 export interface RestoreDeps {
@@ -19,6 +24,15 @@ export interface RestoreDeps {
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
+}
+
+/** Starts the task's MCP servers in a fresh sandbox. Errors: `EnvironmentFailed`; those of the sandbox. */
+export async function startMcp(attempt: Attempt, servers: McpServers, sandbox: Sandbox): Promise<McpRecord> {
+  try {
+    return await startServers(sandbox, servers, `${attemptKey(attempt)}/mcp`);
+  } catch (error) {
+    throw error instanceof McpFailed ? new EnvironmentFailed(error.message) : error;
+  }
 }
 
 /** Removes the lost sandbox and its lease, so that its room is free, on whatever host it was. */
@@ -53,13 +67,19 @@ export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Pr
     const stepping = { attempt: input, task, sandbox, place: deps, signal };
     const acting = {
       attempt: input,
-      tools: task.tools,
+      tools: await offeredTools(input, deps),
       sandbox,
       store,
+      // Tools that run in the worker are never run again.
+      secrets: new Secrets({}),
+      signal,
       repeatStep: (turn: number) => repeatStep(stepping, turn),
       toolTimeoutSeconds,
     };
-    await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, () => replayTurns(acting, turns));
+    await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, async () => {
+      if (task.mcp) await startMcp(input, task.mcp, sandbox);
+      await replayTurns(acting, turns);
+    });
     await store.putOnce<RestoredRecord>(keys.restored(id), { turn: turns.at(-1)?.[0] ?? 0 });
   } finally {
     sandbox.close();

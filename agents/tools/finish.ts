@@ -14,6 +14,8 @@ export const finish = makeTool({
   description: 'Ends the task.',
   parameters: { answer: { type: 'string', description: 'The answer, or what was done.' } },
   required: [],
+  runs: 'worker',
+  effect: 'none',
   async run() {
     return await Promise.resolve('Finished.');
   },

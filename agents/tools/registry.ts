@@ -17,7 +17,7 @@ export const toolRegistry: ReadonlyMap<string, Tool> = tools.parts;
 export const toolNamed = (name: string): Tool => tools.get(name);
 
 /** Adds a custom tool, for tasks that list its name. The name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
-export function defineTool(definition: ToolDefinition): Tool {
+export function defineTool<Options = unknown>(definition: ToolDefinition<Options>): Tool {
   checkTool(definition);
   const tool = makeTool(definition);
   tools.define(definition.name, tool);

@@ -3,7 +3,7 @@
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import type { ToolCall } from '../../protocol/message.ts';
 import { toolRegistry } from './registry.ts';
-import { type Observation, refusal, type Tool, type ToolContext } from './tool.ts';
+import { type CallContext, type Observation, refusal, type Tool } from './tool.ts';
 
 function offered(call: ToolCall, allowed: readonly string[], registry: ReadonlyMap<string, Tool>): Tool | undefined {
   return allowed.includes(call.name) ? registry.get(call.name) : undefined;
@@ -19,16 +19,18 @@ export function onlyReads(
 }
 
 /**
- * `allowed`: names of the tools that the task offers. Errors: `SandboxLost`, `SandboxUnavailable`.
+ * `allowed`: names of the tools that the task offers. `sandbox`: `undefined` if the task has none. Errors: `SandboxLost`, `SandboxUnavailable`.
  */
 export async function runToolCall(
   call: ToolCall,
   allowed: readonly string[],
-  sandbox: Sandbox,
-  context: ToolContext,
+  sandbox: Sandbox | undefined,
+  context: CallContext,
   registry: ReadonlyMap<string, Tool> = toolRegistry,
 ): Promise<Observation> {
   const tool = offered(call, allowed, registry);
   if (tool === undefined) return refusal(`there is no tool ${JSON.stringify(call.name)}; use ${allowed.join(', ')}.`);
+  if (tool.runs === 'sandbox' && sandbox === undefined)
+    return refusal(`${call.name} cannot run: this task has no sandbox.`);
   return await tool.run(call, sandbox, context);
 }

@@ -3,9 +3,19 @@
  * policy wrote them. The answer is an observation for any arguments.
  */
 
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import type { z } from 'zod';
+import { resolveOptions } from '../../modules/options.ts';
 import type { ToolCall, ToolSchema } from '../../protocol/message.ts';
-import { type Arguments, ToolArgumentError, type ToolParameters, readArguments } from './arguments.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import { ArgumentReader, type Arguments, schemaOf, ToolArgumentError, type ToolParameters } from './arguments.ts';
+import type { ObjectSchema } from './json-schema.ts';
+
+/**
+ * What a call changes. `sandbox`: the task's sandbox; such calls alone run again in one that replaces a lost sandbox.
+ * `none`: nothing. `outside`: something that no sandbox holds; such a call never runs twice.
+ */
+export type ToolEffect = 'none' | 'sandbox' | 'outside';
 
 export interface ToolContext {
   /** Journal key of this call; the same key gives the same answer. */
@@ -14,6 +24,29 @@ export interface ToolContext {
   /** Characters of one observation; default 8000. */
   readonly maxCharacters?: number;
 }
+
+/** What a tool that runs in the worker may use. It keeps nothing from call to call. */
+export interface WorkerServices {
+  readonly rollout: string;
+  /** From 1. */
+  readonly attempt: number;
+  /** From 1. */
+  readonly turn: number;
+  /** Bytes in the store, by reference. */
+  readonly objects: {
+    readonly get: (ref: ObjectRef) => Promise<Uint8Array>;
+    readonly put: (bytes: Uint8Array) => Promise<ObjectRef>;
+  };
+  /** The value of an environment variable that LONGHAUL_SECRETS names. Errors: `UserInputError`. */
+  readonly secret: (name: string) => string;
+  /** Milliseconds since the epoch. A call that has not ended by then is answered without its result. */
+  readonly deadline: number;
+  /** Aborted at the deadline, and if the answer no longer counts. */
+  readonly signal: AbortSignal;
+}
+
+/** Given to `Tool.run`. `worker`: for tools that run there. */
+export type CallContext = ToolContext & { readonly worker?: WorkerServices };
 
 /** The answer of a call. */
 export interface Observation {
@@ -31,57 +64,113 @@ export function refusal(reason: string): Observation {
 
 export interface Tool {
   readonly schema: ToolSchema;
+  readonly runs: 'sandbox' | 'worker';
+  readonly effect: ToolEffect;
   /** The error in the arguments, with parameter, value and remedy; `undefined` if there is none. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
   /** True if the call never changes the workspace, the shell or processes. */
   onlyReads(call: ToolCall): boolean;
-  /** Errors: `SandboxLost`, `SandboxUnavailable`. Mistakes of the policy become observations. */
-  run(call: ToolCall, sandbox: Sandbox, context: ToolContext): Promise<Observation>;
+  /**
+   * `sandbox` is `undefined` only for tools that run in the worker.
+   * Errors: `SandboxLost`, `SandboxUnavailable`. Mistakes of the policy become observations.
+   */
+  run(call: ToolCall, sandbox: Sandbox | undefined, context: CallContext): Promise<Observation>;
+  /** The tool with a task's options. Errors: `UserInputError` under `field`. */
+  withOptions(given: unknown, field: string): Tool;
 }
 
-export interface ToolDefinition {
+/** Parameters by name, or one JSON Schema of all of them (`{ type: 'object', properties, required }`). */
+type Parameters =
+  | { readonly parameters: ToolParameters; readonly required: readonly string[] }
+  | { readonly parameters: ObjectSchema; readonly required?: undefined };
+
+type Common<Options> = Parameters & {
   readonly name: string;
   readonly description: string;
-  readonly parameters: ToolParameters;
-  readonly required: readonly string[];
+  /** Checks the options of a task's entry (`{ name, options }`) and fills in defaults. Absent: the tool takes none. */
+  readonly options?: z.ZodType<Options>;
+};
+
+/** A tool that acts in the task's sandbox. */
+export type SandboxToolDefinition<Options = unknown> = Common<Options> & {
+  readonly runs?: 'sandbox';
+  /** Default: `sandbox`. */
+  readonly effect?: ToolEffect;
   /** True if the call never changes the sandbox. Default: false for every call. */
   readonly onlyReads?: (args: Readonly<Record<string, unknown>>) => boolean;
   /** Returns the observation. Errors: `ToolArgumentError`, which becomes a refusal. */
-  run(args: Arguments, sandbox: Sandbox, context: ToolContext): Promise<string>;
-}
+  run(args: Arguments, sandbox: Sandbox, context: ToolContext & { readonly options: Options }): Promise<string>;
+};
+
+/** A tool that runs in the worker's process, in tasks without a sandbox too. */
+export type WorkerToolDefinition<Options = unknown> = Common<Options> & {
+  readonly runs: 'worker';
+  readonly effect: 'none' | 'outside';
+  /** Returns the observation. Errors: `ToolArgumentError`, which becomes a refusal. */
+  run(args: Arguments, context: ToolContext & WorkerServices & { readonly options: Options }): Promise<string>;
+};
+
+export type ToolDefinition<Options = unknown> = SandboxToolDefinition<Options> | WorkerToolDefinition<Options>;
 
 export const DEFAULT_MAX_CHARACTERS = 8000;
 
-/** Makes a tool from its definition. */
-export function makeTool(definition: ToolDefinition): Tool {
-  const { name, description, parameters, required } = definition;
-  const read = (args: Readonly<Record<string, unknown>>): Arguments => readArguments(name, parameters, required, args);
+/** The parameters as one schema, as the policy sees them. */
+export function parametersOf({ parameters, required }: Parameters): ObjectSchema {
+  return required === undefined ? (parameters as ObjectSchema) : schemaOf(parameters, required);
+}
+
+async function answer<Options>(
+  definition: ToolDefinition<Options>,
+  args: Arguments,
+  sandbox: Sandbox | undefined,
+  { worker, ...context }: CallContext,
+  options: Options,
+): Promise<string> {
+  const { name } = definition;
+  // A tool that uses no services runs without them.
+  if (definition.runs === 'worker') return definition.run(args, { ...context, ...(worker as WorkerServices), options });
+  if (sandbox === undefined) throw new TypeError(`${name} runs in a sandbox, and was given none`);
+  return definition.run(args, sandbox, { ...context, options });
+}
+
+function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentReader, options: Options): Tool {
+  const { name, description, runs = 'sandbox', effect = 'sandbox' } = definition;
+  const reads = definition.runs === 'worker' ? undefined : definition.onlyReads;
   return {
-    schema: {
-      type: 'function',
-      function: {
-        name,
-        description,
-        parameters: { type: 'object', properties: parameters, required, additionalProperties: false },
-      },
-    },
+    schema: { type: 'function', function: { name, description, parameters: parametersOf(definition) } },
+    runs,
+    effect,
     validate(args) {
       try {
-        read(args);
+        reader.read(args);
         return undefined;
       } catch (error) {
         if (error instanceof ToolArgumentError) return error.message;
         throw error;
       }
     },
-    onlyReads: (call) => definition.onlyReads?.(call.arguments) ?? false,
+    onlyReads: (call) => effect !== 'sandbox' || (reads?.(call.arguments) ?? false),
     async run(call, sandbox, context) {
       try {
-        return { content: await definition.run(read(call.arguments), sandbox, context) };
+        return { content: await answer(definition, reader.read(call.arguments), sandbox, context, options) };
       } catch (error) {
         if (error instanceof ToolArgumentError) return refusal(error.message);
         throw error;
       }
     },
+    withOptions: (given, field) => {
+      const schema = definition.options === undefined ? {} : { options: definition.options };
+      return made(definition, reader, resolveOptions({ name, ...schema }, given, field) as Options);
+    },
   };
+}
+
+/** Makes a tool from its definition. Its options are those that its schema makes of none, until `withOptions`. */
+export function makeTool<Options = unknown>(definition: ToolDefinition<Options>): Tool {
+  const none = definition.options?.safeParse({});
+  return made(
+    definition,
+    new ArgumentReader(definition.name, parametersOf(definition)),
+    (none?.success === true ? none.data : {}) as Options,
+  );
 }

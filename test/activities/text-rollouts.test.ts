@@ -186,7 +186,7 @@ it.each<[string, Partial<Task>, RegExp]>([
 });
 
 it('a call of a tool is refused where there is no sandbox, and the rollout goes on', async () => {
-  task = { agent: { type: 'tools' }, tools: ['finish'] };
+  task = { agent: { type: 'tools' }, tools: ['bash', 'finish'] };
   const { prepare, say, act } = parts();
   await prepare();
   expect(await say(1, '<function=bash>\n<parameter=command>ls</parameter>\n</function>')).toMatchObject({
@@ -195,4 +195,6 @@ it('a call of a tool is refused where there is no sandbox, and the rollout goes 
   expect(await act(1)).toEqual({ line: 'Error: bash cannot run: this task has no sandbox.' });
   const record = await world.now.store.get<GenerateRecord>(keys.generate(attempt, 1));
   expect(record?.command).toEqual({ do: 'act' });
+  await say(2, '<function=search>\n<parameter=query>x</parameter>\n</function>');
+  expect(await act(2)).toEqual({ line: 'Error: there is no tool "search"; use bash, finish.' });
 });

@@ -54,10 +54,16 @@ describe('defineTool', () => {
       { ...tool, parameters: { grams: { type: 'float', description: '' } } },
       /parameters\.grams\.type is "float"; give one of string, integer, number/,
     ],
+    [{ ...tool, parameters: { grams: { type: 'number' } } }, /parameters\.grams\.description is missing; give a text/],
     [
-      { ...tool, parameters: { all: { type: 'array', description: '', items: { type: 'string' } } } },
-      /parameters\.all\.items is .* whole numbers/,
+      { ...tool, parameters: { type: 'object', properties: {} } },
+      /required is \["grams"\]; leave it out: the schema in parameters has its own/,
     ],
+    [{ ...tool, runs: 'here' }, /runs is "here"; give sandbox or worker/],
+    [{ ...tool, runs: 'worker' }, /effect is missing; give none or outside/],
+    [{ ...tool, runs: 'worker', effect: 'sandbox' }, /effect is "sandbox"; give none or outside/],
+    [{ ...tool, runs: 'worker', effect: 'none', onlyReads: run }, /onlyReads is a function; leave it out/],
+    [{ ...tool, options: {} }, /options is \{\}; give a zod schema/],
     [
       { ...tool, parameters: { unit: { type: 'string', description: '', enum: [1] } } },
       /parameters\.unit\.enum is \[1\]/,

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 
 import type { Message } from '../../../protocol/message.ts';
 import { NOT_FINISHED } from '../../../agents/tools/finish.ts';
+import { nameOfTool } from '../../../agents/tools/toolbox.ts';
 import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 import { type Demonstration, demonstrate, MIX } from '../../../tasks/swe-mini/demonstrations.ts';
@@ -29,7 +30,7 @@ async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Pr
       const { content, refused } =
         call.name === 'finish'
           ? { content: NOT_FINISHED }
-          : await runToolCall(call, tools, sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
+          : await runToolCall(call, tools.map(nameOfTool), sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
       failed ||= refused === true;
       answers.push({ role: 'tool', name: call.name, content });
     }

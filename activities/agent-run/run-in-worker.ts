@@ -1,0 +1,61 @@
+/** Runs one call of a tool in this process: it ends by its deadline, and no secret is in what it answers or throws. */
+
+import type { Observation, Tool } from '../../agents/tools/tool.ts';
+import { type ToolCall } from '../../protocol/message.ts';
+import type { Attempt } from '../../protocol/stages.ts';
+import type { Store } from '../../store/store.ts';
+import { orAborted } from '../or-aborted.ts';
+import type { Secrets } from './secrets.ts';
+
+/** The answer to a call with effects outside that began, and whose answer is not known. */
+export const OUTCOME_UNKNOWN =
+  '[outcome unknown: the call began and was interrupted; it may or may not have had its effect, and is not repeated]';
+
+export interface WorkerCall {
+  readonly call: ToolCall;
+  readonly tool: Tool;
+  readonly attempt: Attempt;
+  readonly turn: number;
+  readonly callId: string;
+  readonly timeoutMs: number;
+  readonly store: Pick<Store, 'getObject' | 'putObject'>;
+  readonly secrets: Secrets;
+  /** Aborted if the answer no longer counts. */
+  readonly signal: AbortSignal;
+}
+
+function late({ effect }: Tool, timeoutMs: number): Observation {
+  const content = `[timed out after ${timeoutMs / 1000} s]`;
+  return { content: effect === 'outside' ? `${content}\n${OUTCOME_UNKNOWN}` : content };
+}
+
+/** Errors: those of the tool; the reason of `signal`. */
+export async function runInWorker(
+  asked: WorkerCall,
+): Promise<{ readonly observation: Observation; readonly ms: number }> {
+  const { call, tool, attempt, turn, callId, timeoutMs, store, secrets, signal } = asked;
+  const begun = Date.now();
+  const over = AbortSignal.timeout(timeoutMs);
+  const either = AbortSignal.any([signal, over]);
+  const worker = {
+    rollout: attempt.rollout,
+    attempt: attempt.attempt,
+    turn,
+    objects: { get: store.getObject.bind(store), put: store.putObject.bind(store) },
+    secret: (name: string) => secrets.get(name),
+    deadline: begun + timeoutMs,
+    signal: either,
+  };
+  const spent = () => Math.min(timeoutMs, Date.now() - begun);
+  try {
+    const { content, ...rest } = await orAborted(
+      () => tool.run(call, undefined, { callId, timeoutMs, worker }),
+      either,
+    );
+    return { observation: { content: secrets.redact(content), ...rest }, ms: spent() };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (over.aborted) return { observation: late(tool, timeoutMs), ms: timeoutMs };
+    throw secrets.redactError(error);
+  }
+}
