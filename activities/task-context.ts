@@ -16,18 +16,22 @@ export interface SandboxPlace {
   readonly host: string;
 }
 
-/** Runs `work` with a provider whose sandboxes are leased to `owner` and end with it. */
+/**
+ * Runs `work` with a provider whose sandboxes are leased to `owner` and end with it, unless `leaves` returns true when
+ * the work has ended.
+ */
 export async function withFurtherSandboxes<T>(
   { store, provider, host }: SandboxPlace,
   owner: string,
   work: (further: LeasedProvider) => Promise<T>,
+  leaves: () => boolean = () => false,
 ): Promise<T> {
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE);
   const further = new LeasedProvider(provider, leases, owner);
   try {
     return await work(further);
   } finally {
-    await further.end();
+    await (leaves() ? further.leave() : further.end());
   }
 }
 

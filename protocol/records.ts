@@ -40,6 +40,10 @@ export const keys = {
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
+  /** Round `round` of the grading failed. Rounds count from 1. */
+  ungraded: (attempt: Attempt, round: number) => `${keys.ungradedRounds(attempt)}${padded(round)}`,
+  /** Prefix of the failed rounds of the attempt's grading. */
+  ungradedRounds: (attempt: Attempt) => `ungraded:${attemptKey(attempt)}/`,
   outcome: (rollout: string) => `outcome:${rollout}`,
   /** `batch`: the workflow id. `groups`: the number of groups in the manifest. */
   manifest: (batch: string, groups: number) => `manifest:${batch}#${padded(groups)}`,
@@ -191,6 +195,13 @@ export interface StartRecord {
 export interface RestoredRecord {
   /** The last turn whose calls were repeated in it. 0: none. */
   readonly turn: number;
+}
+
+/** A grading that failed. The next round grades in other sandboxes. */
+export interface UngradedRecord {
+  readonly error: string;
+  readonly message: string;
+  readonly at: string;
 }
 
 export interface PrunedRecord {

@@ -118,9 +118,15 @@ export interface TaskContext {
   sandbox(name?: string): Promise<Sandbox>;
   /** Makes further sandboxes. The function may destroy them; the remaining ones end with the execution. */
   readonly provider: SandboxProvider;
-  /** Prefix of the ids of further sandboxes, unique for this execution. */
+  /**
+   * Prefix of call ids and of the ids of further sandboxes, unique for this execution. In `grade`, for all executions
+   * until one fails: a call with a known id, after a lost worker, attaches to the one under way or returns its result.
+   */
   readonly id: string;
-  /** Counts the executions from 1. It is part of the call ids, each of which the sandbox runs once. */
+  /**
+   * Counts the executions from 1; in `grade`, only failed ones count. It is part of the call ids, each of which the
+   * sandbox runs once.
+   */
   readonly execution: number;
   /** Aborted if the result no longer counts. */
   readonly signal: AbortSignal;

@@ -1,14 +1,12 @@
 /**
- * The `reward` queue: grades what was collected, in a fresh sandbox. The sandbox ends with the execution that made it
- * or, if that was killed, with the next one. A grader's own failure is retried in another sandbox and is never a
- * reward.
+ * The `reward` queue: grades what was collected, in a fresh sandbox. If its worker is lost, the next execution attaches
+ * to the calls that run there. A grader's own failure is retried in another sandbox and is never a reward.
  */
 
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { stateBefore } from '../agent-run/environment-step.ts';
-import { GRADER_LEASE } from '../../sandboxes/leases.ts';
 import { type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import type { Lease, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
 import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
@@ -17,28 +15,17 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
-import {
-  type ActRecord,
-  attemptKey,
-  keys,
-  type OutcomeRecord,
-  saidIn,
-  type StartRecord,
-} from '../../protocol/records.ts';
+import { keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
-import { contextOver, freshContext, type Named, withFurtherSandboxes } from '../task-context.ts';
-import { checkWorkersLost, tried } from '../tries.ts';
+import { contextOver, freshContext, type Named } from '../task-context.ts';
+import { tried } from '../tries.ts';
+import { endRounds, type Graded, GraderFailed, gradeRound } from './grading-rounds.ts';
 
 export interface RewardDeps {
   readonly store: Store;
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
-}
-
-/** The grader, not the policy, is to blame: retried, then masked. */
-export class GraderFailed extends Error {
-  override readonly name = 'GraderFailed';
 }
 
 /** A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. */
@@ -97,59 +84,20 @@ function checkedVerdict(verdict: Verdict, name: string): Verdict {
   );
 }
 
-type Graded = Extract<Verdict, { code: 'graded' }>;
-
-const executionOf = (input: RewardInput): string => `reward:${attemptKey(input)}`;
-const sandboxOf = (input: RewardInput, execution: number | '' = ''): string =>
-  `${attemptKey(input)}/grade-${execution}`;
-
-/**
- * Ends the sandboxes that executions up to `last` made on this host. A killed worker leaves its sandbox behind, which
- * would take room until its lease expires. A sandbox that cannot be ended now ends with its lease.
- */
-async function endEarlier(input: RewardInput, last: number, { store, provider, host }: RewardDeps): Promise<void> {
-  if (last === 0) return;
-  const prefix = sandboxOf(input);
-  const isEarlier = ({ id, host: its }: Lease) =>
-    its === host && id.startsWith(prefix) && Number.parseInt(id.slice(prefix.length), 10) <= last;
-  const earlier = (await store.leases(GRADER_LEASE)).filter(isEarlier);
-  const ends = earlier.map(async ({ id }) => {
-    await provider.destroy(id);
-    await store.releaseLease(id);
-  });
-  await Promise.allSettled(ends);
-}
-
-/**
- * Records the verdict, unless a newer execution has started: it has ended this one's sandbox, and the grader may have
- * blamed the work.
- */
-async function recorded(verdict: Graded, input: RewardInput, execution: number, store: Store): Promise<Graded> {
-  const key = keys.verdict(input);
-  if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);
-  const known = await store.get<Graded>(key);
-  if (known) return known;
-  throw new GraderFailed('another execution has started to grade this');
-}
-
-/** If the grading is aborted, cancelled or not, its result no longer counts: neither its verdict nor its failure. */
+/** One execution of the grading, in the context that `contextOf` makes. */
 async function gradeOnce(
   input: RewardInput,
   contextOf: (further: SandboxProvider, loaded: LoadedTask, named: Named) => TaskContext,
   deps: RewardDeps,
   signal: AbortSignal,
 ): Promise<Graded> {
-  const { store, tasks } = deps;
-  await checkWorkersLost(store);
-  const execution = await store.begin(executionOf(input));
-  await endEarlier(input, execution - 1, deps);
-  return withFurtherSandboxes(deps, input.rollout, async (further) => {
-    const loaded = await tasks.load(input);
+  return gradeRound(input, deps, signal, async ({ id, number, provider }) => {
+    const loaded = await deps.tasks.load(input);
     const work = await workOf(input, deps);
-    const ctx = contextOf(further, loaded, { key: input.task, id: sandboxOf(input, execution), execution, signal });
+    const ctx = contextOf(provider, loaded, { key: input.task, id, execution: number, signal });
     const verdict = await orAborted(() => gradeBy(loaded, ctx, work), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
-    return recorded(verdict, input, execution, store);
+    return verdict;
   });
 }
 
@@ -158,7 +106,7 @@ export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>
   const { store } = deps;
   const { run, rollout, attempt, task, catalog, turns, finish } = input;
   const known = await store.get<Graded>(keys.verdict(input));
-  if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
+  if (known) await endRounds(input, Number.MAX_SAFE_INTEGER, deps);
   const verdict = known ?? (await grade());
   const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
     rollout,
@@ -180,9 +128,7 @@ export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>
 
 /** Grades in `sandbox`, the agent's own. */
 export function gradeIn(sandbox: Sandbox, input: RewardInput, deps: RewardDeps, signal: AbortSignal): Promise<Graded> {
-  const inPlace = (further: SandboxProvider, _loaded: LoadedTask, named: Named) =>
-    // A retry of a lost execution attaches to its calls: their names do not count executions.
-    contextOver(sandbox, further, { ...named, id: `${attemptKey(input)}/grade` });
+  const inPlace = (further: SandboxProvider, _loaded: LoadedTask, named: Named) => contextOver(sandbox, further, named);
   return verdictOf(input, () => gradeOnce(input, inPlace, deps, signal), deps);
 }
 

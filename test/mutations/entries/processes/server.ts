@@ -118,8 +118,8 @@ export const server: readonly Mutation[] = [
     name: 'a recorded verdict is given again',
     fault: AWAY,
     file: 'activities/reward/reward.ts',
-    before: 'known ?? (await gradeOnce(input, deps, signal))',
-    after: 'await gradeOnce(input, deps, signal)',
+    before: 'known ?? (await grade())',
+    after: 'await grade()',
     tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
   },
   {
