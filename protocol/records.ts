@@ -28,6 +28,16 @@ export function sandboxKey(attempt: Pick<Attempt, 'rollout' | 'attempt'>, restor
   return restore === 0 ? attemptKey(attempt) : `${attemptKey(attempt)}~${restore}`;
 }
 
+/** The id of another sandbox of the attempt whose `main` sandbox has the id `main`. */
+export function sandboxNamed(main: string, name: string): string {
+  return name === 'main' ? main : `${main}+${name}`;
+}
+
+/** The id of the `main` sandbox that the sandbox belongs to: of an attempt, or of its grading. */
+export function mainSandboxOf(id: string): string {
+  return id.replace(/(#[^#+]*)\+[a-z][a-z0-9-]*$/, '$1');
+}
+
 type Scheduled = Pick<Info, 'activityType' | 'workflowExecution' | 'activityId'>;
 
 export const keys = {

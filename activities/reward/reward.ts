@@ -5,7 +5,7 @@
 
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { stateBefore } from '../agent-run/environment-step.ts';
-import { type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
@@ -17,7 +17,8 @@ import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
 import { keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
-import { contextOver, freshContext, type Named } from '../task-context.ts';
+import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';
+import type { TaskSandboxes } from '../task-sandboxes.ts';
 import { tried } from '../tries.ts';
 import { endRounds, type Graded, GraderFailed, gradeRound } from './grading-rounds.ts';
 
@@ -63,7 +64,9 @@ async function workOf(input: RewardInput, { store, tasks }: Pick<RewardDeps, 'st
   ];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
   const state = await stateBefore(input.turns + 1, input, store);
-  return { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact, state };
+  const { finish, turns: count } = input;
+  const turnRewards = Array.from({ length: count }, (_, i) => acts.get(i + 1)?.reward ?? 0);
+  return { transcript, answer: answerOf(transcript), finish, turns: count, artifact, state, turnRewards };
 }
 
 /** How long a grader's fresh sandbox lives without renewal. */
@@ -126,19 +129,25 @@ export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>
   return verdict;
 }
 
-/** Grades in `sandbox`, the agent's own. */
-export function gradeIn(sandbox: Sandbox, input: RewardInput, deps: RewardDeps, signal: AbortSignal): Promise<Graded> {
-  const inPlace = (further: SandboxProvider, _loaded: LoadedTask, named: Named) => contextOver(sandbox, further, named);
-  return verdictOf(input, () => gradeOnce(input, inPlace, deps, signal), deps);
+/** One execution of the grading in `sandboxes`, the agent's own. */
+export function gradeIn(
+  sandboxes: TaskSandboxes,
+  input: RewardInput,
+  deps: RewardDeps,
+  signal: AbortSignal,
+): Promise<Graded> {
+  const inPlace = (further: SandboxProvider, _loaded: LoadedTask, named: Named) =>
+    contextOver(sandboxes, further, named);
+  return gradeOnce(input, inPlace, deps, signal);
 }
 
 export function createRewardActivities(deps: RewardDeps): RewardActivities {
-  const fresh = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
-    freshContext(task.sandboxes, further, TTL_SECONDS, named);
+  const apart = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
+    task.gradedIn === 'none' ? bareContext(named) : freshContext(task, further, TTL_SECONDS, named);
   return {
     computeReward: (input) =>
       tried({ store: deps.store, place: 'reward' }, (signal) =>
-        verdictOf(input, () => gradeOnce(input, fresh, deps, signal), deps),
+        verdictOf(input, () => gradeOnce(input, apart, deps, signal), deps),
       ),
   };
 }

@@ -15,7 +15,7 @@ export async function runInit(context: RoleContext): Promise<void> {
   const { settings, temporal } = context;
   const store = openWorkerStore(context);
   const provider = await openPooledProvider(context, store);
-  const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
+  const { host, maxLiveSandboxes, sandboxMemoryMiB, sandboxTtlSeconds } = settings;
   const kept = { ownerWaits: ownerWaits(temporal), ttlSeconds: sandboxTtlSeconds };
   const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) }, kept);
   const worker = await Worker.create({
@@ -28,6 +28,7 @@ export async function runInit(context: RoleContext): Promise<void> {
         provider,
         host,
         maxLiveSandboxes,
+        sandboxMemoryMiB,
         sandboxTtlSeconds,
       }),
     },

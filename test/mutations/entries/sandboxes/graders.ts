@@ -220,9 +220,9 @@ export const graders: readonly Mutation[] = [
   {
     name: "a grader's sandbox outlives its execution",
     fault: GIVEN_UP,
-    file: 'activities/task-context.ts',
-    before: 'await (leaves() ? further.leave() : further.end());',
-    after: 'await further.leave();',
+    file: 'activities/reward/grading-rounds.ts',
+    before: 'leaves = await continues(error, signal, isNewest);',
+    after: '',
     tests: [{ file: GRADING_ENDS_TEST, test: 'ends at once with its sandbox and its lease, and its grader’s result' }],
   },
   {
