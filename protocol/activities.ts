@@ -24,10 +24,10 @@ import type { EvaluationRecord, StepRecord } from './step-record.ts';
 import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './update.ts';
 
 export interface InitActivities {
-  /** Starts the task, and makes its sandbox if it has one. */
+  /** Starts the task, and makes its sandboxes if it has any. */
   prepare(input: Attempt): Promise<Card>;
-  /** Makes a fresh sandbox in the state of the lost one after the attempt's last recorded turn. */
-  restoreSandbox(input: RestoreInput): Promise<SandboxRef>;
+  /** Makes fresh sandboxes in the state of the lost ones after the attempt's last recorded turn. */
+  restoreSandbox(input: RestoreInput): Promise<Card>;
 }
 
 export interface GpuActivities {

@@ -28,6 +28,16 @@ export function sandboxKey(attempt: Pick<Attempt, 'rollout' | 'attempt'>, restor
   return restore === 0 ? attemptKey(attempt) : `${attemptKey(attempt)}~${restore}`;
 }
 
+/** The id of another sandbox of the attempt whose `main` sandbox has the id `main`. */
+export function sandboxNamed(main: string, name: string): string {
+  return name === 'main' ? main : `${main}+${name}`;
+}
+
+/** The id of the `main` sandbox that the sandbox belongs to: of an attempt, or of its grading. */
+export function mainSandboxOf(id: string): string {
+  return id.replace(/(#[^#+]*)\+[a-z][a-z0-9-]*$/, '$1');
+}
+
 type Scheduled = Pick<Info, 'activityType' | 'workflowExecution' | 'activityId'>;
 
 export const keys = {
@@ -41,6 +51,10 @@ export const keys = {
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
+  /** Round `round` of the grading failed. Rounds count from 1. */
+  ungraded: (attempt: Attempt, round: number) => `${keys.ungradedRounds(attempt)}${padded(round)}`,
+  /** Prefix of the failed rounds of the attempt's grading. */
+  ungradedRounds: (attempt: Attempt) => `ungraded:${attemptKey(attempt)}/`,
   outcome: (rollout: string) => `outcome:${rollout}`,
   /** `batch`: the workflow id. `groups`: the number of groups in the manifest. */
   manifest: (batch: string, groups: number) => `manifest:${batch}#${padded(groups)}`,
@@ -206,6 +220,13 @@ export type McpRecord = Readonly<
 export interface RestoredRecord {
   /** The last turn whose calls were repeated in it. 0: none. */
   readonly turn: number;
+}
+
+/** A grading that failed. The next round grades in other sandboxes. */
+export interface UngradedRecord {
+  readonly error: string;
+  readonly message: string;
+  readonly at: string;
 }
 
 export interface PrunedRecord {

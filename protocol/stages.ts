@@ -60,8 +60,12 @@ export interface GenerateOutcome {
   readonly lostMs?: number;
 }
 
+/** Where a rollout's sandboxes are. */
 export interface SandboxRef {
+  /** The id of `main`. */
   readonly sandbox: string;
+  /** Names of the task's other sandboxes. Absent: there are none. */
+  readonly others?: readonly string[];
   readonly host: string;
   /** Lifetime of the sandbox if it is not used or renewed. */
   readonly ttlSeconds?: number;
@@ -71,8 +75,18 @@ export interface SandboxRef {
 export interface Card {
   /** `null` if the task has no sandbox: its turns run on any host, and nothing is collected. */
   readonly sandbox: SandboxRef | null;
-  /** `agents`: graded in the agent's own sandbox, on its host. */
-  readonly gradedIn: 'fresh' | 'agents';
+  /** `agents`: graded in the agent's own sandboxes, on their host. `none`: graded without a sandbox. */
+  readonly gradedIn: 'fresh' | 'agents' | 'none';
+  /** Absent: the task sets none. */
+  readonly limits?: TaskLimits;
+}
+
+/** The time limits that a task sets itself. */
+export interface TaskLimits {
+  /** Of one tool call. Absent: that of the configuration. */
+  readonly toolSeconds?: number;
+  /** Of one execution of the grading. Absent: the default. */
+  readonly gradeSeconds?: number;
 }
 
 export interface RestoreInput extends Attempt {

@@ -3,6 +3,7 @@
  * its time to live ends. A sandbox is never renewed unless its owner reports that it waits.
  */
 
+import { mainSandboxOf } from '../protocol/records.ts';
 import type { Lease, Store } from '../store/store.ts';
 import { type BootTime, leftMs, machineTime } from './lease-time.ts';
 import { SANDBOX_LEASE, sandboxLeases } from './leases.ts';
@@ -24,13 +25,16 @@ export interface KeepOptions {
 
 const ASKED_AT_ONCE = 16;
 
-/** The newest lease of each owner. An older one belongs to a sandbox that could not be released. */
+/**
+ * The leases of each owner's newest sandboxes: the newest one, and those that were made with it. The others belong to
+ * sandboxes that could not be released.
+ */
 function inUse(leases: readonly Lease[]): Lease[] {
   const newest = new Map<string, Lease>();
   for (const lease of leases)
     if (lease.expiresAt > (newest.get(lease.owner)?.expiresAt ?? Number.NEGATIVE_INFINITY))
       newest.set(lease.owner, lease);
-  return [...newest.values()];
+  return leases.filter(({ id, owner }) => mainSandboxOf(id) === mainSandboxOf(newest.get(owner)?.id ?? ''));
 }
 
 /**

@@ -1,6 +1,7 @@
 /**
- * A provider for one piece of work: each sandbox that it makes has a lease from before it exists until it is gone, and
- * none outlives the work. If the process is killed, the leases run out, and the sweeper ends the sandboxes.
+ * A provider for one piece of work: each sandbox that it makes has a lease from before it exists until it is gone. None
+ * outlives the work, unless the work leaves them to a later execution. If nobody takes them over, the leases run out,
+ * and the sweeper ends the sandboxes.
  */
 
 import { renewing, type SandboxLeases } from './leases.ts';
@@ -14,7 +15,7 @@ export class LeasedProvider implements SandboxProvider {
   /** For each sandbox that was made and is not gone: the function that ends its renewals. */
   private readonly held = new Map<string, () => Promise<void>>();
   private readonly making = new Set<string>();
-  private over = false;
+  private over: 'ended' | 'left' | undefined;
 
   constructor(inner: SandboxProvider, leases: SandboxLeases, owner: string) {
     this.name = inner.name;
@@ -34,7 +35,7 @@ export class LeasedProvider implements SandboxProvider {
     } finally {
       this.making.delete(spec.id);
       // `end` may have run while this sandbox was half-made.
-      if (this.over) await this.destroy(spec.id);
+      if (this.over === 'ended') await this.destroy(spec.id);
     }
   }
 
@@ -42,6 +43,7 @@ export class LeasedProvider implements SandboxProvider {
   list = (): Promise<string[]> => this.inner.list();
 
   async destroy(id: string): Promise<void> {
+    if (this.over === 'left') this.mustGoOn(id);
     const end = this.held.get(id);
     const renewed = end?.();
     // Before waiting for a renewal in flight: a sandbox that does not answer must not delay its own end.
@@ -57,8 +59,14 @@ export class LeasedProvider implements SandboxProvider {
    * ended keeps its lease, which runs out.
    */
   async end(): Promise<void> {
-    this.over = true;
+    this.over = 'ended';
     await Promise.allSettled([...this.held.keys()].map((id) => this.destroy(id)));
+  }
+
+  /** As `end`, but the sandboxes live on until their leases run out: a later execution makes them its own. */
+  async leave(): Promise<void> {
+    this.over = 'left';
+    await Promise.all([...this.held.values()].map((end) => end()));
   }
 
   private async makeHeld(spec: SandboxSpec): Promise<Sandbox> {
@@ -77,6 +85,6 @@ export class LeasedProvider implements SandboxProvider {
   }
 
   private mustGoOn(id: string): void {
-    if (this.over) throw new SandboxUnavailable(`sandbox ${id}: the work that needs it has ended`);
+    if (this.over !== undefined) throw new SandboxUnavailable(`sandbox ${id}: the work that needs it has ended`);
   }
 }

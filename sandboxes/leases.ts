@@ -1,17 +1,44 @@
 /**
- * Leases on live sandboxes, in the store. They alone decide how many sandboxes a host holds, and which are still
- * wanted. A lease and its sandbox's time to live are renewed together, so neither outlives the other for long.
+ * Leases on live sandboxes, in the store. They alone decide how many sandboxes a host holds, how much of its memory
+ * these claim, and which are still wanted. A lease and its sandbox's time to live are renewed together, so neither
+ * outlives the other for long.
  */
 
-import type { Lease, Store } from '../store/store.ts';
+import type { Lease, LeaseRoom, Store } from '../store/store.ts';
 import { type BootTime, leaseUntil, machineTime } from './lease-time.ts';
-import type { Sandbox } from './sandbox.ts';
+import type { Sandbox, SandboxSpec } from './sandbox.ts';
 
 export const SANDBOX_LEASE = 'sandbox';
 /** Kind of lease for a warm sandbox that nobody uses yet. It does not count against the host's limit. */
 export const WARM_LEASE = 'warm-sandbox';
 /** Kind of lease for a sandbox that grades. It does not count against the limit for agents' sandboxes. */
 export const GRADER_LEASE = 'grader-sandbox';
+
+/** Memory of a sandbox's supervisor and of its place in the kernel. */
+const OWN_MIB = 16;
+
+/** The most memory that a sandbox takes: its files are in memory, unless its image is writable. */
+export function memoryOf({ limits, profile }: Pick<SandboxSpec, 'limits' | 'profile'>): number {
+  return limits.memoryMiB + (profile === 'swe' ? 0 : limits.diskMiB) + OWN_MIB;
+}
+
+/** Takes or renews the leases of these sandboxes, all or none. Returns false if the host has no room for all of them. */
+export async function acquireAll(
+  specs: readonly SandboxSpec[],
+  owner: string,
+  place: { readonly store: Pick<Store, 'acquireLeases'>; readonly host: string; readonly room: LeaseRoom },
+  time: BootTime = machineTime,
+): Promise<boolean> {
+  const leases = specs.map((spec) => ({
+    id: spec.id,
+    kind: SANDBOX_LEASE,
+    owner,
+    host: place.host,
+    ...leaseUntil(spec.ttlSeconds, time),
+    memoryMiB: memoryOf(spec),
+  }));
+  return place.store.acquireLeases(leases, place.room);
+}
 
 export interface SandboxLeases {
   /** Takes or renews the lease. Returns `undefined` if the host already holds as many live sandboxes as allowed. */

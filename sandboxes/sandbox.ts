@@ -37,8 +37,20 @@ export interface SandboxSpec {
   readonly profile?: SandboxProfile;
   /** Processors that the sandbox may use at once, where the provider can limit them. */
   readonly cpus?: number;
+  /** Time limit of `setup`. Default: 600. */
+  readonly setUpSeconds?: number;
+  /** Absent: the sandbox reaches nothing. */
+  readonly network?: SandboxNetwork;
   /** The sandbox ends itself if it was not renewed for this long. */
   readonly ttlSeconds: number;
+}
+
+/** A loopback interface that several sandboxes share. Nothing else is on it. */
+export interface SandboxNetwork {
+  /** Id of a live sandbox whose network this one joins. Absent: this one is the first. */
+  readonly joins?: string;
+  /** Host names of all its sandboxes, which all are 127.0.0.1. */
+  readonly names: readonly string[];
 }
 
 /** What a command did. It becomes an observation; it is never an error of Longhaul. */

@@ -12,6 +12,7 @@ const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>([
   'append',
   'begin',
   'acquireLease',
+  'acquireLeases',
   'releaseLease',
   'reportWorker',
   'removeWorker',

@@ -33,6 +33,7 @@ import {
   type Execution,
   FORGOTTEN_AFTER_MS,
   type Lease,
+  type LeaseRoom,
   type RolloutEvent,
   type Store,
   type WorkerReport,
@@ -55,7 +56,7 @@ CREATE TABLE executions (
 CREATE INDEX executions_by_key ON executions (key);
 CREATE TABLE leases (
   id TEXT PRIMARY KEY, kind TEXT NOT NULL, owner TEXT NOT NULL, host TEXT NOT NULL, expires_at INTEGER NOT NULL,
-  detail TEXT NOT NULL) WITHOUT ROWID;
+  detail TEXT NOT NULL, memory_mib INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX leases_by_kind ON leases (kind, host, expires_at);
 CREATE TABLE workers (id TEXT PRIMARY KEY, seen TEXT NOT NULL, report TEXT NOT NULL) WITHOUT ROWID;
 `;
@@ -78,6 +79,7 @@ interface LeaseRow {
   host: string;
   expires_at: number;
   detail: string;
+  memory_mib: number;
 }
 
 class SqliteStore implements Store {
@@ -273,17 +275,28 @@ class SqliteStore implements Store {
   }
 
   async acquireLease(lease: Lease, limit: number): Promise<Lease | undefined> {
+    const isTaken = await this.acquireLeases([lease], { leases: limit, memoryMiB: Number.MAX_SAFE_INTEGER });
+    return isTaken ? lease : undefined;
+  }
+
+  async acquireLeases(leases: readonly Lease[], room: LeaseRoom): Promise<boolean> {
+    const [first] = leases;
+    if (first === undefined) return true;
+    const ids = JSON.stringify(leases.map(({ id }) => id));
+    const claimed = leases.reduce((sum, { memoryMiB = 0 }) => sum + memoryMiB, 0);
     return this.#transaction(() => {
-      const { n } = this.#prepare(
-        'SELECT count(*) AS n FROM leases WHERE kind = ? AND host = ? AND expires_at > ? AND id <> ?',
-      ).get(lease.kind, lease.host, Date.now(), lease.id) as { n: number };
-      if (n >= limit) return undefined;
-      this.#prepare(
-        `INSERT INTO leases (id, kind, owner, host, expires_at, detail) VALUES (?, ?, ?, ?, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, host = excluded.host,
-           expires_at = excluded.expires_at, detail = excluded.detail`,
-      ).run(lease.id, lease.kind, lease.owner, lease.host, lease.expiresAt, lease.detail);
-      return lease;
+      const { n, mib } = this.#prepare(
+        `SELECT count(*) AS n, total(memory_mib) AS mib FROM leases
+         WHERE kind = ? AND host = ? AND expires_at > ? AND id NOT IN (SELECT value FROM json_each(?))`,
+      ).get(first.kind, first.host, Date.now(), ids) as { n: number; mib: number };
+      if (n + leases.length > room.leases || mib + claimed > room.memoryMiB) return false;
+      for (const lease of leases)
+        this.#prepare(
+          `INSERT INTO leases (id, kind, owner, host, expires_at, detail, memory_mib) VALUES (?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (id) DO UPDATE SET owner = excluded.owner, host = excluded.host, expires_at = excluded.expires_at,
+             detail = excluded.detail, memory_mib = max(excluded.memory_mib, leases.memory_mib)`,
+        ).run(lease.id, lease.kind, lease.owner, lease.host, lease.expiresAt, lease.detail, lease.memoryMiB ?? 0);
+      return true;
     });
   }
 
@@ -293,9 +306,13 @@ class SqliteStore implements Store {
 
   async leases(kind: string): Promise<Lease[]> {
     const rows = this.#prepare(
-      'SELECT id, kind, owner, host, expires_at, detail FROM leases WHERE kind = ? ORDER BY id',
+      'SELECT id, kind, owner, host, expires_at, detail, memory_mib FROM leases WHERE kind = ? ORDER BY id',
     ).all(kind) as unknown as LeaseRow[];
-    return rows.map(({ expires_at: expiresAt, ...lease }) => ({ ...lease, expiresAt }));
+    return rows.map(({ expires_at: expiresAt, memory_mib: memoryMiB, ...lease }) => ({
+      ...lease,
+      expiresAt,
+      ...(memoryMiB > 0 && { memoryMiB }),
+    }));
   }
 
   async changes(cursor: string | undefined, limit: number, kinds: readonly string[]): Promise<Changes | undefined> {

@@ -39,6 +39,14 @@ export interface Lease {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number;
   readonly detail: string;
+  /** Memory of its host that it claims. Absent: none, or what it claims already. */
+  readonly memoryMiB?: number;
+}
+
+/** What a host may hold of one kind of lease. */
+export interface LeaseRoom {
+  readonly leases: number;
+  readonly memoryMiB: number;
 }
 
 /** The start of an execution, recorded before the execution starts. It may never have ended. */
@@ -126,6 +134,11 @@ export interface Store {
 
   /** Takes or renews a lease. Returns `undefined` if the host already has `limit` live leases of this kind. */
   acquireLease(lease: Lease, limit: number): Promise<Lease | undefined>;
+  /**
+   * Takes or renews these leases, of one kind and host, in one transaction: all, or none and returns false if the host
+   * has no room for them beside its other live ones.
+   */
+  acquireLeases(leases: readonly Lease[], room: LeaseRoom): Promise<boolean>;
   releaseLease(id: string): Promise<void>;
   leases(kind: string): Promise<Lease[]>;
 

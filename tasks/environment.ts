@@ -9,7 +9,7 @@ import type { ToolChoice } from '../agents/tools/toolbox.ts';
 import type { FinishReason } from '../protocol/finish-reason.ts';
 import type { Message } from '../protocol/message.ts';
 import type { AgentChoice, Verdict } from '../protocol/stages.ts';
-import type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
+import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 
 /** `defineEnvironment` checks a user's environments. */
 export interface Environment<Options = unknown> {
@@ -45,7 +45,31 @@ export interface Dataset {
 export const MAIN = 'main';
 
 /** A sandbox that a task needs. The worker adds its id and its lifetime. */
-export type SandboxRequest = Omit<SandboxSpec, 'id' | 'ttlSeconds'>;
+export interface SandboxRequest extends Omit<SandboxSpec, 'id' | 'ttlSeconds' | 'limits' | 'network' | 'setUpSeconds'> {
+  /** Absent fields: the task's `resources`, or their defaults. */
+  readonly limits?: Partial<SandboxLimits>;
+  /**
+   * The task's sandboxes that name the same network reach each other, and nothing else: each under its name, which all
+   * of them resolve to the loopback address that they share. So their ports must differ.
+   */
+  readonly network?: string;
+}
+
+/** What a task may take. Each field may be absent. */
+export interface Resources {
+  /** Of each sandbox that has no limit of its own. Default: 512. */
+  readonly memoryMiB?: number;
+  /** Processors of each sandbox that does not say it. Default: 1. */
+  readonly cpus?: number;
+  /** Of each sandbox that has no limit of its own. Default: 256. */
+  readonly diskMiB?: number;
+  /** For a sandbox's `setup`, and for `start`. Default: 600 for a set-up, none for `start`. */
+  readonly setUpSeconds?: number;
+  /** For one tool call, in place of the configuration's `agent.toolTimeoutSeconds`. */
+  readonly toolSeconds?: number;
+  /** For one execution of `grade`. A later one does not start the calls of a lost one again. Default: 900. */
+  readonly gradeSeconds?: number;
+}
 
 export interface Task {
   /** The group for which pass rates are reported separately, such as the bug family. Absent: the source's name. */
@@ -58,13 +82,14 @@ export interface Task {
   readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
-  /** By name; the tools act on `main`. Empty or absent: the task needs none. */
+  /** By name; the tools act on `main`. They are made and lost together. Empty or absent: the task needs none. */
   readonly sandboxes?: Readonly<Record<string, SandboxRequest>>;
   /**
    * Where `grade` runs. `fresh` (the default): `ctx.sandbox` makes sandboxes that no agent has used. `agents`: in the
-   * agent's own sandboxes, before their release.
+   * agent's own sandboxes, before their release. `none`: there are no sandboxes; the work alone says the verdict.
    */
-  readonly gradedIn?: 'fresh' | 'agents';
+  readonly gradedIn?: 'fresh' | 'agents' | 'none';
+  readonly resources?: Resources;
   /** Called once, before the first turn. `step` receives its state. Its messages replace the task's own. */
   start?(ctx: TaskContext): Promise<{ readonly state: unknown; readonly messages?: readonly Message[] }>;
   /**
@@ -112,19 +137,27 @@ export interface Work {
   readonly artifact: Uint8Array;
   /** The state after the last `step`; without one, that of `start`. `undefined` if the task has neither. */
   readonly state: unknown;
+  /** The reward of each turn's `step`, in order; 0 for a turn without one. */
+  readonly turnRewards: readonly number[];
 }
 
 /** What a task's functions may use. */
 export interface TaskContext {
   /** `SOURCE-SPLIT-N`. */
   readonly key: string;
-  /** The sandbox of this name (default: `main`). In `grade` it is a fresh one, unless `gradedIn` is `agents`. */
+  /** The sandbox of this name (default: `main`). In `grade` it is a fresh one, unless `gradedIn` says otherwise. */
   sandbox(name?: string): Promise<Sandbox>;
   /** Makes further sandboxes. The function may destroy them; the remaining ones end with the execution. */
   readonly provider: SandboxProvider;
-  /** Prefix of the ids of further sandboxes, unique for this execution. */
+  /**
+   * Prefix of call ids and of the ids of further sandboxes, unique for this execution. In `grade`, for all executions
+   * until one fails: a call with a known id, after a lost worker, attaches to the one under way or returns its result.
+   */
   readonly id: string;
-  /** Counts the executions from 1. It is part of the call ids, each of which the sandbox runs once. */
+  /**
+   * Counts the executions from 1; in `grade`, only failed ones count. It is part of the call ids, each of which the
+   * sandbox runs once.
+   */
   readonly execution: number;
   /** Aborted if the result no longer counts. */
   readonly signal: AbortSignal;

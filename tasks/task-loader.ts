@@ -14,17 +14,9 @@ import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task
 import type { ObjectRef } from '../protocol/stages.ts';
 import { readCatalog } from '../store/read-records.ts';
 import type { Store } from '../store/store.ts';
-import {
-  type Dataset,
-  type Environment,
-  type EnvironmentIo,
-  hasSandbox,
-  MAIN,
-  type SandboxRequest,
-  type Task,
-  UnknownTask,
-} from './environment.ts';
+import { type Dataset, type EnvironmentIo, hasSandbox, MAIN, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
+import { checkResources, type Machine, machineOf } from './resources.ts';
 
 /** A task with its names. */
 export interface LoadedTask {
@@ -107,7 +99,10 @@ export class TaskLoader {
     return dataset;
   }
 
-  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`, `toolboxOf` and `checkServers`. */
+  /**
+   * Errors: `UnknownName`, `UnknownTask`, `UserInputError` if the task asks for what cannot be, and those of `open`,
+   * `toolboxOf` and `checkServers`.
+   */
   load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
     return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
       const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
@@ -123,16 +118,14 @@ export class TaskLoader {
       if (index >= size) throw new UnknownTask(key, `${source} has ${size} tasks in ${split}, counted from 0`);
       const task = await dataset.load(split, index);
       checkServers(task.mcp ?? {}, hasSandbox(task));
+      checkResources(task, key);
       return { task, key, source, family: task.family ?? source, toolbox: toolboxOf(task.tools) };
     });
   }
 
   /** What sandbox `name` of a task is made of. Errors: those of `load`; `TypeError` if the task has no such sandbox. */
-  async sandboxOf(ref: TaskRef, name = MAIN): Promise<SandboxRequest> {
-    const { task } = await this.load(ref);
-    const request = task.sandboxes?.[name];
-    if (request === undefined) throw new TypeError(`task ${ref.task} has no sandbox ${JSON.stringify(name)}`);
-    return request;
+  async sandboxOf(ref: TaskRef, name = MAIN): Promise<Machine> {
+    return machineOf((await this.load(ref)).task, ref.task, name);
   }
 
   #catalog(ref: ObjectRef): Promise<TaskCatalog> {

@@ -9,7 +9,14 @@ const ANSWERS_WITHIN_MS = 5_000;
 /** Workflows are described by id alone, so that the newest execution of a continued one answers. */
 const ENDED = new Set(['COMPLETED', 'FAILED', 'CANCELLED', 'TERMINATED', 'TIMED_OUT']);
 /** Activities after which the rollout needs its sandbox; those that make or release a sandbox are not among them. */
-const NEEDS_SANDBOX: ReadonlySet<string> = new Set(['generate', 'agentRun', 'collect', 'holdSandbox', WORKFLOW_TASK]);
+const NEEDS_SANDBOX: ReadonlySet<string> = new Set([
+  'generate',
+  'agentRun',
+  'collect',
+  'gradeInPlace',
+  'holdSandbox',
+  WORKFLOW_TASK,
+]);
 
 type Place = Pick<WorkerConnection, 'connection' | 'namespace'>;
 

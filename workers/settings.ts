@@ -4,6 +4,7 @@ import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { allowedEndpoints, allowedKeys, BadEntry } from '../endpoints/allowed-addresses.ts';
+import { memoryOf } from '../sandboxes/leases.ts';
 import { LIMITS } from '../tasks/swe-mini/problem.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 import { stackHome } from '../connection/stack-paths.ts';
@@ -13,6 +14,7 @@ export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as c
 export type Role = (typeof ROLES)[number];
 
 export const MAX_SANDBOXES = 'LONGHAUL_MAX_SANDBOXES';
+export const SANDBOX_MEMORY = 'LONGHAUL_SANDBOX_MEMORY';
 
 export const SANDBOX_PROVIDERS = ['auto', 'bubblewrap', 'docker'] as const;
 
@@ -36,6 +38,8 @@ export interface WorkerSettings {
   readonly sandbox: SandboxSettings;
   readonly host: string;
   readonly maxLiveSandboxes: number;
+  /** MiB that the agents' sandboxes of the host may claim together. */
+  readonly sandboxMemoryMiB: number;
   readonly sandboxTtlSeconds: number;
   /** What this GPU worker does, and what each worker of the pool does; `pool` is `undefined` if it is not set. */
   readonly gpu: { readonly does: GpuDuty; readonly pool: readonly GpuDuty[] | undefined };
@@ -90,18 +94,28 @@ const LONGEST_TTL_SECONDS = 604_800;
 const PER_CORE = 32;
 /** The sandboxes' share of the memory that processes here may use; the rest is for the workers. */
 const MEMORY_SHARE = 3 / 4;
-/** The most memory that one sandbox takes: its limits, and its supervisor's own memory. */
-const MIB_EACH = LIMITS.memoryMiB + LIMITS.diskMiB + 16;
+/** The most memory that one sandbox of a usual size takes. */
+const MIB_EACH = memoryOf({ limits: LIMITS });
 
 /** The default number of live sandboxes: if all reach their limits, the host still has memory, so none is killed. */
 export function sandboxesFor(cores: number, memoryBytes: number): number {
   return Math.max(1, Math.min(PER_CORE * cores, Math.floor((memoryBytes * MEMORY_SHARE) / (MIB_EACH * 2 ** 20))));
 }
 
+const memoryBytes = (): number => Math.min(totalmem(), process.constrainedMemory() || Infinity);
+
+/**
+ * `LONGHAUL_SANDBOX_MEMORY`, else the sandboxes' share of the memory. `LONGHAUL_MAX_SANDBOXES` alone allows as many
+ * sandboxes of a usual size.
+ */
+export function readSandboxMemory(env: NodeJS.ProcessEnv = process.env): number {
+  const share = Math.floor((memoryBytes() * MEMORY_SHARE) / 2 ** 20);
+  return count(SANDBOX_MEMORY, Math.max(share, count(MAX_SANDBOXES, 1, 1, env) * MIB_EACH), 1, env);
+}
+
 /** `LONGHAUL_MAX_SANDBOXES`, else as many as cores and memory (of the machine, or of its control group) allow. */
 export function readMaxLiveSandboxes(env: NodeJS.ProcessEnv = process.env): number {
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Infinity);
-  return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memory), 1, env);
+  return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memoryBytes()), 1, env);
 }
 
 /** An empty variable counts as not set. Errors: `UserInputError` for the first variable that cannot be used. */
@@ -116,6 +130,7 @@ export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): Worker
     sandbox: readSandboxSettings(env),
     host: env['LONGHAUL_HOST'] || hostname(),
     maxLiveSandboxes,
+    sandboxMemoryMiB: readSandboxMemory(env),
     sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800, 1, env, LONGEST_TTL_SECONDS),
     gpu: { does: readGpuDuty(env), pool: env[POOL_VARIABLE] ? readGpuPool(env) : undefined },
     slots: {

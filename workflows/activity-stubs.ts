@@ -93,13 +93,24 @@ export const onEndpoint = proxyActivities<Pick<GpuActivities, 'generate'>>({
   retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },
 });
 
-export const reward = proxyActivities<RewardActivities>({
-  taskQueue: QUEUES.reward,
-  startToCloseTimeout: '15m',
-  scheduleToCloseTimeout: OUTAGE,
-  heartbeatTimeout: '15s',
-  retry: retry(RETRIES.reward),
-});
+/** One execution of a grading whose task sets no limit. */
+const GRADING_SECONDS = 900;
+/** Time beside a grading with a limit of its own: its sandboxes are made, and its verdict is recorded. */
+const BESIDE_GRADING_SECONDS = 60;
+
+/** A retry attaches to the calls of an execution that was lost, and has all the time again. */
+const graded = (seconds: number | undefined) =>
+  ({
+    startToCloseTimeout: `${seconds === undefined ? GRADING_SECONDS : seconds + BESIDE_GRADING_SECONDS}s`,
+    scheduleToCloseTimeout: OUTAGE,
+    heartbeatTimeout: '15s',
+    retry: retry(RETRIES.reward),
+  }) as const;
+
+/** `gradeSeconds`: the task's own limit. */
+export function reward(gradeSeconds: number | undefined): RewardActivities {
+  return proxyActivities<RewardActivities>({ taskQueue: QUEUES.reward, ...graded(gradeSeconds) });
+}
 
 export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivities>({
   taskQueue: QUEUES.orchestrator,
@@ -130,9 +141,18 @@ export function onAnyHost(toolTimeoutSeconds: number) {
   });
 }
 
-/** Activities that must run where the sandbox is. */
+/** Grades where the sandbox is. */
+export function gradingOn(host: string, gradeSeconds: number | undefined) {
+  return proxyActivities<Pick<AgentRunActivities, 'gradeInPlace'>>({
+    taskQueue: hostQueue(host),
+    scheduleToStartTimeout: HOST_GONE,
+    ...graded(gradeSeconds),
+  });
+}
+
+/** Other activities that must run where the sandbox is. */
 export function onHost(host: string, toolTimeoutSeconds: number) {
-  return proxyActivities<Omit<AgentRunActivities, 'releaseSandbox'>>({
+  return proxyActivities<Omit<AgentRunActivities, 'gradeInPlace' | 'releaseSandbox'>>({
     taskQueue: hostQueue(host),
     scheduleToStartTimeout: HOST_GONE,
     scheduleToCloseTimeout: OUTAGE,

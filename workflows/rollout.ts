@@ -31,7 +31,7 @@ import { reportingEnd } from './rollout/report-end.ts';
 import { resolveRollout } from './rollout/resolve-rollout.ts';
 import { proceedSignal, StageGates } from './rollout/stage-gates.ts';
 import type { GatedStage, RolloutInput, RolloutResult } from '../protocol/rollout.ts';
-import type { ObjectRef } from '../protocol/stages.ts';
+import type { ObjectRef, TaskLimits } from '../protocol/stages.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
@@ -49,6 +49,8 @@ export const resumeSignal = defineSignal('resume');
 
 /** Carried over continue-as-new, which happens before a turn or while the rollout is held. */
 export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+  /** Absent: none. */
+  readonly taskLimits?: TaskLimits;
   /** Absent: it is not held. */
   readonly held?: Trip;
   /** How often it was resumed. */
@@ -97,6 +99,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
   const {
     allowed = [],
     sandbox = null,
+    taskLimits = {},
     contextTokens = 0,
     worker = null,
     lines = [],
@@ -116,6 +119,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     gates,
     clock,
     sandbox,
+    taskLimits,
     contextTokens,
     worker,
     lines,
@@ -130,11 +134,12 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
 
 function progressOf(
   state: LoopState,
-  { sandbox, contextTokens, worker, lines, paused, held, resumed, gates, clock }: Context,
+  { sandbox, taskLimits, contextTokens, worker, lines, paused, held, resumed, gates, clock }: Context,
 ): RolloutProgress {
   return {
     state,
     sandbox,
+    ...(Object.keys(taskLimits).length > 0 && { taskLimits }),
     contextTokens,
     ...(worker === null ? {} : { worker }),
     lines,

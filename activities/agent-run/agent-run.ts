@@ -3,7 +3,7 @@
  * what will be graded. A call that ran and was recorded never runs again.
  */
 
-import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
+import { sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
@@ -15,8 +15,9 @@ import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';
 import { contextOver, withFurtherSandboxes } from '../task-context.ts';
+import { allKeptAlive, closeAll, connectAll, endAll, mainOf, type TaskSandboxes } from '../task-sandboxes.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
-import { gradeIn } from '../reward/reward.ts';
+import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
 import { Secrets } from './secrets.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
@@ -39,32 +40,31 @@ function lineOf({ messages }: ActRecord): string {
   return `${messages.length === 1 ? '' : `${messages.length} answers: `}${first.slice(0, 120)}`;
 }
 
-/** Connects, and keeps the sandbox and its lease alive for as long as `body` takes. */
-async function withSandbox<T>(
+/** Connects, and keeps the sandboxes and their leases alive for as long as `body` takes. */
+async function withSandboxes<T>(
   deps: AgentRunDeps,
   input: Attempt & SandboxRef,
-  body: (sandbox: Sandbox) => Promise<T>,
+  body: (sandboxes: TaskSandboxes) => Promise<T>,
 ): Promise<T> {
   const { provider, store, host, sandboxTtlSeconds } = deps;
   // To renew a lease that is held already needs no more room.
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
-  const sandbox = await provider.connect(input.sandbox);
+  const sandboxes = await connectAll(provider, input);
   try {
-    return await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, () => body(sandbox));
+    return await allKeptAlive(leases, sandboxes, input.rollout, sandboxTtlSeconds, () => body(sandboxes));
   } finally {
-    sandbox.close();
+    closeAll(sandboxes);
   }
 }
 
-async function release(deps: AgentRunDeps, id: string): Promise<void> {
-  await deps.provider.destroy(id);
-  await sandboxLeases(deps.store, deps.host, Number.MAX_SAFE_INTEGER).release(id);
+function release({ provider, store }: AgentRunDeps, ref: SandboxRef): Promise<void> {
+  return endAll(provider, (id) => store.releaseLease(id), ref);
 }
 
 /** Collects the artifact that is graded, and records it. The first record counts. */
 async function takenOut(
   input: Attempt,
-  sandbox: Sandbox,
+  sandboxes: TaskSandboxes,
   signal: AbortSignal,
   deps: AgentRunDeps,
 ): Promise<CollectOutcome> {
@@ -72,11 +72,11 @@ async function takenOut(
   const { task } = await tasks.load(input);
   const key = keys.collect(input);
   const execution = await store.begin(key);
-  const named = { key: input.task, id: `${sandbox.id}/collect-${execution}`, execution, signal };
+  const named = { key: input.task, id: `${mainOf(sandboxes).id}/collect-${execution}`, execution, signal };
   const bytes = await withFurtherSandboxes(
     deps,
     input.rollout,
-    async (controls) => (await task.collect?.(contextOver(sandbox, controls, named))) ?? new Uint8Array(),
+    async (controls) => (await task.collect?.(contextOver(sandboxes, controls, named))) ?? new Uint8Array(),
   );
   return store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
 }
@@ -103,17 +103,18 @@ async function actingOf(
 async function act(
   input: AgentRunInput,
   known: ActRecord | undefined,
-  sandbox: Sandbox,
+  sandboxes: TaskSandboxes,
   signal: AbortSignal,
   deps: AgentRunDeps,
 ): Promise<ActRecord> {
   const { store, tasks } = deps;
   const { task } = await tasks.load(input);
-  const stepping = { attempt: input, task, sandbox, place: deps, signal };
+  const sandbox = mainOf(sandboxes);
+  const stepping = { attempt: input, task, sandboxes, place: deps, signal };
   const acting = await actingOf(input, sandbox, (turn) => repeatStep(stepping, turn), deps, signal);
   const takeOut = async (record: Pick<ActRecord, 'unfinished' | 'done'>) => {
     if (!collects(input, record)) return false;
-    await takenOut(input, sandbox, signal, deps);
+    await takenOut(input, sandboxes, signal, deps);
     return true;
   };
   if (!known && (await isStep(input, store))) {
@@ -159,11 +160,11 @@ async function actedIn(
   const isDone =
     known !== undefined && (isOver || (!collects(input, known) && (await isHere(input.sandbox, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
-  const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, signal, deps));
+  const record = isDone ? known : await withSandboxes(deps, input, (all) => act(input, known, all, signal, deps));
   const outcome = outcomeOf(record);
   const collected = collects(input, record) ? await store.get<CollectOutcome>(keys.collect(input)) : undefined;
   if (!collected) return outcome;
-  await release(deps, input.sandbox);
+  await release(deps, input);
   return { ...outcome, collected };
 }
 
@@ -174,7 +175,7 @@ async function actedWithout(input: AgentRunInput, signal: AbortSignal, deps: Age
   if (known) return outcomeOf(known);
   await checkWorkersLost(store);
   const { task } = await tasks.load(input);
-  const stepping = { attempt: input, task, sandbox: undefined, place: deps, signal };
+  const stepping = { attempt: input, task, sandboxes: {}, place: deps, signal };
   if (await isStep(input, store)) return outcomeOf(await stepTurn(stepping, input.turn));
   const acting = await actingOf(input, undefined, (turn) => repeatStep(stepping, turn), deps, signal);
   return outcomeOf(await actTurn(acting, input.turn, async () => await Promise.resolve(true)));
@@ -197,24 +198,24 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
 
     gradeInPlace: (input) =>
       tried({ store, place: 'reward' }, (signal) =>
-        withSandbox(deps, input, (sandbox) => gradeIn(sandbox, input, deps, signal)),
+        verdictOf(input, () => withSandboxes(deps, input, (all) => gradeIn(all, input, deps, signal)), deps),
       ),
 
     collect: (input) =>
       tried(limits, async (signal) => {
         const known = await store.get<CollectOutcome>(keys.collect(input));
         if (!known) await checkWorkersLost(store);
-        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));
-        await release(deps, input.sandbox);
+        const outcome = known ?? (await withSandboxes(deps, input, (all) => takenOut(input, all, signal, deps)));
+        await release(deps, input);
         return outcome;
       }),
 
-    releaseSandbox: (input) => withFailureMapping(() => withHeartbeat(() => release(deps, input.sandbox))),
+    releaseSandbox: (input) => withFailureMapping(() => withHeartbeat(() => release(deps, input))),
 
     holdSandbox: (input) =>
       tried(limits, async () => {
         await checkWorkersLost(store);
-        await withSandbox(deps, input, () => Promise.resolve());
+        await withSandboxes(deps, input, () => Promise.resolve());
       }),
   };
 }

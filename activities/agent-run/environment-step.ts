@@ -9,20 +9,20 @@ import {
   type StartRecord,
 } from '../../protocol/records.ts';
 import type { Attempt } from '../../protocol/stages.ts';
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { actsOf } from '../../store/read-records.ts';
-import type { StepResult, Task } from '../../tasks/environment.ts';
+import { MAIN, type StepResult, type Task } from '../../tasks/environment.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 import { contextOver, type SandboxPlace, withFurtherSandboxes } from '../task-context.ts';
+import type { TaskSandboxes } from '../task-sandboxes.ts';
 
 /** An attempt at one of its turns. */
 export interface Stepping {
   readonly attempt: Attempt;
   readonly task: Task;
-  /** The attempt's own; `undefined` if the task has none. */
-  readonly sandbox: Sandbox | undefined;
+  /** The attempt's own; empty if the task has none. */
+  readonly sandboxes: TaskSandboxes;
   readonly place: SandboxPlace;
   readonly signal: AbortSignal;
 }
@@ -51,7 +51,7 @@ function checked(result: StepResult | undefined, key: string): StepResult {
 }
 
 /** Calls `step` with the turn's message. Errors: `EnvironmentFailed`; those of the sandbox. */
-async function answer({ attempt, task, sandbox, place, signal }: Stepping, turn: number): Promise<StepResult> {
+async function answer({ attempt, task, sandboxes, place, signal }: Stepping, turn: number): Promise<StepResult> {
   const { store } = place;
   const record = await store.get<GenerateRecord>(keys.generate(attempt, turn));
   if (record === undefined) throw new Error(`${keys.generate(attempt, turn)} is not recorded`);
@@ -61,14 +61,15 @@ async function answer({ attempt, task, sandbox, place, signal }: Stepping, turn:
   const execution = await store.begin(`step:${name}`);
   const named = { key: attempt.task, id: `${name}/step`, execution, signal };
   const result = await withFurtherSandboxes(place, attempt.rollout, async (further) =>
-    task.step?.(contextOver(sandbox, further, named), state, spoken(record).content),
+    task.step?.(contextOver(sandboxes, further, named), state, spoken(record).content),
   ).catch((error: unknown) => blameOwnCode(error, 'step', (message) => new EnvironmentFailed(message)));
   return checked(result, attempt.task);
 }
 
 /** Runs the turn's step if it has no record. */
 export async function stepTurn(stepping: Stepping, turn: number): Promise<ActRecord> {
-  const { attempt, sandbox, place } = stepping;
+  const { attempt, sandboxes, place } = stepping;
+  const sandbox = sandboxes[MAIN];
   const { state, messages, done, reward, metrics } = await answer(stepping, turn);
   const digest = sandbox && !done && (await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`));
   return place.store.putOnce<ActRecord>(keys.act(attempt, turn), {

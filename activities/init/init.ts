@@ -1,24 +1,37 @@
 /**
- * The `init` queue: prepares one sandbox per attempt, and restores lost ones. The same attempt always gets the same
- * sandbox.
+ * The `init` queue: prepares the sandboxes of an attempt, and restores lost ones. The same attempt always gets the same
+ * sandboxes.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sandboxLeases } from '../../sandboxes/leases.ts';
-import { type Sandbox, SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
-import type { Store } from '../../store/store.ts';
+import { acquireAll, memoryOf } from '../../sandboxes/leases.ts';
+import { SandboxImpossible, SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
+import type { LeaseRoom, Store } from '../../store/store.ts';
 import { hasSandbox, type Task } from '../../tasks/environment.ts';
+import { checkSandboxes } from '../../tasks/resources.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { InitActivities } from '../../protocol/activities.ts';
-import type { Attempt, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
+import type { Attempt, Card, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type McpRecord, sandboxKey, type StartRecord } from '../../protocol/records.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
+import { OwnClock, within } from '../own-time.ts';
 import { contextOver, withFurtherSandboxes } from '../task-context.ts';
+import {
+  closeAll,
+  connectAll,
+  createAll,
+  endAll,
+  mainOf,
+  refTo,
+  specsOf,
+  type TaskSandboxes,
+  type TaskSpecs,
+} from '../task-sandboxes.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
-import { forgetLost, restoreSandbox, startMcp } from './restore.ts';
+import { forgetLost, restoreSandboxes, startMcp } from './restore.ts';
 
 export interface InitDeps {
   readonly store: Store;
@@ -27,17 +40,37 @@ export interface InitDeps {
   readonly host: string;
   /** Live sandboxes that this host may hold: the leases in the store are the authority. */
   readonly maxLiveSandboxes: number;
+  /** Memory that they may claim together. Absent: no limit. */
+  readonly sandboxMemoryMiB?: number;
   readonly sandboxTtlSeconds: number;
 }
 
 const LEASE_POLL_MS = 200;
 
-/** Waits without a limit: the caller's heartbeats continue meanwhile, and its cancellation ends the wait. */
-async function leaseFor(id: string, owner: string, deps: InitDeps, signal: AbortSignal): Promise<void> {
-  const leases = sandboxLeases(deps.store, deps.host, deps.maxLiveSandboxes);
-  while (!(await leases.acquire(id, owner, deps.sandboxTtlSeconds))) {
+/** Errors: `SandboxImpossible` if the sandboxes would not fit on this host if it held no others. */
+function mustFit(specs: readonly SandboxSpec[], task: string, room: LeaseRoom): void {
+  const memory = specs.reduce((sum, spec) => sum + memoryOf(spec), 0);
+  if (memory > room.memoryMiB)
+    throw new SandboxImpossible(
+      `${task} needs ${memory} MiB for its sandboxes, and this host may give ${room.memoryMiB}: lower resources.memoryMiB or diskMiB of the task, or set LONGHAUL_SANDBOX_MEMORY to at least ${memory}`,
+    );
+  if (specs.length > room.leases)
+    throw new SandboxImpossible(
+      `${task} needs ${specs.length} sandboxes, and this host may hold ${room.leases}: set LONGHAUL_MAX_SANDBOXES to at least ${specs.length}`,
+    );
+}
+
+/**
+ * Leases all or none, so that no two tasks wait for each other's halves. Waits without a limit: the caller's heartbeats
+ * continue meanwhile, and its cancellation ends the wait.
+ */
+async function leaseFor(specs: TaskSpecs, input: Attempt, deps: InitDeps, signal: AbortSignal): Promise<void> {
+  const { store, host, maxLiveSandboxes: leases, sandboxMemoryMiB: memoryMiB = Number.MAX_SAFE_INTEGER } = deps;
+  const all = [...specs.values()];
+  const room = { leases, memoryMiB };
+  mustFit(all, input.task, room);
+  while (!(await acquireAll(all, input.rollout, { store, host, room })))
     await sleep(LEASE_POLL_MS, undefined, { signal });
-  }
 }
 
 /**
@@ -46,20 +79,16 @@ async function leaseFor(id: string, owner: string, deps: InitDeps, signal: Abort
  */
 const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
 
-async function specOf(input: Attempt, id: string, { tasks, sandboxTtlSeconds }: InitDeps): Promise<SandboxSpec> {
-  return { ...(await tasks.sandboxOf(input)), id, ttlSeconds: sandboxTtlSeconds };
-}
-
 type Progress = (detail: unknown) => void;
 
-/** Waits for the sandbox's image, and reports the progress. The wait ends if nobody needs the sandbox any more. */
-async function imageOf(
-  spec: SandboxSpec,
+/** Waits for the sandboxes' images, and reports the progress. The wait ends if nobody needs the sandboxes any more. */
+async function imagesOf(
+  specs: TaskSpecs,
   { provider }: InitDeps,
   signal: AbortSignal,
   progress: Progress,
 ): Promise<void> {
-  await orAborted(async () => provider.prepare?.(spec, progress), signal);
+  for (const spec of specs.values()) await orAborted(async () => provider.prepare?.(spec, progress), signal);
   progress(null);
 }
 
@@ -73,35 +102,32 @@ async function recordStarted({ run, rollout, attempt }: Attempt, { store }: Init
  */
 async function make(
   input: Attempt,
-  task: Task,
+  ref: SandboxRef,
+  { task, specs }: Placed,
   deps: InitDeps,
   signal: AbortSignal,
   progress: Progress,
-): Promise<SandboxRef> {
-  const { store, provider, host, sandboxTtlSeconds } = deps;
-  const sandbox = attemptKey(input);
+): Promise<void> {
+  const { store, provider } = deps;
   const acted = await hasActed(input, store);
-  const spec = await specOf(input, sandbox, deps);
-  if (!acted) await imageOf(spec, deps, signal, progress);
-  const made = acted ? await provider.connect(sandbox) : await provider.create(spec);
+  if (!acted) await imagesOf(specs, deps, signal, progress);
+  const made = acted ? await connectAll(provider, ref) : await createAll(provider, specs);
   try {
     if (!acted) {
       await start(input, task, made, deps, signal);
-      if (task.mcp) await store.putOnce<McpRecord>(keys.mcp(input), await startMcp(input, task.mcp, made));
+      if (task.mcp) await store.putOnce<McpRecord>(keys.mcp(input), await startMcp(input, task.mcp, mainOf(made)));
     }
   } finally {
-    made.close();
+    closeAll(made);
   }
   if (wasCancelled(signal)) signal.throwIfAborted();
   await recordStarted(input, deps);
-  return { sandbox, host, ttlSeconds: sandboxTtlSeconds };
 }
 
-/** Removes sandbox and lease. If this fails too, the lease expires and the sweeper removes the rest. */
-async function unmake(sandbox: string, { store, provider }: InitDeps): Promise<void> {
+/** Removes sandboxes and leases. If this fails too, the leases expire and the sweeper removes the rest. */
+async function unmake(ref: SandboxRef, { store, provider }: InitDeps): Promise<void> {
   try {
-    await provider.destroy(sandbox);
-    await store.releaseLease(sandbox);
+    await endAll(provider, (id) => store.releaseLease(id), ref);
   } catch {
     // The first failure is reported.
   }
@@ -118,44 +144,64 @@ async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { 
   return hasActed(input, store).catch(() => true);
 }
 
+/** A task, and what its sandboxes are made of for one attempt. */
+interface Placed {
+  readonly task: Task;
+  readonly specs: TaskSpecs;
+}
+
+/** `main`: the id of its `main` sandbox. */
+function placedOf(task: Task, input: Attempt, main: string, { host, sandboxTtlSeconds }: InitDeps) {
+  const specs = specsOf(task, input.task, main, sandboxTtlSeconds);
+  return { placed: { task, specs }, ref: refTo(specs, main, host, sandboxTtlSeconds) };
+}
+
+/** What the workflow must know. */
+function cardOf({ resources, gradedIn = 'fresh' }: Task, sandbox: SandboxRef | null): Card {
+  const { toolSeconds, gradeSeconds } = resources ?? {};
+  const limits = {
+    ...(toolSeconds !== undefined && { toolSeconds }),
+    ...(gradeSeconds !== undefined && { gradeSeconds }),
+  };
+  return { sandbox, gradedIn, ...(Object.keys(limits).length > 0 && { limits }) };
+}
+
 /**
- * Restores the sandbox under a lease. If that fails, sandbox and lease are removed, unless the attempt has acted there.
+ * Restores the sandboxes under leases. If that fails, sandboxes and leases are removed, unless the attempt has acted
+ * there.
  */
-async function restored(
-  input: RestoreInput,
-  deps: InitDeps,
-  signal: AbortSignal,
-  progress: Progress,
-): Promise<SandboxRef> {
-  const { store, host, sandboxTtlSeconds } = deps;
+async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<Card> {
+  const { store } = deps;
+  const { task } = await deps.tasks.load(input);
   const sandbox = sandboxKey(input, input.restore);
-  const made = { sandbox, host, ttlSeconds: sandboxTtlSeconds };
-  await forgetLost(input, deps);
-  if (await store.get(keys.collect(input))) return made;
+  const { placed, ref } = placedOf(task, input, sandbox, deps);
+  const card = cardOf(task, ref);
+  await forgetLost(input, task, deps);
+  if (await store.get(keys.collect(input))) return card;
   await checkWorkersLost(store);
-  await leaseFor(sandbox, input.rollout, deps, signal);
+  await leaseFor(placed.specs, input, deps, signal);
   const key = `restore:${sandbox}`;
   const execution = await store.begin(key);
   try {
-    await imageOf(await specOf(input, sandbox, deps), deps, signal, progress);
-    await restoreSandbox(input, deps);
+    await imagesOf(placed.specs, deps, signal, progress);
+    await restoreSandboxes(input, task, placed.specs, deps);
     if (wasCancelled(signal)) signal.throwIfAborted();
   } catch (error) {
     const acted =
       !(error instanceof SandboxLost) && (await store.get(keys.restored(sandbox)).catch(() => true)) !== undefined;
     const mayEnd = (wasCancelled(signal) || (!signal.aborted && !acted)) && (await isLatest(key, execution, deps));
-    if (mayEnd) await unmake(sandbox, deps);
+    if (mayEnd) await unmake(ref, deps);
     throw error;
   }
   const { run, rollout, attempt, restore } = input;
   await store.append([
     { run, rollout, attempt, event: 'restored', at: new Date().toISOString(), detail: String(restore) },
   ]);
-  return made;
+  return card;
 }
 
-/** Makes the attempt's sandbox, or finds the one that it has. */
-async function prepareSandbox(
+/** Makes the attempt's sandboxes, or finds those that it has. */
+async function prepareSandboxes(
   input: Attempt,
   task: Task,
   deps: InitDeps,
@@ -163,28 +209,29 @@ async function prepareSandbox(
   progress: Progress,
 ): Promise<SandboxRef> {
   const sandbox = attemptKey(input);
-  // Nothing remains to be done in it.
-  if (await deps.store.get(keys.collect(input)))
-    return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
+  const { placed, ref } = placedOf(task, input, sandbox, deps);
+  // Nothing remains to be done in them.
+  if (await deps.store.get(keys.collect(input))) return ref;
   await checkWorkersLost(deps.store);
-  await leaseFor(sandbox, input.rollout, deps, signal);
+  await leaseFor(placed.specs, input, deps, signal);
   const key = `init:${sandbox}`;
   const execution = await deps.store.begin(key);
   try {
-    return await make(input, task, deps, signal, progress);
+    await make(input, ref, placed, deps, signal, progress);
+    return ref;
   } catch (error) {
     // If the server gave this execution up, and not the workflow, a retry may use this sandbox by now.
     const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
-    if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
+    if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(ref, deps);
     throw error;
   }
 }
 
-/** Calls the task's `start`, once for each attempt. `sandbox`: the attempt's own; `undefined` if the task has none. */
+/** Calls the task's `start`, once for each attempt. `sandboxes`: the attempt's own; empty if the task has none. */
 async function start(
   input: Attempt,
   task: Task,
-  sandbox: Sandbox | undefined,
+  sandboxes: TaskSandboxes,
   deps: InitDeps,
   signal: AbortSignal,
 ): Promise<void> {
@@ -192,8 +239,13 @@ async function start(
   if (task.start === undefined || (await store.get(keys.start(input))) !== undefined) return;
   const id = `${attemptKey(input)}/start`;
   const execution = await store.begin(`start:${attemptKey(input)}`);
-  const result = await withFurtherSandboxes(deps, input.rollout, async (further) =>
-    task.start?.(contextOver(sandbox, further, { key: input.task, id, execution, signal })),
+  const seconds = task.resources?.setUpSeconds ?? Number.POSITIVE_INFINITY;
+  const over = () =>
+    new EnvironmentFailed(`start of ${input.task} took longer than ${seconds} s (resources.setUpSeconds)`);
+  const result = await withFurtherSandboxes(deps, input.rollout, (further) =>
+    within({ ms: seconds * 1000, clock: new OwnClock(), over }, signal, async (own) =>
+      task.start?.(contextOver(sandboxes, further, { key: input.task, id, execution, signal: own })),
+    ),
   ).catch((error: unknown) => blameOwnCode(error, 'start', (message) => new EnvironmentFailed(message)));
   const { state, messages } = result ?? {};
   if (state === undefined || (messages !== undefined && !Array.isArray(messages)))
@@ -209,12 +261,12 @@ export function createInitActivities(deps: InitDeps): InitActivities {
     prepare: (input) =>
       tried(limits, async (signal, progress) => {
         const { task } = await deps.tasks.load(input);
-        const { gradedIn = 'fresh' } = task;
-        if (hasSandbox(task)) return { sandbox: await prepareSandbox(input, task, deps, signal, progress), gradedIn };
+        if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress));
+        checkSandboxes(task, input.task);
         await checkWorkersLost(deps.store);
-        await start(input, task, undefined, deps, signal);
+        await start(input, task, {}, deps, signal);
         await recordStarted(input, deps);
-        return { sandbox: null, gradedIn: 'fresh' };
+        return cardOf(task, null);
       }),
   };
 }

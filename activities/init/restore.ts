@@ -1,13 +1,15 @@
 /**
- * Replaces a lost sandbox by a fresh one in the same state: the attempt's recorded calls are run again in it, and its
- * digest is compared. The policy is not sampled, and no recorded answer changes.
+ * Replaces lost sandboxes by fresh ones in the same state: the attempt's recorded calls are run again in `main`, and its
+ * digest is compared. If one of several was lost, all are replaced. The policy is not sampled, and no recorded answer
+ * changes.
  */
 
 import { McpFailed, type McpServers } from '../../agents/mcp/server.ts';
 import { startServers } from '../../agents/mcp/tools.ts';
-import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
+import { sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
+import { MAIN, type Task } from '../../tasks/environment.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Attempt, RestoreInput } from '../../protocol/stages.ts';
@@ -17,6 +19,16 @@ import { EnvironmentFailed } from '../failures.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
 import { Secrets } from '../agent-run/secrets.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
+import {
+  allKeptAlive,
+  closeAll,
+  connectAll,
+  createAll,
+  endAll,
+  mainOf,
+  refTo,
+  type TaskSpecs,
+} from '../task-sandboxes.ts';
 
 export interface RestoreDeps {
   readonly store: Store;
@@ -35,40 +47,44 @@ export async function startMcp(attempt: Attempt, servers: McpServers, sandbox: S
   }
 }
 
-/** Removes the lost sandbox and its lease, so that its room is free, on whatever host it was. */
+/** Removes what is left of the lost sandboxes, and their leases, so that their room is free, on whatever host it was. */
 export async function forgetLost(
   input: RestoreInput,
+  task: Task,
   { store, provider }: Pick<RestoreDeps, 'store' | 'provider'>,
 ): Promise<void> {
-  const lost = sandboxKey(input, input.restore - 1);
-  await provider.destroy(lost);
-  await store.releaseLease(lost);
+  const others = Object.keys(task.sandboxes ?? {}).filter((name) => name !== MAIN);
+  const lost = { sandbox: sandboxKey(input, input.restore - 1), others };
+  await endAll(provider, (id) => store.releaseLease(id), lost);
 }
 
 /**
- * A repeated call returns the same sandbox, and does not touch one in which the attempt has acted since.
+ * Makes the sandboxes of `specs`. A repeated call finds the same ones, and does not touch those in which the attempt has acted since.
  * Errors: `RestoreFailed`; `SandboxLost` if it was restored and is lost again; those of `create`.
  */
-export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Promise<string> {
-  const { store, tasks, provider, host, sandboxTtlSeconds } = deps;
+export async function restoreSandboxes(
+  input: RestoreInput,
+  task: Task,
+  specs: TaskSpecs,
+  deps: RestoreDeps,
+): Promise<void> {
+  const { store, provider, host, sandboxTtlSeconds } = deps;
   const id = sandboxKey(input, input.restore);
   if (await store.get<RestoredRecord>(keys.restored(id))) {
-    (await provider.connect(id)).close();
-    return id;
+    closeAll(await connectAll(provider, refTo(specs, id, host, sandboxTtlSeconds)));
+    return;
   }
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
-  const spec = { ...(await tasks.sandboxOf(input)), id, ttlSeconds: sandboxTtlSeconds };
-  const sandbox = await provider.create(spec);
+  const sandboxes = await createAll(provider, specs);
   try {
     const turns = [...(await actsOf(store, input))];
     const { toolTimeoutSeconds } = input;
-    const { task } = await tasks.load(input);
     const { signal } = new AbortController();
-    const stepping = { attempt: input, task, sandbox, place: deps, signal };
+    const stepping = { attempt: input, task, sandboxes, place: deps, signal };
     const acting = {
       attempt: input,
       tools: await offeredTools(input, deps),
-      sandbox,
+      sandbox: mainOf(sandboxes),
       store,
       // Tools that run in the worker are never run again.
       secrets: new Secrets({}),
@@ -76,13 +92,12 @@ export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Pr
       repeatStep: (turn: number) => repeatStep(stepping, turn),
       toolTimeoutSeconds,
     };
-    await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, async () => {
-      if (task.mcp) await startMcp(input, task.mcp, sandbox);
+    await allKeptAlive(leases, sandboxes, input.rollout, sandboxTtlSeconds, async () => {
+      if (task.mcp) await startMcp(input, task.mcp, mainOf(sandboxes));
       await replayTurns(acting, turns);
     });
     await store.putOnce<RestoredRecord>(keys.restored(id), { turn: turns.at(-1)?.[0] ?? 0 });
   } finally {
-    sandbox.close();
+    closeAll(sandboxes);
   }
-  return id;
 }

@@ -19,7 +19,7 @@ import { keepTrajectory } from '../../reports/trajectories.ts';
 /** Records that name an object: the object is deleted with the last record that names it. */
 const NAMING = 'collect:';
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'mcp', 'restored', 'verdict', 'tries'] as const;
+const RECORDS = ['generate', 'act', 'answer', 'mcp', 'restored', 'verdict', 'ungraded', 'tries'] as const;
 const EXECUTIONS = ['init', 'restore', 'model:generate', 'tool', 'replay', 'collect', 'reward'] as const;
 
 const spentUnder = (begins: readonly string[]): Prefixes => ({

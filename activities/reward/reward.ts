@@ -1,15 +1,13 @@
 /**
- * The `reward` queue: grades what was collected, in a fresh sandbox. The sandbox ends with the execution that made it
- * or, if that was killed, with the next one. A grader's own failure is retried in another sandbox and is never a
- * reward.
+ * The `reward` queue: grades what was collected, in a fresh sandbox. If its worker is lost, the next execution attaches
+ * to the calls that run there. A grader's own failure is retried in another sandbox and is never a reward.
  */
 
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { stateBefore } from '../agent-run/environment-step.ts';
-import { GRADER_LEASE } from '../../sandboxes/leases.ts';
-import { type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import type { Lease, Store } from '../../store/store.ts';
-import type { TaskContext, Work } from '../../tasks/environment.ts';
+import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import type { Store } from '../../store/store.ts';
+import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { blameOwnCode } from '../own-code.ts';
@@ -17,21 +15,18 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
-import { type ActRecord, attemptKey, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import { type ActRecord, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
-import { contextOver, freshContext, type Named, withFurtherSandboxes } from '../task-context.ts';
-import { checkWorkersLost, tried } from '../tries.ts';
+import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';
+import type { TaskSandboxes } from '../task-sandboxes.ts';
+import { tried } from '../tries.ts';
+import { endRounds, type Graded, GraderFailed, gradeRound } from './grading-rounds.ts';
 
 export interface RewardDeps {
   readonly store: Store;
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
-}
-
-/** The grader, not the policy, is to blame: retried, then masked. */
-export class GraderFailed extends Error {
-  override readonly name = 'GraderFailed';
 }
 
 /** A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. */
@@ -80,8 +75,10 @@ async function workOf(
   ];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
   const state = await stateBefore(input.turns + 1, input, store);
-  const work = { transcript, answer: answerOf(transcript), finish: input.finish, turns: input.turns, artifact, state };
-  return { work, metrics: metricsOf(acts, input.turns) };
+  const { finish, turns: count } = input;
+  const turnRewards = Array.from({ length: count }, (_, i) => acts.get(i + 1)?.reward ?? 0);
+  const work = { transcript, answer: answerOf(transcript), finish, turns: count, artifact, state, turnRewards };
+  return { work, metrics: metricsOf(acts, count) };
 }
 
 /** How long a grader's fresh sandbox lives without renewal. */
@@ -91,6 +88,12 @@ const TTL_SECONDS = 600;
 function areNumbers(named: unknown): boolean {
   if (named === undefined) return true;
   return typeof named === 'object' && named !== null && Object.values(named).every((value) => Number.isFinite(value));
+}
+
+/** The grader's metrics replace those of the steps. */
+function withMetrics(verdict: Graded, ofSteps: Metrics): Graded {
+  const metrics = { ...ofSteps, ...verdict.metrics };
+  return Object.keys(metrics).length === 0 ? verdict : { ...verdict, metrics };
 }
 
 /** Errors: `GraderFailed` if the value is not a verdict: it would be trained on as it is. */
@@ -108,65 +111,20 @@ function checkedVerdict(verdict: Verdict, name: string): Verdict {
   );
 }
 
-type Graded = Extract<Verdict, { code: 'graded' }>;
-
-const executionOf = (input: RewardInput): string => `reward:${attemptKey(input)}`;
-const sandboxOf = (input: RewardInput, execution: number | '' = ''): string =>
-  `${attemptKey(input)}/grade-${execution}`;
-
-/**
- * Ends the sandboxes that executions up to `last` made on this host. A killed worker leaves its sandbox behind, which
- * would take room until its lease expires. A sandbox that cannot be ended now ends with its lease.
- */
-async function endEarlier(input: RewardInput, last: number, { store, provider, host }: RewardDeps): Promise<void> {
-  if (last === 0) return;
-  const prefix = sandboxOf(input);
-  const isEarlier = ({ id, host: its }: Lease) =>
-    its === host && id.startsWith(prefix) && Number.parseInt(id.slice(prefix.length), 10) <= last;
-  const earlier = (await store.leases(GRADER_LEASE)).filter(isEarlier);
-  const ends = earlier.map(async ({ id }) => {
-    await provider.destroy(id);
-    await store.releaseLease(id);
-  });
-  await Promise.allSettled(ends);
-}
-
-/** The grader's metrics replace those of the steps. */
-function withMetrics(verdict: Graded, ofSteps: Metrics): Graded {
-  const metrics = { ...ofSteps, ...verdict.metrics };
-  return Object.keys(metrics).length === 0 ? verdict : { ...verdict, metrics };
-}
-
-/**
- * Records the verdict, unless a newer execution has started: it has ended this one's sandbox, and the grader may have
- * blamed the work.
- */
-async function recorded(verdict: Graded, input: RewardInput, execution: number, store: Store): Promise<Graded> {
-  const key = keys.verdict(input);
-  if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);
-  const known = await store.get<Graded>(key);
-  if (known) return known;
-  throw new GraderFailed('another execution has started to grade this');
-}
-
-/** If the grading is aborted, cancelled or not, its result no longer counts: neither its verdict nor its failure. */
+/** One execution of the grading, in the context that `contextOf` makes. */
 async function gradeOnce(
   input: RewardInput,
   contextOf: (further: SandboxProvider, loaded: LoadedTask, named: Named) => TaskContext,
   deps: RewardDeps,
   signal: AbortSignal,
 ): Promise<Graded> {
-  const { store, tasks } = deps;
-  await checkWorkersLost(store);
-  const execution = await store.begin(executionOf(input));
-  await endEarlier(input, execution - 1, deps);
-  return withFurtherSandboxes(deps, input.rollout, async (further) => {
-    const loaded = await tasks.load(input);
+  return gradeRound(input, deps, signal, async ({ id, number, provider }) => {
+    const loaded = await deps.tasks.load(input);
     const { work, metrics } = await workOf(input, deps);
-    const ctx = contextOf(further, loaded, { key: input.task, id: sandboxOf(input, execution), execution, signal });
+    const ctx = contextOf(provider, loaded, { key: input.task, id, execution: number, signal });
     const verdict = await orAborted(() => gradeBy(loaded, ctx, work), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
-    return recorded(withMetrics(verdict, metrics), input, execution, store);
+    return withMetrics(verdict, metrics);
   });
 }
 
@@ -175,7 +133,7 @@ export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>
   const { store } = deps;
   const { run, rollout, attempt, task, catalog, turns, finish } = input;
   const known = await store.get<Graded>(keys.verdict(input));
-  if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
+  if (known) await endRounds(input, Number.MAX_SAFE_INTEGER, deps);
   const verdict = known ?? (await grade());
   const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
     rollout,
@@ -197,21 +155,25 @@ export async function verdictOf(input: RewardInput, grade: () => Promise<Graded>
   return verdict;
 }
 
-/** Grades in `sandbox`, the agent's own. */
-export function gradeIn(sandbox: Sandbox, input: RewardInput, deps: RewardDeps, signal: AbortSignal): Promise<Graded> {
+/** One execution of the grading in `sandboxes`, the agent's own. */
+export function gradeIn(
+  sandboxes: TaskSandboxes,
+  input: RewardInput,
+  deps: RewardDeps,
+  signal: AbortSignal,
+): Promise<Graded> {
   const inPlace = (further: SandboxProvider, _loaded: LoadedTask, named: Named) =>
-    // A retry of a lost execution attaches to its calls: their names do not count executions.
-    contextOver(sandbox, further, { ...named, id: `${attemptKey(input)}/grade` });
-  return verdictOf(input, () => gradeOnce(input, inPlace, deps, signal), deps);
+    contextOver(sandboxes, further, named);
+  return gradeOnce(input, inPlace, deps, signal);
 }
 
 export function createRewardActivities(deps: RewardDeps): RewardActivities {
-  const fresh = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
-    freshContext(task.sandboxes, further, TTL_SECONDS, named);
+  const apart = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
+    task.gradedIn === 'none' ? bareContext(named) : freshContext(task, further, TTL_SECONDS, named);
   return {
     computeReward: (input) =>
       tried({ store: deps.store, place: 'reward' }, (signal) =>
-        verdictOf(input, () => gradeOnce(input, fresh, deps, signal), deps),
+        verdictOf(input, () => gradeOnce(input, apart, deps, signal), deps),
       ),
   };
 }

@@ -83,12 +83,12 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     if (!job) throw new Error(`${run} is not a run of this bench`);
     return job;
   };
-  const made: InitActivities['restoreSandbox'] = async ({ rollout }) => ({ sandbox: rollout, host: HOST });
+  const made: InitActivities['restoreSandbox'] = async ({ rollout }) => ({
+    sandbox: { sandbox: rollout, host: HOST },
+    gradedIn: 'fresh',
+  });
   const init: InitActivities = {
-    prepare: async (attempt) => ({
-      sandbox: await made({ ...attempt, restore: 0, toolTimeoutSeconds: 1 }),
-      gradedIn: 'fresh',
-    }),
+    prepare: (attempt) => made({ ...attempt, restore: 0, toolTimeoutSeconds: 1 }),
     restoreSandbox: made,
   };
   const gpu: GpuActivities = {

@@ -48,7 +48,7 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
       await stay(rollout, 'init');
       return { sandbox: { sandbox: rollout, host: HOST }, gradedIn: 'fresh' };
     },
-    restoreSandbox: async ({ rollout }) => ({ sandbox: rollout, host: HOST }),
+    restoreSandbox: async ({ rollout }) => ({ sandbox: { sandbox: rollout, host: HOST }, gradedIn: 'fresh' }),
   };
   const gpu: Pick<GpuActivities, 'generate'> = {
     async generate({ rollout }) {

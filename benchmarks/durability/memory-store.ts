@@ -124,6 +124,11 @@ export class MemoryStore implements Store {
     return lease;
   }
 
+  async acquireLeases(leases: readonly Lease[]): Promise<boolean> {
+    for (const lease of leases) this.#leases.set(lease.id, lease);
+    return true;
+  }
+
   async releaseLease(id: string): Promise<void> {
     this.#leases.delete(id);
   }

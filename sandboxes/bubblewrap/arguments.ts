@@ -1,6 +1,6 @@
 /**
- * The command line of bubblewrap: all namespaces are new, there are no capabilities and no network, and the system is
- * read-only. Only the workspace, /tmp and /dev/shm are writable, each with a limit on size and number of files.
+ * The command line of bubblewrap: all namespaces are new, except for a network that sandboxes share, there are no
+ * capabilities and no other network, and the system is read-only. Only the workspace, /tmp and /dev/shm are writable, each with a limit on size and number of files.
  */
 
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
 import { MOST_PSEUDO_TERMINALS } from '../supervised/spec.ts';
-import type { Runtime } from '../supervised/runtime.ts';
+import { hostsFile, type Runtime } from '../supervised/runtime.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 
 const MIB = 1 << 20;
@@ -32,8 +32,13 @@ function systemFolders(): string[] {
   return mounts;
 }
 
-function etcFolder(runtime: Runtime): string[] {
-  const mounts = ['--ro-bind', runtime.etc, '/etc'];
+function etcFolder(runtime: Runtime, { network }: Pick<SandboxSpec, 'network'>): string[] {
+  const mounts = [
+    '--ro-bind',
+    runtime.etc,
+    '/etc',
+    ...(network ? ['--ro-bind', hostsFile(runtime, network), '/etc/hosts'] : []),
+  ];
   for (const path of ['/etc/alternatives', '/etc/ld.so.cache'])
     if (existsSync(path)) mounts.push('--ro-bind', path, path);
   return mounts;
@@ -68,16 +73,18 @@ export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' 
 export function bubblewrapArguments(
   program: Bubblewrap,
   runtime: Runtime,
-  spec: Pick<SandboxSpec, 'workdir' | 'limits'>,
+  spec: Pick<SandboxSpec, 'workdir' | 'limits' | 'network'>,
 ): string[] {
   const isolation = '--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session';
   const identity = ['--as-pid-1', '--clearenv', '--hostname', 'longhaul', '--info-fd', String(INFO_FD)];
   return isolation.split(' ').concat(
     // With older versions, only the supervisor's filter of system calls prevents nested user namespaces.
     program.disablesUserNamespaces ? ['--disable-userns'] : [],
+    // The launcher has joined it.
+    spec.network?.joins === undefined ? [] : ['--share-net'],
     identity,
     systemFolders(),
-    etcFolder(runtime),
+    etcFolder(runtime, spec),
     ['--proc', '/proc', '--dev', '/dev'],
     writableFolders(spec.workdir, spec.limits),
     ['--ro-bind', runtime.supervisor, SUPERVISOR, '--remount-ro', '/', '--chdir', '/'],

@@ -5,12 +5,14 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
 import { bubblewrapArguments, placeArguments } from './arguments.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 import { type CgroupHost, cgroupsOf, makeCgroups } from './cgroup.ts';
+import { innerProcess } from './end.ts';
+import { isAlive } from '../supervised/process-identity.ts';
 import type { Runtime } from '../supervised/runtime.ts';
 import { DEFAULT_CPUS } from '../supervised/spec.ts';
 import { folderName, stateFile } from '../supervised/state.ts';
@@ -79,13 +81,23 @@ function prepareGroups(
   };
 }
 
+/** The network namespace of the sandbox `id`, whose folder is beside `folder`. */
+function networkOf(folder: string, id: string): string {
+  const inner = innerProcess(join(dirname(folder), folderName(id)));
+  if (inner === undefined || !isAlive(inner))
+    throw new SandboxUnavailable(`sandbox ${id}, whose network it joins, is gone`);
+  return `/proc/${inner.pid}/ns/net`;
+}
+
 /** Errors: `SandboxUnavailable` with the launcher's output. */
 export async function launch(host: LaunchHost, folder: string, spec: SandboxSpec): Promise<void> {
   const groups = prepareGroups(host, folder, spec);
   const uids = host.uids ?? { first: 0, count: 1, dir: '-' };
-  const own = ['launch', folder, String(uids.first), String(uids.count), uids.dir, ...groups.counters, ...groups.procs];
+  const network = spec.network?.joins === undefined ? '-' : networkOf(folder, spec.network.joins);
+  const own = ['launch', folder, String(uids.first), String(uids.count), uids.dir, ...groups.counters, network];
   const command = [
     ...own,
+    ...groups.procs,
     '--',
     ...placeArguments(spec),
     '--',

@@ -3,7 +3,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { SandboxSpec } from '../sandbox.ts';
+import { SandboxImpossible, type SandboxSpec } from '../sandbox.ts';
 import type { Launcher } from '../supervised/launcher.ts';
 import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts';
 import { prepareRuntime } from '../supervised/runtime.ts';
@@ -65,12 +65,17 @@ function launcherOf(stateDir: string, host: LaunchHost): Launcher {
       processes: false,
       path: seesUsrLocal() ? '/usr/local/bin:/usr/bin:/bin' : '/usr/bin:/bin',
     },
-    check: (spec: SandboxSpec) =>
+    check(spec: SandboxSpec) {
       refuseUnlessDefault(
         spec,
         'bubblewrap',
         host.cgroups?.cpu === undefined ? ['image', 'profile', 'cpus'] : ['image', 'profile'],
-      ),
+      );
+      if (spec.network !== undefined && host.uids === undefined)
+        throw new SandboxImpossible(
+          `network of ${spec.network.names.join(', ')}: bubblewrap joins sandboxes for root only; run the workers as root, or use the docker provider`,
+        );
+    },
     launch: (folder, spec) => launch(host, folder, spec),
     dial: (folder) => dialSocket(join(folder, stateFile.socket)),
     started(folder) {

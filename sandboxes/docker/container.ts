@@ -1,5 +1,5 @@
 /**
- * The options of a sandbox's container: no network, only the capabilities with which the supervisor becomes the
+ * The options of a sandbox's container: no network but a loopback interface that several may share, only the capabilities with which the supervisor becomes the
  * policy's user, only the writable places of its profile, and a limit on every resource that can be limited.
  */
 
@@ -59,6 +59,8 @@ export interface ContainerPlan {
   readonly podman: boolean;
   /** Limit on the processes of the container's user on the whole host; `undefined`: the daemon's default. */
   readonly userProcesses: number | undefined;
+  /** Name of the container whose network this one joins; `undefined`: it has a loopback interface of its own. */
+  readonly joins?: string | undefined;
 }
 
 /** Limits on System V memory, which outlives its processes: as much as /dev/shm, and few queues and semaphores. */
@@ -152,7 +154,7 @@ export const wantsQuota = ({ profile }: SandboxSpec): boolean => profile === 'sw
 
 function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
   return {
-    NetworkMode: 'none',
+    NetworkMode: plan.joins === undefined ? 'none' : `container:${plan.joins}`,
     IpcMode: 'private',
     CapDrop: ['ALL'],
     CapAdd: CAPABILITIES,
@@ -177,7 +179,8 @@ export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): Contai
   return {
     name: plan.name,
     Image: plan.image,
-    Hostname: 'longhaul',
+    // Who joins a network has its first container's name.
+    ...(plan.joins === undefined ? { Hostname: 'longhaul' } : {}),
     User: '0:0',
     WorkingDir: '/',
     Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(plan.uid), String(plan.uid), spec.workdir, String(reserve)],

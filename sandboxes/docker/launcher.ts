@@ -16,9 +16,10 @@ import {
   removeFolder,
   setAside,
 } from '../supervised/state.ts';
-import { SandboxLost, type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
+import { SandboxImpossible, SandboxLost, type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
 import type { Launcher } from '../supervised/launcher.ts';
 import { isAlive } from '../supervised/process-identity.ts';
+import { hostsFile } from '../supervised/runtime.ts';
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
 import { type Accounts, accountsOf, uidOf, writeAccounts } from './accounts.ts';
@@ -86,8 +87,11 @@ export class DockerLauncher implements Launcher {
     this.scope = scopeOf(host.stateDir);
   }
 
-  check(): void {
-    // Docker supports every field of a spec.
+  check({ network }: SandboxSpec): void {
+    if (network !== undefined && this.host.ownKernel)
+      throw new SandboxImpossible(
+        `network of ${network.names.join(', ')}: containers of the runtime ${this.host.runtime ?? this.host.engine.defaultRuntime} each have a network of their own; unset LONGHAUL_DOCKER_RUNTIME`,
+      );
   }
 
   async prepare(spec: SandboxSpec, hear?: (line: string) => void): Promise<void> {
@@ -145,7 +149,7 @@ export class DockerLauncher implements Launcher {
   private async plan(folder: string, spec: SandboxSpec): Promise<ContainerPlan> {
     const uid = uidOf(spec.id, this.host.engine);
     return {
-      name: `longhaul-${this.scope}-${folderName(spec.id)}`,
+      name: this.nameOf(spec.id),
       claim: randomUUID(),
       scope: this.scope,
       ...(await this.imageOf(folder, spec, uid)),
@@ -158,19 +162,32 @@ export class DockerLauncher implements Launcher {
       quota: this.quota,
       podman: this.host.engine.podman,
       userProcesses: userProcessLimit(this.host.engine),
+      joins: spec.network?.joins === undefined ? undefined : this.nameOf(spec.network.joins),
     };
+  }
+
+  private nameOf(id: string): string {
+    return `longhaul-${this.scope}-${folderName(id)}`;
+  }
+
+  /** The file that names the sandboxes of its network. */
+  private hostsOf({ network }: SandboxSpec): ReadonlyArray<readonly [source: string, target: string]> {
+    if (network === undefined) return [];
+    return [[hostsFile({ supervisor: this.host.supervisorPath }, network), '/etc/hosts']];
   }
 
   /** The image, and account files with the user names that its files and tests may use. */
   private async imageOf(
     folder: string,
-    { id, image: name }: SandboxSpec,
+    spec: SandboxSpec,
     uid: number,
   ): Promise<Pick<ContainerPlan, 'image' | 'files'>> {
     const { engine, images } = this.host;
+    const { id, image: name } = spec;
+    const hosts = this.hostsOf(spec);
     for (let tries = 0; ; tries += 1) {
       const image = await images.ensure(name);
-      if (!images.isGiven(name)) return { image, files: writeAccounts(folder, uid) };
+      if (!images.isGiven(name)) return { image, files: [...writeAccounts(folder, uid), ...hosts] };
       try {
         const accounts =
           this.accounts.get(image) ??
@@ -180,7 +197,7 @@ export class DockerLauncher implements Launcher {
             [CLAIM_LABEL]: randomUUID(),
           }));
         this.accounts.set(image, accounts);
-        return { image, files: writeAccounts(folder, uid, accounts) };
+        return { image, files: [...writeAccounts(folder, uid, accounts), ...hosts] };
       } catch (error) {
         if (tries === 3 || !lacksImage(error))
           throw classifyDocker(`sandbox ${id}: the accounts of its image cannot be read`, error);

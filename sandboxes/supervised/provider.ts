@@ -22,7 +22,7 @@ import {
   writeId,
 } from './state.ts';
 
-const SETUP_TIMEOUT_MS = 600_000;
+const SET_UP_SECONDS = 600;
 const PROBE_TIMEOUT_MS = 30_000;
 const LAUNCHED_WITHIN_MS = 60_000;
 
@@ -218,7 +218,7 @@ export class SupervisedProvider implements HostProvider {
     const setup = {
       callId: 'longhaul:setup',
       command: spec.setup ?? '',
-      timeoutMs: SETUP_TIMEOUT_MS,
+      timeoutMs: (spec.setUpSeconds ?? SET_UP_SECONDS) * 1000,
       outputLimit: 4096,
       fresh: true,
     };
@@ -226,7 +226,11 @@ export class SupervisedProvider implements HostProvider {
     const results = await Promise.all([given, ...calls.map((call) => client.exec(call))]);
     for (const result of results)
       if (typeof result !== 'boolean' && result.exitCode !== 0)
-        throw new SandboxUnavailable(`its set-up failed with ${result.exitCode ?? result.signal}: ${result.output}`);
+        throw new SandboxUnavailable(
+          result.timedOut
+            ? `its set-up took longer than ${spec.setUpSeconds ?? SET_UP_SECONDS} s (resources.setUpSeconds): ${result.output}`
+            : `its set-up failed with ${result.exitCode ?? result.signal}: ${result.output}`,
+        );
     this.launcher.started?.(folderOf(this.stateDir, spec.id));
   }
 }

@@ -14,7 +14,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import type { SandboxNetwork } from '../sandbox.ts';
 
 /** The files of /etc that every sandbox sees, by name. */
 export const sandboxEtc: Readonly<Record<string, string>> = {
@@ -64,4 +65,16 @@ export function prepareRuntime(base: string, supervisorPath: string): Runtime {
     }
   }
   return { supervisor: join(folder, 'supervisor'), etc: join(folder, 'etc') };
+}
+
+/** A file beside the runtime that is /etc/hosts in the sandboxes of a network. It is made once for the same names. */
+export function hostsFile({ supervisor }: Pick<Runtime, 'supervisor'>, { names }: SandboxNetwork): string {
+  const text = `127.0.0.1 localhost longhaul ${names.join(' ')}\n::1 localhost\n`;
+  const path = `${dirname(supervisor)}-hosts-${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+  if (existsSync(path)) return path;
+  const aside = `${path}.partial-${process.pid}`;
+  writeFileSync(aside, text);
+  chmodSync(aside, 0o644);
+  renameSync(aside, path);
+  return path;
 }

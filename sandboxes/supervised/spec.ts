@@ -27,6 +27,8 @@ export function checkSpec(spec: SandboxSpec): void {
       `image ${spec.image}: must be an image reference, such as registry.example/name:tag or name@sha256:...`,
     );
   if (spec.cpus !== undefined && !(spec.cpus > 0)) throw new SandboxImpossible(`cpus ${spec.cpus}: must be positive`);
+  if (spec.setUpSeconds !== undefined && !(spec.setUpSeconds > 0))
+    throw new SandboxImpossible(`setUpSeconds ${spec.setUpSeconds}: must be positive`);
   if (!(spec.ttlSeconds > 0)) throw new SandboxImpossible(`ttlSeconds ${spec.ttlSeconds}: must be positive`);
 }
 

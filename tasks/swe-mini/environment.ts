@@ -2,7 +2,8 @@
  * The environment `swe-mini`: repair a broken Python package, graded by hidden tests. It depends only on the task id.
  */
 
-import { type Environment, MAIN, type SandboxRequest, type Task } from '../environment.ts';
+import type { SandboxSpec } from '../../sandboxes/sandbox.ts';
+import { type Environment, MAIN, type Task } from '../environment.ts';
 import { collectDiff } from './collect.ts';
 import { demonstrate } from './demonstrations.ts';
 import { gradeDiff } from './grade.ts';
@@ -24,7 +25,7 @@ const ENV: Readonly<Record<string, string>> = {
 /** Indices have nine digits at most. */
 const SIZE = 1_000_000_000;
 
-function machineOf(problem: Problem): SandboxRequest {
+function machineOf(problem: Problem): Omit<SandboxSpec, 'id' | 'ttlSeconds' | 'network'> {
   const tree = [...workingTree(problem)].map(([path, content]) => ({ path, content }));
   return { workdir: WORKDIR, files: [...tree, ...makeRepository(problem).files], env: ENV, limits: LIMITS };
 }

@@ -16,7 +16,7 @@ import type {
 import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 import type { CellHeadline, SweepConfig } from '../../protocol/eval.ts';
 import type { ConfigChange } from '../../protocol/run-config.ts';
-import type { AgentRunInput, GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
+import type { AgentRunInput, Card, GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 
@@ -47,6 +47,8 @@ export interface Script {
   readonly recorded?: () => number | undefined;
   /** Where new sandboxes are; absent: where a worker is. */
   readonly host?: () => string;
+  /** What a card says beside its sandbox. */
+  readonly card?: () => Partial<Omit<Card, 'sandbox'>>;
   /** What a new sandbox says of its time to live. */
   readonly ttlSeconds?: () => number;
 }
@@ -100,14 +102,15 @@ export function scriptedActivities(script: Script, log: Log) {
       log.live = held.size;
       log.peakLive = Math.max(log.peakLive, log.live);
       const ref = { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
-      return { sandbox: ref, gradedIn: 'fresh' };
+      return { sandbox: ref, gradedIn: 'fresh', ...script.card?.() };
     },
     async restoreSandbox(input) {
       await note('restoreSandbox', input);
       const sandbox = `${input.rollout}#${input.attempt}~${input.restore}`;
       held.add(sandbox);
       log.live = held.size;
-      return { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      const ref = { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox: ref, gradedIn: 'fresh', ...script.card?.() };
     },
   };
   const agentRun: AgentRunActivities = {

@@ -16,7 +16,7 @@ export async function runInit(context: RoleContext): Promise<void> {
   const { settings, temporal } = context;
   const store = await openWorkerStore(context);
   const provider = await openPooledProvider(context, store);
-  const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
+  const { host, maxLiveSandboxes, sandboxMemoryMiB, sandboxTtlSeconds } = settings;
   const kept = { ownerWaits: ownerWaits(temporal), ttlSeconds: sandboxTtlSeconds };
   const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) }, kept);
   const worker = await Worker.create({
@@ -29,6 +29,7 @@ export async function runInit(context: RoleContext): Promise<void> {
         provider,
         host,
         maxLiveSandboxes,
+        sandboxMemoryMiB,
         sandboxTtlSeconds,
       }),
     },

@@ -3,7 +3,7 @@
 import { isCancellation } from '@temporalio/workflow';
 import { onHost } from '../activity-stubs.ts';
 import { classify } from '../failures/classify-failure.ts';
-import { attemptOf, type Context } from './rollout-context.ts';
+import { attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
 import type { SandboxRef } from '../../protocol/stages.ts';
 
 /** For sandboxes whose host did not report how long they live. */
@@ -18,13 +18,10 @@ export function renewalOf({ ttlSeconds = DEFAULT_TTL_SECONDS }: SandboxRef): num
 export async function isLost(
   sandbox: SandboxRef,
   attempt: number,
-  { input, rollout }: Pick<Context, 'input' | 'rollout'>,
+  context: Pick<Context, 'input' | 'rollout' | 'taskLimits'>,
 ): Promise<boolean> {
   try {
-    await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({
-      ...attemptOf({ attempt }, { input, rollout }),
-      ...sandbox,
-    });
+    await onHost(sandbox.host, toolSecondsOf(context)).holdSandbox({ ...attemptOf({ attempt }, context), ...sandbox });
     return false;
   } catch (error) {
     if (isCancellation(error)) throw error;

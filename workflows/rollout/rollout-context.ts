@@ -5,7 +5,7 @@ import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
 import type { Trip } from '../../protocol/breaker.ts';
 import type { StageGates } from './stage-gates.ts';
-import type { Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
+import type { Attempt, CollectOutcome, SandboxRef, TaskLimits } from '../../protocol/stages.ts';
 
 /** The attempt, as activities receive it. */
 export function attemptOf(
@@ -16,12 +16,19 @@ export function attemptOf(
   return { run, rollout, attempt, task, ...(catalog === undefined ? {} : { catalog }) };
 }
 
+/** The time limit of a tool call: the task's own, else the configuration's. */
+export function toolSecondsOf({ taskLimits, input }: Pick<Context, 'taskLimits' | 'input'>): number {
+  return taskLimits.toolSeconds ?? input.agent.toolTimeoutSeconds;
+}
+
 export interface Context {
   readonly input: ResolvedRollout;
   readonly rollout: string;
   readonly limits: LoopLimits;
   readonly gates: StageGates;
   sandbox: SandboxRef | null;
+  /** The task's own, once it is prepared. */
+  taskLimits: TaskLimits;
   collected: CollectOutcome | null;
   contextTokens: number;
   /** The GPU worker that has the context in its cache, where there are several. */

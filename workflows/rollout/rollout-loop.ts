@@ -42,7 +42,7 @@ export type LoopState = Readonly<{
 
 export type LoopEvent =
   | { readonly type: 'prepared'; readonly sandboxless?: boolean; readonly inPlace?: boolean }
-  | { readonly type: 'restored' }
+  | { readonly type: 'restored'; readonly inPlace?: boolean }
   | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
   /**
    * `unfinished`: a call before `finish` was refused. `collected`: the turn was the last, and the artifact was
@@ -147,8 +147,9 @@ function afterFailure(state: LoopState, failure: FailureClass, message: string, 
   return { ...ended, phase: 'failed', failure, message };
 }
 
-function afterRestore({ resume, ...state }: LoopState): LoopState {
-  return { ...state, phase: resume ?? 'generate' };
+/** A sandbox that was lost while it was prepared is known here first to be the place of grading. */
+function afterRestore({ resume, ...state }: LoopState, inPlace: boolean | undefined): LoopState {
+  return { ...state, phase: resume ?? 'generate', ...(inPlace && { inPlace }) };
 }
 
 /** The state after `event`. Errors: a `TypeError` for an event that the phase does not wait for. */
@@ -159,7 +160,7 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
     const { sandboxless, inPlace } = event;
     return { ...state, phase: 'generate', ...(sandboxless && { sandboxless }), ...(inPlace && { inPlace }) };
   }
-  if (phase === 'restore' && event.type === 'restored') return afterRestore(state);
+  if (phase === 'restore' && event.type === 'restored') return afterRestore(state, event.inPlace);
   if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
   if (phase === 'act' && event.type === 'acted') {
     const next = afterAct(state, event, limits);

@@ -5,7 +5,7 @@
 
 import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../protocol/finish-reason.ts';
-import { init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
+import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
@@ -13,8 +13,15 @@ import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
-import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../../protocol/stages.ts';
-import { attemptOf, type Context } from './rollout-context.ts';
+import type {
+  Attempt,
+  Card,
+  CollectOutcome,
+  GenerateInput,
+  GenerateOutcome,
+  SandboxRef,
+} from '../../protocol/stages.ts';
+import { attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;
@@ -45,10 +52,8 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       await checkPolicy(state, context);
       return prepare(attempt, context);
     case 'restore': {
-      const { toolTimeoutSeconds } = input.agent;
-      const lost = { ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds };
-      context.sandbox = await lostTime(context, init.restoreSandbox(lost));
-      return { type: 'restored' };
+      const lost = { ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: toolSecondsOf(context) };
+      return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
       return generate(attempt, state.turn, withinMs, context);
@@ -65,10 +70,16 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
 }
 
 async function prepare(attempt: Attempt, context: Context): Promise<LoopEvent> {
-  const { sandbox, gradedIn } = await lostTime(context, init.prepare(attempt));
-  context.sandbox = sandbox;
+  const card = await lostTime(context, init.prepare(attempt));
   context.clock.start(Date.now());
-  return { type: 'prepared', sandboxless: sandbox === null, inPlace: gradedIn === 'agents' };
+  return { type: 'prepared', sandboxless: card.sandbox === null, ...placed(card, context) };
+}
+
+/** Keeps what the card says. */
+function placed({ sandbox, gradedIn, limits = {} }: Card, context: Context): { readonly inPlace: boolean } {
+  context.sandbox = sandbox;
+  context.taskLimits = limits;
+  return { inPlace: gradedIn === 'agents' };
 }
 
 /** Time to prepare a sandbox does not count as the rollout's own: neither the first one nor a replacement. */
@@ -80,7 +91,7 @@ async function lostTime<T>({ clock }: Context, work: Promise<T>): Promise<T> {
 }
 
 async function act(attempt: Attempt, state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
-  const { toolTimeoutSeconds } = context.input.agent;
+  const toolTimeoutSeconds = toolSecondsOf(context);
   const { sandbox } = context;
   const collect = collectsWith(state, context.limits);
   const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
@@ -159,9 +170,12 @@ async function sampled(attempt: number, context: Context, input: GenerateInput):
 async function grade(attempt: Attempt, { finish, turn, inPlace }: LoopState, context: Context): Promise<LoopEvent> {
   if (!finish) throw new TypeError('The rollout has not finished');
   const artifact = context.collected?.artifact;
+  const { gradeSeconds } = context.taskLimits;
   const input = { ...attempt, ...(artifact && { artifact }), finish, turns: turn };
   const verdict = await withinOutage(
-    inPlace ? hostOf(context).gradeInPlace({ ...input, ...sandboxOf(context) }) : reward.computeReward(input),
+    inPlace
+      ? gradingOn(sandboxOf(context).host, gradeSeconds).gradeInPlace({ ...input, ...sandboxOf(context) })
+      : reward(gradeSeconds).computeReward(input),
   );
   return verdict.code === 'graded'
     ? { type: 'graded', reward: verdict.reward, passed: verdict.passed, reason: verdict.reason }
@@ -174,7 +188,7 @@ function sandboxOf(context: Context): SandboxRef {
 }
 
 function hostOf(context: Context) {
-  return onHost(sandboxOf(context).host, context.input.agent.toolTimeoutSeconds);
+  return onHost(sandboxOf(context).host, toolSecondsOf(context));
 }
 
 /** Shown in Temporal's UI while the rollout runs: its last turns, and what it waits for since when. */

@@ -3,9 +3,10 @@
  * listens, the owner record is written, and the sandbox no longer depends on the caller: it has its own session and
  * stdio.
  *
- *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CPU_FILE CGROUP_PROCS... -- (PLACE FILES)... -- BWRAP ARG...
+ *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CPU_FILE NETWORK CGROUP_PROCS... -- (PLACE FILES)... -- BWRAP ARG...
  *
  * DIR is the sandbox's state directory. FIRST_UID 0 keeps the caller's user. OOM_FILE, CPU_FILE and UID_DIR may be `-`.
+ * NETWORK is the network namespace that the sandbox joins (/proc/PID/ns/net), or `-`.
  * Each PLACE is a writable folder of the sandbox, which may hold that many FILES (see places.c).
  */
 #define _GNU_SOURCE
@@ -13,6 +14,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,10 +108,16 @@ static void become(unsigned uid) {
   if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)) exit_saying("setresuid");
 }
 
+static void join_network(const char *path) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET)) exit_saying(path);
+  close(fd);
+}
+
 int launch(int argc, char **argv) {
-  if (argc < 9) return 2;
+  if (argc < 10) return 2;
   unsigned first = (unsigned)strtoul(argv[3], NULL, 10), count = (unsigned)strtoul(argv[4], NULL, 10), uid = 0;
-  int i = 8, uid_lock = -1;
+  int i = 9, uid_lock = -1;
   umask(022);
   setsid();
   if (chdir(argv[2])) exit_saying(argv[2]);
@@ -120,6 +128,7 @@ int launch(int argc, char **argv) {
   int oom = strcmp(argv[6], "-") ? open_high(argv[6], O_RDONLY, 0) : -1;
   int cpu = strcmp(argv[7], "-") ? open_high(argv[7], O_RDONLY, 0) : -1;
   if (log < 0 || null < 0 || journal < 0 || info < 0) exit_saying(argv[2]);
+  if (strcmp(argv[8], "-")) join_network(argv[8]);
   if (first) uid = take_uid(first, count, argv[5], &uid_lock);
   char self[32];
   snprintf(self, sizeof self, "%d\n", (int)getpid());

@@ -109,7 +109,7 @@ describe('calls of one message', () => {
       parts().restoreSandbox({ ...attempt, restore: 1, toolTimeoutSeconds: 1 }),
     );
     await policyCalled(2, ['[ -e a ] && ! [ -e b ] && echo a alone']);
-    await act(2, world.now.store, sandbox);
+    await act(2, world.now.store, sandbox?.sandbox);
     expect(await told(2)).toEqual(['a alone']);
   });
 

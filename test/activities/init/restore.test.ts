@@ -71,7 +71,7 @@ describe('a sandbox that replaces a lost one', () => {
   it('has run the recorded calls again in their order, under the lost one’s room, and no answer changes', async () => {
     await lostAfterTwoTurns();
     const before = await world.now.store.list('act:');
-    expect(await restore()).toEqual({ sandbox: second, host: 'here', ttlSeconds: 60 });
+    expect(await restore()).toEqual({ sandbox: { sandbox: second, host: 'here', ttlSeconds: 60 }, gradedIn: 'fresh' });
     expect(ran(3)).toEqual(['a', 'b', 'c']);
     expect(await world.now.store.list('act:')).toEqual(before);
     expect((await world.now.store.leases('sandbox')).map(({ id }) => id)).toEqual([second]);
@@ -140,7 +140,7 @@ describe('a sandbox that replaces a lost one', () => {
     const { store, provider } = world.now;
     await expect(restore(1, dyingAt(store, 'append'))).rejects.toThrow('killed here');
     const before = provider.calls.length;
-    expect((await restore()).sandbox).toBe(second);
+    expect((await restore()).sandbox?.sandbox).toBe(second);
     expect(provider.calls.length).toBe(before);
   });
 
@@ -185,7 +185,7 @@ describe('calls that only read', () => {
     expect(await left(5)).not.toBe(await left(2));
     await world.now.provider.destroy(first);
     const before = world.now.provider.calls.length;
-    expect((await restore()).sandbox).toBe(second);
+    expect((await restore()).sandbox?.sandbox).toBe(second);
     expect(ran(before).length).toBe(4);
   });
 
@@ -194,7 +194,7 @@ describe('calls that only read', () => {
     await policySearched(1);
     await act(1, first);
     await world.now.provider.destroy(first);
-    expect((await restore()).sandbox).toBe(second);
+    expect((await restore()).sandbox?.sandbox).toBe(second);
     await world.now.provider.destroy(second);
     world.now.provider.drifts = (id) => id === `${first}~2`;
     await expect(restore(2)).rejects.toMatchObject({

@@ -1,6 +1,8 @@
 /**
- * Hunts a grader whose sandbox outlives its execution, or has no lease: real sandboxes, whose graders sleep.
- * Why: an execution that was given up would run beside its retry, on a host whose leases do not count it.
+ * Hunts a grading that starts again because its worker was lost, and a grader whose sandbox outlives its use or has no
+ * lease: real sandboxes, whose graders take their time.
+ * Why: tests of half an hour would start again with each lost worker, and an execution that was given up would run
+ * beside its retry. A worker that is killed as a process is in graded-in-place.test.ts.
  * Not asserted: how Temporal notifies an activity of its end; see test/workflows/rollout/cancelled-grading.test.ts.
  */
 import { TaskLoader } from '../../../tasks/task-loader.ts';
@@ -22,6 +24,7 @@ const world = useWorld();
 /** A grader that never ends its sandboxes, and blames the work for every failure of theirs. */
 class Careless extends ScriptedEnvironment {
   command = 'true';
+  output = '';
   spec: Partial<SandboxSpec> = {};
   /** Called after its command has run. */
   judge: (provider: SandboxProvider) => Promise<Verdict> = () => Promise.resolve(GRADED);
@@ -41,7 +44,7 @@ class Careless extends ScriptedEnvironment {
   private async inSandbox(provider: SandboxProvider, id: string): Promise<Verdict> {
     const { command } = this;
     const sandbox = await provider.create(specOf(id, this.spec));
-    await sandbox.exec(callOf(command, { timeoutMs: 60_000 }));
+    this.output = (await sandbox.exec(callOf(command, { callId: `${id}/run`, timeoutMs: 60_000 }))).output;
     return this.judge(provider);
   }
 }
@@ -75,9 +78,24 @@ const left = async () => ({
 });
 const nothing = { live: [], leases: [], verdicts: [] };
 
+/** Runs until the file `go` is there, and says how often it was started. */
+const WAITS = 'echo ran >> runs; until [ -e go ]; do sleep 0.02; done; cat runs';
+
+async function letGo() {
+  const sandbox = await bench.provider.connect(id(1));
+  await sandbox.write({ callId: 'go', path: 'go', content: new Uint8Array(), note: '' });
+  sandbox.close();
+}
+
+/** As the sweeper would, when its lease has run out. */
+async function sweep() {
+  await bench.provider.destroy(id(1));
+  await world.now.store.releaseLease(id(1));
+}
+
 /** A running grading, in a sandbox that exists. */
-async function sleeping() {
-  grader.command = 'sleep 30';
+async function sleeping(command = 'sleep 30') {
+  grader.command = command;
   const controller = new AbortController();
   const grading = grade(controller.signal).catch((error: unknown) => error);
   await eventually(
@@ -132,11 +150,11 @@ describe('a sandbox that grades', () => {
   });
 });
 
-describe.each(['CANCELLED', 'TIMED_OUT', 'WORKER_SHUTDOWN'])('an execution that receives %s', (reason) => {
+describe('an execution that is cancelled', () => {
   it('ends at once with its sandbox and its lease, and its grader’s result is not a verdict', async () => {
     const { grading, abort } = await sleeping();
-    abort(reason);
-    expect(await grading).toMatchObject({ name: 'CancelledFailure', message: reason });
+    abort('CANCELLED');
+    expect(await grading).toMatchObject({ name: 'CancelledFailure', message: 'CANCELLED' });
     await grader.ended;
     expect(await left()).toEqual(nothing);
   });
@@ -146,60 +164,131 @@ describe.each(['CANCELLED', 'TIMED_OUT', 'WORKER_SHUTDOWN'])('an execution that 
     const controller = new AbortController();
     const grading = grade(controller.signal).catch((error: unknown) => error);
     await eventually('the set-up runs', async () => ((await bench.provider.list()).length > 0 ? true : undefined));
-    controller.abort(new CancelledFailure(reason));
+    controller.abort(new CancelledFailure('CANCELLED'));
     expect(await grading).toMatchObject({ name: 'CancelledFailure' });
     await grader.ended;
     expect(await left()).toEqual(nothing);
   });
+});
 
-  it('makes no other sandbox', async () => {
-    const controller = new AbortController();
-    const [graded, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    grader.judge = async (provider) => {
-      graded.resolve();
-      await asked.promise;
-      await provider.create(specOf('another'));
-      return GRADED;
-    };
-    const grading = grade(controller.signal).catch((error: unknown) => error);
-    await graded.promise;
-    controller.abort(new CancelledFailure(reason));
-    await grading;
-    asked.resolve();
+describe.each(['TIMED_OUT', 'WORKER_SHUTDOWN'])('an execution that receives %s', (reason) => {
+  it('ends at once, leaves its sandbox to the retry, and its grader’s result is not a verdict', async () => {
+    const { grading, abort } = await sleeping();
+    abort(reason);
+    expect(await grading).toMatchObject({ name: 'CancelledFailure', message: reason });
+    expect(await left()).toEqual({ live: [id(1)], leases: [id(1)], verdicts: [] });
+    await sweep();
     await grader.ended;
     expect(await left()).toEqual(nothing);
   });
+
+  it('is followed by one that attaches to the call under way: it runs once', async () => {
+    const { grading, abort } = await sleeping(WAITS);
+    abort(reason);
+    await grading;
+    const retry = grade();
+    await letGo();
+    expect(await retry).toEqual(GRADED);
+    expect(grader.output).toBe('ran\n');
+    expect({ ...(await left()), verdicts: [] }).toEqual(nothing);
+  });
+
+  it('leaves a sandbox that is still being made to the retry, which makes no other', async () => {
+    grader.spec = { setup: 'echo made >> runs; until [ -e go ]; do sleep 0.02; done' };
+    const controller = new AbortController();
+    const grading = grade(controller.signal).catch((error: unknown) => error);
+    await eventually('the set-up runs', async () =>
+      bench.provider.connect(id(1)).then(
+        async (sandbox) => ((await sandbox.read('runs', 100)).kind === 'file' ? (sandbox.close(), true) : undefined),
+        () => undefined,
+      ),
+    );
+    controller.abort(new CancelledFailure(reason));
+    await grading;
+    grader.command = 'cat runs';
+    const retry = grade();
+    await letGo();
+    expect(await retry).toEqual(GRADED);
+    expect(grader.output).toBe('made\n');
+  });
 });
 
-it('the retry of one that was given up grades in a sandbox of its own, and alone', async () => {
-  const { grading, abort } = await sleeping();
-  abort('TIMED_OUT');
+it.each(['CANCELLED', 'TIMED_OUT', 'WORKER_SHUTDOWN'])('after %s no other sandbox is made', async (reason) => {
+  const [graded, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  grader.judge = async (provider) => {
+    graded.resolve();
+    await asked.promise;
+    await provider.create(specOf('another'));
+    return GRADED;
+  };
+  const controller = new AbortController();
+  const grading = grade(controller.signal).catch((error: unknown) => error);
+  await graded.promise;
+  controller.abort(new CancelledFailure(reason));
   await grading;
-  grader.command = 'true';
-  grader.judge = async () => ({ ...GRADED, reason: (await bench.provider.list()).join() });
-  const verdict = await grade();
-  expect(verdict.reason).toBe(id(2));
+  asked.resolve();
+  await grader.ended;
+  expect((await left()).leases).toEqual(reason === 'CANCELLED' ? [] : [id(1)]);
+  await sweep();
+  expect(await left()).toEqual(nothing);
 });
 
 describe('the retry of one whose worker was killed', () => {
-  /** The sandboxes of earlier executions, whose process is dead. */
-  const leftWhileRetried = async () => {
-    grader.command = 'true';
-    grader.judge = async () => ({ ...GRADED, reason: (await bench.provider.list()).join() });
-    const { reason } = await grade();
-    return { reason, ...(await left()) };
-  };
-
-  it('ends what that left before it makes a sandbox of its own', async () => {
-    const { grading } = await sleeping();
-    expect(await leftWhileRetried()).toMatchObject({ reason: id(2), live: [], leases: [] });
+  it('attaches to the call under way, and ends the sandbox with its verdict; both get the same one', async () => {
+    const { grading } = await sleeping(WAITS);
+    const retry = grade();
+    await expect.poll(() => world.now.store.begun(`reward:${attempt.rollout}#1`)).toBe(2);
+    await letGo();
+    expect(await retry).toEqual(GRADED);
     await grading;
+    expect(grader.output).toBe('ran\n');
+    expect((await world.now.store.list('verdict:')).map(({ value }) => value)).toEqual([GRADED]);
+    expect({ ...(await left()), verdicts: [] }).toEqual(nothing);
+  });
+
+  it('alone makes and ends sandboxes: the one that was frozen leaves them to it', async () => {
+    const [graded, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    grader.judge = async (provider) => {
+      graded.resolve();
+      await go.promise;
+      await provider.destroy(id(1));
+      return { ...GRADED, reward: 0, reason: 'frozen' };
+    };
+    const frozen = grade().catch((error: unknown) => error);
+    await graded.promise;
+    grader.judge = async () => {
+      go.resolve();
+      const late = await frozen;
+      return { ...GRADED, reason: `${(late as Error).message}; ${(await bench.provider.list()).join()}` };
+    };
+    const { reason } = await grade();
+    expect(reason).toBe(`another execution has started to grade this; ${id(1)}`);
+    expect(await world.now.store.list('verdict:')).toMatchObject([{ value: { reward: 1 } }]);
+  });
+
+  it('has other sandboxes after a failure, and no verdict comes from those of before', async () => {
+    const [graded, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    grader.judge = async () => {
+      graded.resolve();
+      await go.promise;
+      return { ...GRADED, reward: 0, reason: 'frozen' };
+    };
+    const frozen = grade().catch((error: unknown) => error);
+    await graded.promise;
+    grader.judge = () => Promise.resolve({ code: 'grader-failed', reason: 'it broke' });
+    await expect(grade()).rejects.toMatchObject({ type: 'GraderFailed', message: 'it broke' });
+    expect(await left()).toEqual(nothing);
+    go.resolve();
+    expect(await frozen).toMatchObject({ type: 'GraderFailed' });
+    grader.judge = async () => ({ ...GRADED, reason: (await bench.provider.list()).join() });
+    expect(await grade()).toMatchObject({ reason: id(2) });
   });
 
   it('ends what that left also if the verdict is recorded', async () => {
     const { grading } = await sleeping();
     await world.now.store.putOnce(`verdict:${attempt.rollout}#1`, { ...GRADED, reason: 'on record' });
-    expect(await leftWhileRetried()).toMatchObject({ reason: 'on record', live: [], leases: [] });
+    expect(await grade()).toMatchObject({ reason: 'on record' });
+    expect({ ...(await left()), verdicts: [] }).toEqual(nothing);
     await grading;
   });
 
@@ -214,9 +303,9 @@ describe('the retry of one whose worker was killed', () => {
         { ...other, kind: 'grader-sandbox', owner: 'x', expiresAt: Date.now() + 60_000, detail: '' },
         9,
       );
-    expect((await leftWhileRetried()).leases.toSorted()).toEqual(others.map((other) => other.id).toSorted());
-    for (const other of others) await world.now.store.releaseLease(other.id);
-    abort('TIMED_OUT');
+    abort('CANCELLED');
     await grading;
+    expect((await leases()).map((lease) => lease.id).toSorted()).toEqual(others.map((other) => other.id).toSorted());
+    for (const other of others) await world.now.store.releaseLease(other.id);
   });
 });

@@ -14,12 +14,13 @@ export async function taskOf(key: string): Promise<Task> {
 }
 
 export async function specOf(key: string, id: string): Promise<SandboxSpec> {
-  return { ...(await loader.sandboxOf({ task: key })), id, ttlSeconds: 60 };
+  const { network: _, ...machine } = await loader.sandboxOf({ task: key });
+  return { ...machine, id, ttlSeconds: 60 };
 }
 
 export async function collect(key: string, sandbox: Sandbox, provider: SandboxProvider): Promise<Uint8Array> {
   const named = { key, id: `${sandbox.id}/collect-1`, execution: 1, signal };
-  return (await (await taskOf(key)).collect?.(contextOver(sandbox, provider, named))) ?? new Uint8Array();
+  return (await (await taskOf(key)).collect?.(contextOver({ main: sandbox }, provider, named))) ?? new Uint8Array();
 }
 
 export async function grade(
@@ -29,6 +30,14 @@ export async function grade(
   id: string,
 ): Promise<Verdict> {
   const task = await taskOf(key);
-  const ctx = freshContext(task.sandboxes, provider, 60, { key, id, execution: 1, signal });
-  return task.grade(ctx, { transcript: [], answer: '', finish: 'finish-tool', turns: 1, artifact, state: undefined });
+  const ctx = freshContext(task, provider, 60, { key, id, execution: 1, signal });
+  return task.grade(ctx, {
+    transcript: [],
+    answer: '',
+    finish: 'finish-tool',
+    turns: 1,
+    artifact,
+    state: undefined,
+    turnRewards: [],
+  });
 }

@@ -54,9 +54,9 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a verdict is reported as it was given, not as it is on record',
     fault: FAULT,
-    file: 'activities/reward/reward.ts',
+    file: 'activities/reward/grading-rounds.ts',
     before: 'if (known) return known;\n',
-    after: 'if (known) return verdict;\n',
+    after: '',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late does not count' }],
   },
   {

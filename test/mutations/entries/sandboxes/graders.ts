@@ -4,6 +4,7 @@ import type { Mutation } from '../../mutation.ts';
 
 const FAULT = "a grader's sandbox is killed, the grader fails, or a signal, a lack of memory or a frozen host ends it";
 const COLLECTION = 'a signal, a lack of memory or a frozen host ends the collection';
+const LOST = 'the worker of a grading is lost';
 const GIVEN_UP = 'a grading is cancelled, or the server abandons it';
 const REWARD_TEST = 'test/activities/reward/reward.test.ts';
 const KILLED_TEST = 'test/tasks/swe-mini/killed-grader.test.ts';
@@ -27,9 +28,9 @@ export const graders: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/reward/reward.ts',
     before:
-      "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n    return recorded(withMetrics(verdict, metrics), input, execution, store);",
+      "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n    return withMetrics(verdict, metrics);",
     after:
-      "return store.putOnce(keys.verdict(input), verdict.code === 'graded' ? verdict : { code: 'graded', reward: 0, passed: false, reason: verdict.reason });",
+      "return verdict.code === 'graded' ? withMetrics(verdict, metrics) : { code: 'graded', reward: 0, passed: false, reason: verdict.reason };",
     tests: [
       {
         file: REWARD_TEST,
@@ -40,9 +41,9 @@ export const graders: readonly Mutation[] = [
   {
     name: 'it is graded again in the same sandbox',
     fault: FAULT,
-    file: 'activities/reward/reward.ts',
-    before: 'grade-${execution}`',
-    after: 'grade-${Math.min(Number(execution), 1)}`',
+    file: 'activities/reward/grading-rounds.ts',
+    before: 'await store.putOnce<UngradedRecord>(keys.ungraded(input, round), {',
+    after: 'await store.putOnce<UngradedRecord>(`no-${keys.ungraded(input, round)}`, {',
     tests: [
       {
         file: REWARD_TEST,
@@ -220,10 +221,10 @@ export const graders: readonly Mutation[] = [
   {
     name: "a grader's sandbox outlives its execution",
     fault: GIVEN_UP,
-    file: 'activities/task-context.ts',
-    before: 'await further.end();',
+    file: 'activities/reward/grading-rounds.ts',
+    before: 'leaves = await continues(error, signal, isNewest);',
     after: '',
-    tests: [{ file: GRADING_ENDS_TEST, test: 'is ended with its execution, also where the grader forgets it' }],
+    tests: [{ file: GRADING_ENDS_TEST, test: 'ends at once with its sandbox and its lease, and its grader’s result' }],
   },
   {
     name: 'leases of graders run out while they are at work',
@@ -244,20 +245,41 @@ export const graders: readonly Mutation[] = [
   {
     name: "a killed worker's grader is left to its lease",
     fault: GIVEN_UP,
-    file: 'activities/reward/reward.ts',
+    file: 'activities/reward/grading-rounds.ts',
     before: 'if (last === 0) return;',
     after: 'if (last >= 0) return;',
-    tests: [
-      { file: GRADING_ENDS_TEST, test: 'ends what that left before it makes a sandbox of its own' },
-      { file: GRADING_ENDS_TEST, test: 'ends what that left also if the verdict is recorded' },
-    ],
+    tests: [{ file: GRADING_ENDS_TEST, test: 'ends what that left also if the verdict is recorded' }],
   },
   {
     name: 'a grader that lost its sandbox to a retry has its word',
     fault: GIVEN_UP,
-    file: 'activities/reward/reward.ts',
-    before: 'if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);',
-    after: 'if (execution > 0) return store.putOnce(key, verdict);',
-    tests: [{ file: GRADING_ENDS_TEST, test: 'ends what that left before it makes a sandbox of its own' }],
+    file: 'activities/reward/grading-rounds.ts',
+    before: 'if (await isNewest()) return await store.putOnce(keys.verdict(input), verdict);',
+    after: 'if (execution > 0) return await store.putOnce(keys.verdict(input), verdict);',
+    tests: [
+      {
+        file: GRADING_ENDS_TEST,
+        test: 'has other sandboxes after a failure, and no verdict comes from those of before',
+      },
+    ],
+  },
+  {
+    name: 'a frozen grader ends the sandbox of its retry',
+    fault: GIVEN_UP,
+    file: 'activities/reward/grading-rounds.ts',
+    before: 'destroy: async (id) => {\n      await guard();',
+    after: 'destroy: async (id) => {',
+    tests: [{ file: GRADING_ENDS_TEST, test: 'alone makes and ends sandboxes' }],
+  },
+  {
+    name: 'a grading starts again when its worker is lost',
+    fault: LOST,
+    file: 'activities/reward/grading-rounds.ts',
+    before: 'id: `${prefixOf(input)}${number}`, provider',
+    after: 'id: `${prefixOf(input)}${execution}`, provider',
+    tests: [
+      { file: GRADING_ENDS_TEST, test: 'is followed by one that attaches to the call under way: it runs once' },
+      { file: GRADING_ENDS_TEST, test: 'attaches to the call under way, and ends the sandbox with its verdict' },
+    ],
   },
 ];

@@ -29,8 +29,8 @@ export const pruning: readonly Mutation[] = [
     name: 'an interrupted prune leaves objects that nothing names',
     fault: PRUNED,
     file: 'activities/orchestrator/prune-records.ts',
-    before: "'verdict', 'tries'] as const",
-    after: "'verdict', 'tries', 'collect'] as const",
+    before: "'ungraded', 'tries'] as const",
+    after: "'ungraded', 'tries', 'collect'] as const",
     tests: [
       {
         file: PRUNE_TEST,
