@@ -6,12 +6,12 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { didYouMean } from '../modules/closest.ts';
+import { type BundleStore, importStored } from '../modules/import-bundle.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
 import { readCatalog } from '../store/read-records.ts';
-import type { Store } from '../store/store.ts';
 import { type Dataset, type EnvironmentIo, MAIN, type SandboxRequest, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
 
@@ -23,6 +23,8 @@ export interface LoadedTask {
   readonly source: string;
   /** The task's own family, or its source. */
   readonly family: string;
+  /** Digest of the users' modules among which its tools and its agent are looked up. Absent: there are none. */
+  readonly modules?: ObjectRef;
 }
 
 /** A task key, and the catalog that says what it means. */
@@ -30,6 +32,8 @@ export interface TaskRef {
   readonly task: string;
   /** Absent: the key starts with the name of an environment, which is opened without options. */
   readonly catalog?: ObjectRef;
+  /** Without a catalog: digest of imported modules that define the environment. Absent: the process knows it. */
+  readonly modules?: ObjectRef;
 }
 
 const MOST = { catalogs: 64, datasets: 32, tasks: 256 } as const;
@@ -63,22 +67,25 @@ export type MayRead = (field: string, path: string) => void;
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 export class TaskLoader {
-  readonly #store: Pick<Store, 'getObject'> | undefined;
+  readonly #store: BundleStore | undefined;
   readonly #mayRead: MayRead;
   readonly #catalogs = new Recent<TaskCatalog>(MOST.catalogs);
   readonly #datasets = new Recent<Dataset>(MOST.datasets);
   readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
 
-  /** `store`: has the catalogs. Absent: there are none. `mayRead`: absent: every path may be read. */
-  constructor(store?: Pick<Store, 'getObject'>, mayRead: MayRead = () => undefined) {
+  /** `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read. */
+  constructor(store?: BundleStore, mayRead: MayRead = () => undefined) {
     this.#store = store;
     this.#mayRead = mayRead;
   }
 
-  /** Errors: those of the environment's `open`; `DataChanged` if the records are not those of the catalog. */
-  async open(source: TaskSource): Promise<Dataset> {
+  /**
+   * `modules`: digest of imported modules. Errors: those of the environment's `open`; `DataChanged` if the records are
+   * not those of the catalog.
+   */
+  async open(source: TaskSource, modules?: ObjectRef): Promise<Dataset> {
     const { environment: name, options: given, folder = '.' } = source;
-    const environment = environmentNamed(name);
+    const environment = environmentNamed(name, modules);
     const io: EnvironmentIo = {
       path: (option, path) => {
         const absolute = resolve(folder, path);
@@ -87,21 +94,22 @@ export class TaskLoader {
       },
     };
     const options = resolveOptions(environment, given, 'task.options');
-    const dataset = await this.#datasets.of(sha256(JSON.stringify([name, options, folder])), () =>
+    const dataset = await this.#datasets.of(sha256(JSON.stringify([modules, name, options, folder])), () =>
       environment.open(options, io),
     );
     if (source.digest !== undefined && source.digest !== dataset.digest) throw new DataChanged(name, given);
     return dataset;
   }
 
-  /** Errors: `UnknownName`, `UnknownTask`, and those of `open`. */
-  load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
-    return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
-      const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
-      const place = readTaskKey(key, sources ? Object.keys(sources) : environmentNames());
-      if (place === undefined) throw unknownKey(key, sources ? Object.keys(sources) : environmentNames());
+  /** Errors: `UnknownName`, `UnknownTask`, those of `open`, and of importing the catalog's modules. */
+  load({ task: key, catalog, modules: imported }: TaskRef): Promise<LoadedTask> {
+    return this.#tasks.of(`${catalog ?? imported ?? ''} ${key}`, async () => {
+      const { sources, modules = imported } = catalog === undefined ? {} : await this.#catalog(catalog);
+      const known = sources ? Object.keys(sources) : environmentNames(modules);
+      const place = readTaskKey(key, known);
+      if (place === undefined) throw unknownKey(key, known);
       const { source, split, index } = place;
-      const dataset = await this.open(sources?.[source] ?? { environment: source, options: {} });
+      const dataset = await this.open(sources?.[source] ?? { environment: source, options: {} }, modules);
       const size = Object.hasOwn(dataset.splits, split) ? (dataset.splits[split] ?? 0) : undefined;
       if (size === undefined) {
         const splits = Object.keys(dataset.splits);
@@ -109,7 +117,7 @@ export class TaskLoader {
       }
       if (index >= size) throw new UnknownTask(key, `${source} has ${size} tasks in ${split}, counted from 0`);
       const task = await dataset.load(split, index);
-      return { task, key, source, family: task.family ?? source };
+      return { task, key, source, family: task.family ?? source, ...(modules && { modules }) };
     });
   }
 
@@ -124,7 +132,9 @@ export class TaskLoader {
   #catalog(ref: ObjectRef): Promise<TaskCatalog> {
     return this.#catalogs.of(ref, async () => {
       if (this.#store === undefined) throw new TypeError(`no store was given to read the catalog ${ref} from`);
-      return readCatalog(ref, this.#store);
+      const catalog = await readCatalog(ref, this.#store);
+      if (catalog.modules !== undefined) await importStored(catalog.modules, this.#store);
+      return catalog;
     });
   }
 }

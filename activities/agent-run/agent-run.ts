@@ -16,6 +16,7 @@ import { type ActRecord, type GenerateRecord, keys } from '../../protocol/record
 import { contextOver, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { gradeIn } from '../reward/reward.ts';
+import { toolsOf } from '../../agents/tools/registry.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
 import { actTurn, isHere, recordLastTurn, refuseCalls, replayTurns } from './tool-calls.ts';
 
@@ -90,11 +91,12 @@ async function act(
   deps: AgentRunDeps,
 ): Promise<ActRecord> {
   const { store, tasks } = deps;
-  const { task } = await tasks.load(input);
+  const { task, modules } = await tasks.load(input);
   const stepping = { attempt: input, task, sandbox, place: deps, signal };
   const acting = {
     attempt: input,
     tools: task.tools,
+    registry: toolsOf(modules),
     sandbox,
     store,
     repeatStep: (turn: number) => repeatStep(stepping, turn),

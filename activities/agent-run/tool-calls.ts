@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { Message, ToolCall } from '../../protocol/message.ts';
 import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
-import { type Observation, refusal } from '../../agents/tools/tool.ts';
+import { type Observation, refusal, type Tool } from '../../agents/tools/tool.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
@@ -29,6 +29,8 @@ export interface Acting {
   readonly attempt: Attempt;
   /** Names of the tools that the task offers. */
   readonly tools: readonly string[];
+  /** The tools by name, those of the run's modules included. */
+  readonly registry: ReadonlyMap<string, Tool>;
   readonly sandbox: Sandbox;
   readonly store: Store;
   /** Runs the environment's recorded step of a turn again. */
@@ -69,14 +71,14 @@ async function run(
   acting: Acting,
   timeoutMs = acting.toolTimeoutSeconds * 1000,
 ): Promise<Ran> {
-  const { attempt, tools, sandbox, store } = acting;
+  const { attempt, tools, registry, sandbox, store } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
   let ms = 0;
   const clocked = timed(sandbox, (more) => {
     ms += more;
   });
-  return { observation: await runToolCall(call, tools, clocked, { callId, timeoutMs }), ms };
+  return { observation: await runToolCall(call, tools, clocked, { callId, timeoutMs }, registry), ms };
 }
 
 function messageOf({ role, name, content }: AnswerRecord): Message {
@@ -153,11 +155,11 @@ type Left = Pick<ActRecord, 'digest' | 'untouched'>;
 async function leftBy(
   calls: readonly ToolCall[],
   turn: number,
-  { attempt, tools, sandbox, store }: Acting,
+  { attempt, tools, registry, sandbox, store }: Acting,
 ): Promise<Left> {
   const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
   const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
-  const hasRead = calls.every((call) => onlyReads(call, tools));
+  const hasRead = calls.every((call) => onlyReads(call, tools, registry));
   if (untouched && hasRead) return { untouched };
   // If a workspace was too large for a digest once, no further digest is tried.
   if (hasRead || (!untouched && known === undefined)) return known === undefined ? {} : { digest: known };

@@ -19,9 +19,9 @@ export async function decidingOf(
   input: Pick<GenerateInput, 'task' | 'catalog' | 'turn' | 'agent'>,
   tasks: TaskLoader,
 ): Promise<Deciding> {
-  const { task } = await tasks.load(input);
+  const { task, modules } = await tasks.load(input);
   const { type: name = defaultAgent(task.tools), options } = input.agent ?? task.agent ?? {};
-  const type = agentNamed(name);
+  const type = agentNamed(name, modules);
   return {
     type,
     options: resolveOptions(type, options, 'agent.options'),

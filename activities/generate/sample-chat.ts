@@ -82,7 +82,7 @@ export async function sampleChat(
   if (room <= 0) return full;
   const call: ChatCall = {
     messages: await transcriptOf(input, earlier, deps),
-    tools: schemasOf((await deps.tasks.load(input)).task.tools),
+    tools: schemasOf(await deps.tasks.load(input)),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
   const answer = await ask(call);

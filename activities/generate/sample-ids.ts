@@ -7,7 +7,7 @@ import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agen
 import { toolNamed } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
-import type { TaskLoader } from '../../tasks/task-loader.ts';
+import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { answerTo, contextAfter, type GenerateRecord, spoken } from '../../protocol/records.ts';
@@ -42,8 +42,8 @@ export interface IdsAnswer {
 }
 
 /** Errors: `UnknownName`, with the known ones. */
-export function schemasOf(tools: readonly string[]): ToolSchema[] {
-  return tools.map((name) => toolNamed(name).schema);
+export function schemasOf({ task, modules }: Pick<LoadedTask, 'task' | 'modules'>): ToolSchema[] {
+  return task.tools.map((name) => toolNamed(name, modules).schema);
 }
 
 /** A finished turn as its agent reads it. Text that cannot be parsed is kept as it was sampled. */
@@ -61,9 +61,9 @@ interface Prompt {
 }
 
 async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, { store, tasks }: TurnDeps): Promise<Prompt> {
-  const { tools } = (await tasks.load(input)).task;
+  const loaded = await tasks.load(input);
   const messages = await openingMessages(input, { store, tasks });
-  const schemas = schemasOf(tools);
+  const schemas = schemasOf(loaded);
   const turns = await turnsOf(store, input);
   const earlier = turns.slice(0, input.turn - 1);
   const last = earlier.at(-1);

@@ -10,6 +10,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { RestoreInput } from '../../protocol/stages.ts';
 import { keys, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
+import { toolsOf } from '../../agents/tools/registry.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
 
@@ -48,12 +49,13 @@ export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Pr
   try {
     const turns = [...(await actsOf(store, input))];
     const { toolTimeoutSeconds } = input;
-    const { task } = await tasks.load(input);
+    const { task, modules } = await tasks.load(input);
     const { signal } = new AbortController();
     const stepping = { attempt: input, task, sandbox, place: deps, signal };
     const acting = {
       attempt: input,
       tools: task.tools,
+      registry: toolsOf(modules),
       sandbox,
       store,
       repeatStep: (turn: number) => repeatStep(stepping, turn),
