@@ -10,15 +10,14 @@ interface WithModules {
   readonly modules?: readonly string[];
 }
 
-/** By their paths. */
-const loaded = new Map<string, Promise<Bundle>>();
+/** By the configuration that names them. */
+const loaded = new WeakMap<WithModules, Promise<Bundle>>();
 
 /** `undefined` if the configuration names none. Errors: `UserInputError` for `modules`. */
-export function modulesOf({ modules }: WithModules): Promise<Bundle | undefined> {
-  if (modules === undefined) return Promise.resolve(undefined);
-  const key = JSON.stringify(modules);
-  const bundle = loaded.get(key) ?? loadModulesAt(modules);
-  loaded.set(key, bundle);
+export function modulesOf(config: WithModules): Promise<Bundle | undefined> {
+  if (config.modules === undefined) return Promise.resolve(undefined);
+  const bundle = loaded.get(config) ?? loadModulesAt(config.modules);
+  loaded.set(config, bundle);
   return bundle;
 }
 
@@ -26,10 +25,7 @@ export function modulesOf({ modules }: WithModules): Promise<Bundle | undefined>
  * Allows the workers to run the modules that were loaded here to check the configuration. A run or an eval that exists
  * was not checked: its modules are those that it started with.
  */
-export async function allowModules(
-  { env, cwd }: Pick<VerbContext, 'env' | 'cwd'>,
-  { modules }: WithModules,
-): Promise<void> {
-  const bundle = await loaded.get(JSON.stringify(modules));
+export async function allowModules({ env, cwd }: Pick<VerbContext, 'env' | 'cwd'>, config: WithModules): Promise<void> {
+  const bundle = await loaded.get(config);
   if (bundle !== undefined) allowBundle(stackHome(env, cwd), bundle);
 }

@@ -11,7 +11,8 @@ import type { SweepConfig } from '../../protocol/eval.ts';
 import { modulesOf } from '../connect/run-modules.ts';
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
-export async function checkEvalInputs({ tasks, policies, ...config }: SweepConfig): Promise<void> {
+export async function checkEvalInputs(config: SweepConfig): Promise<void> {
+  const { tasks, policies } = config;
   const modules = await modulesOf(config);
   await checkTasks(tasks, new TaskLoader(), modules?.digest);
   for (const policy of policies) {
