@@ -9,5 +9,7 @@ export default defineConfig({
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
     maxWorkers: 2,
+    // Bundles of users' modules are imported as workers import them: by Node, through its import hooks.
+    server: { deps: { external: [/\/[0-9a-f]{64}\.mjs$/] } },
   },
 });

@@ -6,6 +6,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { FailureClass } from '../protocol/finish-reason.ts';
 import { classifyDiskError } from '../store/disk-errors.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
+import { withSources } from '../modules/source-places.ts';
 import { FINAL_ERRORS } from '../protocol/failure-policy.ts';
 
 /** The same input fails in the same way: never retried. */
@@ -15,7 +16,7 @@ const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', '
  * Errors in what was read: reported like any other wrong input. They are not in the failure table, since workflows
  * decide by it too, and workflows with these errors in their histories have decided otherwise.
  */
-const WRONG_INPUT = new Set(['UnknownTask', 'UnsupportedModel', 'ChatTemplateRefused']);
+const WRONG_INPUT = new Set(['UnknownTask', 'ModulesUnknown', 'UnsupportedModel', 'ChatTemplateRefused']);
 
 /** The longest pause between two attempts. If a server asks for a longer one, its request counts. */
 const LONGEST_PAUSE_MS = 10_000;
@@ -54,7 +55,7 @@ function failureFrom(error: Error): ApplicationFailure {
     ...cause,
     ...retryDelayOf(error),
   });
-  if (cause.cause === undefined && error.stack !== undefined) failure.stack = error.stack;
+  if (cause.cause === undefined && error.stack !== undefined) failure.stack = withSources(error.stack);
   return failure;
 }
 

@@ -1,6 +1,7 @@
 /** Errors of users' code: each becomes a failure that names the file and line that threw it. */
 
 import { messageWithPlace, ownFrame } from '../modules/own-frame.ts';
+import { withSources } from '../modules/source-places.ts';
 import { classifyDiskError, isTransient } from '../store/disk-errors.ts';
 
 const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
@@ -14,6 +15,6 @@ export function blameOwnCode(error: unknown, what: string, failed: (message: str
   // No cause: its message would be shown instead, without the place.
   const failure = failed(`${what} threw ${nameOf(error)}${messageWithPlace(error)}`);
   if (error instanceof Error && error.stack !== undefined)
-    failure.stack = `${failure.name}: ${failure.message}\n${error.stack}`;
+    failure.stack = `${failure.name}: ${failure.message}\n${withSources(error.stack)}`;
   throw failure;
 }

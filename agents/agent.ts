@@ -50,8 +50,8 @@ export function defineAgent<Options>(type: AgentType<Options>): AgentType<Option
   return type;
 }
 
-/** Errors: `UnknownName`, with the known ones. */
-export const agentNamed = (name: string): AgentType => types.get(name);
+/** `modules`: digest of the run's modules. Errors: `UnknownName`, with the known ones. */
+export const agentNamed = (name: string, modules?: string): AgentType => types.get(name, modules);
 
 /** The type for a task that has none. Without tools, a message is the answer or goes to the environment. */
 export const defaultAgent = (tools: readonly unknown[]): string =>

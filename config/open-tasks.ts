@@ -6,6 +6,7 @@ import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
 import {
   type OpenedTasks,
   readTaskKey,
@@ -30,15 +31,17 @@ export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
   readonly sources: Readonly<Record<string, TaskSource>>;
 }
 
-/** Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool; `UserInputError` for its options and for a
- * server of tools. */
-export function checkLoaded(key: string, task: Task): void {
+/**
+ * `modules`: digest of its modules. Errors: `TypeError` for an invalid task; `UnknownName` for an unknown tool;
+ * `UserInputError` for its options and for a server of tools.
+ */
+export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void {
   const { messages, tools } = task;
   if (!Array.isArray(messages) || messages.length === 0)
     throw new TypeError(`task ${key} has no messages: load must return a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
   if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
-  const toolbox = toolboxOf(tools);
+  const toolbox = toolboxOf(tools, modules);
   checkServers(task.mcp ?? {}, hasSandbox(task));
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
@@ -46,15 +49,16 @@ export function checkLoaded(key: string, task: Task): void {
     throw new TypeError(`task ${key} offers ${stranded}, which runs in a sandbox, and has none: give sandboxes`);
 }
 
-/** Opens the dataset of one entry. Errors: `UserInputError`, under `field`. */
+/** Opens the dataset of one entry. `modules`: digest of its modules, imported. Errors: `UserInputError`, under `field`. */
 export async function openEntry(
   { environment: name, options, folder }: Pick<TaskEntry, 'environment' | 'options' | 'folder'>,
   field: { readonly name: string; readonly options: string },
   loader: TaskLoader,
+  modules?: ObjectRef,
 ): Promise<{ readonly source: TaskSource; readonly dataset: Dataset }> {
   let environment;
   try {
-    environment = environmentNamed(name);
+    environment = environmentNamed(name, modules);
   } catch (error) {
     throw new UserInputError(field.name, name, `give a known environment (${messageWithPlace(error)})`, {
       cause: error,
@@ -63,7 +67,7 @@ export async function openEntry(
   resolveOptions(environment, options, field.options);
   const source = { environment: name, options, ...(folder !== undefined && { folder }) };
   try {
-    const dataset = await loader.open(source);
+    const dataset = await loader.open(source, modules);
     return { source: { ...source, digest: dataset.digest }, dataset };
   } catch (error) {
     if (error instanceof UserInputError) throw error;
@@ -99,6 +103,7 @@ export async function checkPool(
   dataset: Dataset,
   { source, split, from = 0, count }: TaskPool & { readonly from?: number },
   fields: PoolFields,
+  modules?: ObjectRef,
 ): Promise<void> {
   const size = dataset.splits[split] ?? 0;
   if (from + count > size) {
@@ -113,7 +118,7 @@ export async function checkPool(
   }
   const load = async (index: number): Promise<unknown> => {
     try {
-      checkLoaded(`${source}-${split}-${index}`, await dataset.load(split, index));
+      checkLoaded(`${source}-${split}-${index}`, await dataset.load(split, index), modules);
       return undefined;
     } catch (error) {
       return error;
@@ -174,12 +179,13 @@ export function sharedBy(
 type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
 
 /**
- * Opens every entry and returns its pools. Errors: `UserInputError` for an unknown environment or split, for invalid
+ * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError` for an unknown environment or split, for invalid
  * options, for more training or held-out tasks than it has, or if a task does not load.
  */
 export async function checkTasksOfRun(
   { tasks: entries, evaluation, batch }: Asked,
   loader: TaskLoader,
+  modules?: ObjectRef,
 ): Promise<CheckedTasks> {
   const isOne = entries.length === 1;
   const sources: Record<string, TaskSource> = {};
@@ -188,11 +194,16 @@ export async function checkTasksOfRun(
   for (const [i, entry] of entries.entries()) {
     const at = isOne ? 'task' : `tasks.${i}`;
     const fields = { name: isOne ? 'task.name' : `${at}.environment`, count: `${at}.train` };
-    const { source: known, dataset } = await openEntry(entry, { name: fields.name, options: `${at}.options` }, loader);
+    const { source: known, dataset } = await openEntry(
+      entry,
+      { name: fields.name, options: `${at}.options` },
+      loader,
+      modules,
+    );
     const { source, split, weight } = entry;
     const size = sizeOf(dataset, split, `${at}.split`, source);
     const count = entry.train ?? (size > GENERATED * GENERATED ? GENERATED : size);
-    await checkPool(dataset, { source, split, count }, fields);
+    await checkPool(dataset, { source, split, count }, fields, modules);
     const heldOut = heldOutSplit(dataset, evaluation.split, source);
     const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
     sources[source] = known;
@@ -210,7 +221,7 @@ export async function checkTasksOfRun(
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });
   checkKeys([...train, ...held]);
-  for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields);
+  for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields, modules);
   checkStep(train, batch);
   return { sources, train, heldOut: heldOut.map(({ pool }) => pool) };
 }

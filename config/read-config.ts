@@ -105,7 +105,7 @@ function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text
 }
 
 /**
- * The resolved configuration. Relative paths of policies and of a module start at the file's folder, `dir` at `cwd`.
+ * The resolved configuration. Relative paths of policies, modules and tasks start at the file's folder, `dir` at `cwd`.
  * The default of the run id is the file's name.
  * Errors: `UserInputError` naming the field, its value and the remedy.
  */
@@ -116,5 +116,5 @@ export async function readRunConfig(path: string, options: ConfigOptions, cwd: s
   tree = placed(tree, ['algorithm', 'critic', 'base'], model);
   tree = placed(tree, ['algorithm', 'module'], (text) => resolve(folder, text));
   const run = options.runId ?? tree['run'] ?? nameOfFile(path);
-  return resolveRunConfig({ ...tree, run }, cwd);
+  return resolveRunConfig({ ...tree, run }, cwd, folder);
 }

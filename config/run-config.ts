@@ -19,7 +19,14 @@ import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { innermost, rightName } from './right-name.ts';
 import { remedyOf } from './issue-remedy.ts';
-import { entriesSchema, resolveTaskEntries, splitSchema, taskSchema } from './tasks-schema.ts';
+import {
+  entriesSchema,
+  modulesSchema,
+  resolveModules,
+  resolveTaskEntries,
+  splitSchema,
+  taskSchema,
+} from './tasks-schema.ts';
 import { meantSetting, settingsAt } from './known-settings.ts';
 
 const count = z.int().min(1);
@@ -82,6 +89,7 @@ export const runConfigSchema = z.strictObject({
   seed: z.int().min(0).default(1),
   steps: count.default(20),
   policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
+  modules: modulesSchema,
   task: taskSchema.optional(),
   tasks: entriesSchema.optional(),
   batch: z
@@ -269,13 +277,13 @@ function checkBatch({ batch, training, algorithm }: Pick<ParsedConfig, 'batch' |
 }
 
 /**
- * Fills in the defaults. Relative paths start at `cwd`.
+ * Fills in the defaults. Relative paths start at `cwd`, those of modules and tasks at the configuration's `folder`.
  * Errors: `UserInputError` for the first invalid field.
  */
-export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
+export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): RunConfig {
   refuseEndpoint(given);
-  const { task, tasks, ...config } = parseSettings(runConfigSchema, given);
-  const entries = resolveTaskEntries({ task, tasks }, cwd);
+  const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
+  const entries = resolveTaskEntries({ task, tasks }, folder);
   const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   checkBatch(config);
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
@@ -286,6 +294,7 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   return {
     ...config,
     dir: absolute(config.dir),
+    ...resolveModules(modules, folder),
     tasks: entries,
     policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
     algorithm: {

@@ -7,9 +7,10 @@ import { MOST_ROLLOUTS } from '../protocol/limits.ts';
 import type { SweepConfig, SweepSampling, TaskSelection } from '../protocol/eval.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { taskKey, type TaskSource } from '../protocol/task-key.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 import { checkLoaded, checkPool, openEntry, sizeOf } from './open-tasks.ts';
-import { splitSchema } from './tasks-schema.ts';
+import { modulesSchema, resolveModules, splitSchema } from './tasks-schema.ts';
 import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
 import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
 
@@ -41,6 +42,7 @@ export const sweepConfigSchema = z.strictObject({
     .default('default'),
   dir: z.string().default('evals'),
   seed: z.int().min(0).default(1),
+  modules: modulesSchema,
   tasks: tasksSchema,
   policies: z.array(policySchema).min(1),
   sampling: z.array(sweepSampling).min(1).prefault([{}]),
@@ -57,10 +59,10 @@ export const sweepConfigSchema = z.strictObject({
     .prefault({}),
 });
 
-/** Relative paths in options start at `cwd`. */
-function withFolder(tasks: z.output<typeof tasksSchema>, cwd: string): TaskSelection {
+/** Relative paths in options start at `from`. */
+function withFolder(tasks: z.output<typeof tasksSchema>, from: string): TaskSelection {
   if ('ids' in tasks) return tasks;
-  const { folder = cwd, ...rest } = tasks;
+  const { folder = from, ...rest } = tasks;
   return Object.keys(tasks.options).length === 0 ? rest : { ...rest, folder };
 }
 
@@ -97,34 +99,46 @@ export function taskIdsOf(tasks: TaskSelection): readonly string[] {
   return Array.from({ length: tasks.count }, (_, i) => taskKey(name, split, from + i));
 }
 
-/** The sources of the tasks; `undefined` for tasks by their keys. Errors: `UserInputError` for an unknown task. */
+/**
+ * The sources of the tasks; `undefined` for tasks by their keys without modules. `modules`: digest of the eval's modules,
+ * imported. Errors: `UserInputError` for an unknown task.
+ */
 export async function checkTasks(
   tasks: TaskSelection,
   loader: TaskLoader,
+  modules?: ObjectRef,
 ): Promise<Readonly<Record<string, TaskSource>> | undefined> {
   if (!('ids' in tasks)) {
     const { name, split } = tasks;
     const asked = { ...tasks, environment: name };
-    const { source, dataset } = await openEntry(asked, { name: 'tasks.name', options: 'tasks.options' }, loader);
+    const { source, dataset } = await openEntry(
+      asked,
+      { name: 'tasks.name', options: 'tasks.options' },
+      loader,
+      modules,
+    );
     sizeOf(dataset, split, 'tasks.split', name);
-    await checkPool(dataset, { ...tasks, source: name }, { name: 'tasks.name', count: 'tasks.count' });
+    await checkPool(dataset, { ...tasks, source: name }, { name: 'tasks.name', count: 'tasks.count' }, modules);
     return { [name]: source };
   }
+  const sources: Record<string, TaskSource> = {};
   for (const id of tasks.ids) {
     try {
-      checkLoaded(id, (await loader.load({ task: id })).task);
+      const { task, source } = await loader.load({ task: id, ...(modules && { modules }) });
+      checkLoaded(id, task, modules);
+      sources[source] = { environment: source, options: {} };
     } catch (error) {
       throw new UserInputError('tasks.ids', id, `give known tasks (${messageWithPlace(error)})`, { cause: error });
     }
   }
-  return undefined;
+  return modules === undefined ? undefined : sources;
 }
 
 /**
- * Fills in the defaults. Relative paths start at `cwd`.
+ * Fills in the defaults. Relative paths start at `cwd`, those of modules and tasks at the configuration's `folder`.
  * Errors: `UserInputError` for the first invalid field.
  */
-export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
+export function resolveSweepConfig(given: unknown, cwd: string, folder = cwd): SweepConfig {
   checkWrittenPolicies(given, cwd);
   const parsed = parseSettings(sweepConfigSchema, given);
   const sampling = samplingsOf(parsed);
@@ -140,7 +154,7 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
     );
   if ('ids' in parsed.tasks)
     refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples sets how often each is rolled out)');
-  const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
+  const { samples: _samples, policies: written, dir, passAt, modules, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));
   refuseTwins(
     'policies',
@@ -148,7 +162,8 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
   );
   return {
     ...rest,
-    tasks: withFolder(parsed.tasks, cwd),
+    ...resolveModules(modules, folder),
+    tasks: withFolder(parsed.tasks, folder),
     dir: isAbsolute(dir) ? dir : resolve(cwd, dir),
     policies,
     sampling,

@@ -1,5 +1,6 @@
 /** The settings of a run's tasks: `task` for one environment, `tasks` for several. */
 
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { MOST_POOL } from '../protocol/limits.ts';
 import type { TaskEntry } from '../protocol/run-config.ts';
@@ -17,6 +18,14 @@ const pool = {
   train: z.int().min(1).max(MOST_POOL).optional(),
   folder: z.string().startsWith('/').optional(),
 };
+
+/** Paths of users' modules. */
+export const modulesSchema = z.array(z.string().min(1)).min(1).max(50).optional();
+
+/** The modules of a configuration, absolute: relative paths start at `folder`. Each is named once. */
+export function resolveModules(modules: readonly string[] | undefined, folder: string) {
+  return modules === undefined ? {} : { modules: [...new Set(modules.map((path) => resolve(folder, path)))] };
+}
 
 export const taskSchema = z.strictObject({ name: z.string().min(1), ...pool });
 

@@ -12,15 +12,23 @@ const PACKAGE = 'longhaul';
 const entry = new URL(`../client/index${extname(import.meta.filename)}`, import.meta.url).href;
 let isHooked = false;
 
+/** What is imported now. */
+export interface Loading {
+  /** The user's module, or those of a bundle: their paths, for messages. */
+  readonly module: string;
+  /** Digest of the bundle. Absent: a module that the whole process knows. */
+  readonly bundle?: string;
+}
+
 /** Kept on the process's global object, like the contents of registries. */
 const shared = globalThis as unknown as Record<symbol, unknown>;
 const loading = (shared[Symbol.for('longhaul loading')] ??=
-  new AsyncLocalStorage<string>()) as AsyncLocalStorage<string>;
+  new AsyncLocalStorage<Loading>()) as AsyncLocalStorage<Loading>;
 /** By a module's URL: the URL of the file that is read instead. */
 const copies = (shared[Symbol.for('longhaul module copies')] ??= new Map<string, string>()) as Map<string, string>;
 
-/** Path of the user's module that is being imported now, if any. */
-export const loadingModule = (): string | undefined => loading.getStore();
+/** The user's module or bundle that is being imported now, if any. */
+export const loadingNow = (): Loading | undefined => loading.getStore();
 
 /** Installs the import hooks, once in each thread. */
 function leadToThisPackage(): void {
@@ -52,8 +60,13 @@ export function copyOf(path: string): string | undefined {
   return url === undefined ? undefined : fileURLToPath(url);
 }
 
+/** Calls `load`, which imports users' code: what it defines belongs to `what`. */
+export function whileLoading<T>(what: Loading, load: () => Promise<T>): Promise<T> {
+  leadToThisPackage();
+  return loading.run(what, load);
+}
+
 /** Imports the module at `path` (absolute), once. Errors: those of the import. */
 export async function importOwn(path: string): Promise<void> {
-  leadToThisPackage();
-  await loading.run(path, () => import(pathToFileURL(path).href));
+  await whileLoading({ module: path }, () => import(pathToFileURL(path).href));
 }

@@ -3,6 +3,7 @@
 import { sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { packageRoot } from '#setup/paths.mjs';
+import { sourceOf } from './source-places.ts';
 
 /** Folders with this package's own code. A clone's examples and tests count as a user's code. */
 const OWN_FOLDERS = [
@@ -36,13 +37,13 @@ const OWN_FOLDERS = [
  * `at f (file:///a/b.ts:1:2)`, `at /a/b.ts:1:2`. A path may contain spaces and parentheses. Frames of evaluated text do
  * not match.
  */
-const FRAME = /^\s+at (?!.*\(eval at )(?:async )?(?:(?!file:|\/).*? \()?((?:file:\/\/)?\/.+):(\d+):\d+\)?$/;
+const FRAME = /^\s+at (?!.*\(eval at )(?:async )?(?:(?!file:|\/).*? \()?((?:file:\/\/)?\/.+):(\d+):(\d+)\)?$/;
 /** `file:///a/b.ts:1`: the first line of the stack if a module cannot be parsed. */
 const HEAD = /^((?:file:\/\/)?\/.+):(\d+)$/;
 
 interface Place {
   readonly file: string;
-  readonly line: string;
+  readonly line: string | number;
 }
 
 /** Returns `undefined` if it is no file: a message may contain an invalid URL. */
@@ -67,7 +68,9 @@ function placesOf({ message, stack = '' }: Error): Place[] {
   const head = at === 0 ? null : HEAD.exec(first);
   return [head, ...frames].flatMap((match) => {
     const file = match?.[1] === undefined ? undefined : fileOf(match[1]);
-    return file === undefined ? [] : [{ file, line: match?.[2] ?? '' }];
+    if (file === undefined) return [];
+    const [, , line = '', column = '1'] = match ?? [];
+    return [sourceOf(file, Number(line), Number(column)) ?? { file, line }];
   });
 }
 

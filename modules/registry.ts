@@ -1,6 +1,9 @@
-/** Registries of named parts, to which users can add. Once defined, a name means one part until the process ends. */
+/**
+ * Registries of named parts, to which users can add. Once defined, a name means one part until the process ends. Parts
+ * that a bundle of a run's modules defines are known under the bundle's digest alone.
+ */
 
-import { loadingModule } from './import-own.ts';
+import { loadingNow } from './import-own.ts';
 import { didYouMean } from './closest.ts';
 
 /** A name that is not defined. */
@@ -27,7 +30,10 @@ export class NameTaken extends TypeError {
 
 export class Registry<T> {
   readonly #kind: string;
+  readonly #builtIn: Readonly<Record<string, T>>;
   readonly #parts: Map<string, T>;
+  /** By digest of a bundle, then by name. */
+  readonly #bundled: Map<string, Map<string, T>>;
   /** By name: the user's module that defined it. */
   readonly #modules: Map<string, string>;
 
@@ -37,16 +43,28 @@ export class Registry<T> {
     const mapOf = <V>(what: string, initial: Readonly<Record<string, V>>) =>
       (shared[Symbol.for(what)] ??= new Map(Object.entries(initial))) as Map<string, V>;
     this.#kind = kind;
+    this.#builtIn = builtIn;
     this.#parts = mapOf(`longhaul ${kind}`, builtIn);
+    this.#bundled = mapOf<Map<string, T>>(`longhaul ${kind} of bundles`, {});
     this.#modules = mapOf<string>(`longhaul ${kind} modules`, {});
   }
 
   /** Errors: `NameTaken`. */
   define(name: string, part: T): void {
-    const module = loadingModule();
+    const { module, bundle } = loadingNow() ?? {};
+    if (bundle !== undefined) return this.#defineIn(bundle, name, part, module);
     if (this.#parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, this.#modules.get(name), module);
     this.#parts.set(name, part);
     if (module !== undefined) this.#modules.set(name, module);
+  }
+
+  /** A bundle may define what the whole process knows by another definition, but nothing that is built in. */
+  #defineIn(bundle: string, name: string, part: T, module: string | undefined): void {
+    const parts = this.#bundled.get(bundle) ?? new Map<string, T>();
+    this.#bundled.set(bundle, parts);
+    if (Object.hasOwn(this.#builtIn, name)) throw new NameTaken(`${this.#kind} ${name}`, undefined, module);
+    if (parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, module, module);
+    parts.set(name, part);
   }
 
   /** The user's module that defined `name`. `undefined` for a built-in part, or one that a program defined. */
@@ -54,24 +72,26 @@ export class Registry<T> {
     return this.#modules.get(name);
   }
 
-  has(name: string): boolean {
-    return this.#parts.has(name);
+  /** `modules`: digest of the bundle whose parts count too, before others of the same name. It must be imported. */
+  has(name: string, modules?: string): boolean {
+    return this.of(modules).has(name);
   }
 
   /** Errors: `UnknownName`, which lists the known ones. */
-  get(name: string): T {
-    const part = this.#parts.get(name);
+  get(name: string, modules?: string): T {
+    const part = this.of(modules).get(name);
     if (part !== undefined) return part;
-    throw new UnknownName(
-      `there is no ${this.#kind} ${name}; known: ${this.names().join(', ')}${didYouMean(name, this.names())}`,
-    );
+    const names = this.names(modules);
+    throw new UnknownName(`there is no ${this.#kind} ${name}; known: ${names.join(', ')}${didYouMean(name, names)}`);
   }
 
-  get parts(): ReadonlyMap<string, T> {
-    return this.#parts;
+  /** All parts by name, those of the bundle `modules` included. */
+  of(modules?: string): ReadonlyMap<string, T> {
+    const bundled = modules === undefined ? undefined : this.#bundled.get(modules);
+    return bundled === undefined ? this.#parts : new Map([...this.#parts, ...bundled]);
   }
 
-  names(): string[] {
-    return [...this.#parts.keys()];
+  names(modules?: string): string[] {
+    return [...this.of(modules).keys()];
   }
 }

@@ -53,6 +53,8 @@ export interface SweepConfig {
   /** Absolute path of the directory that contains the eval's folder. */
   readonly dir: string;
   readonly seed: number;
+  /** Absolute paths of users' modules, which define what the eval names. Absent: none. */
+  readonly modules?: readonly string[];
   readonly tasks: TaskSelection;
   readonly policies: readonly SweepPolicy[];
   readonly sampling: readonly SweepSampling[];

@@ -134,8 +134,9 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see `npx longhaul logs reward`; `npx longhaul rollouts RUN` shows the reason',
   },
   'environment-failed': {
-    detected: "the environment's start or step threw, or returned what cannot be used",
-    errors: ['EnvironmentFailed'],
+    detected:
+      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
+    errors: ['EnvironmentFailed', 'ModulesFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,

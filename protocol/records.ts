@@ -81,6 +81,8 @@ export const keys = {
   tries: ({ activityType, workflowExecution, activityId }: Scheduled) =>
     `tries:${workflowExecution?.workflowId ?? ''}#${activityType}/${workflowExecution?.runId ?? ''}/${activityId}/`,
   oneTry: (scheduled: Scheduled & Pick<Info, 'attempt'>) => `${keys.tries(scheduled)}${padded(scheduled.attempt)}`,
+  /** A bundle of users' modules that may run, by its digest. */
+  modules: (digest: ObjectRef) => `modules:${digest}`,
   /** `digest`: of the endpoint's settings that decide how requests are made. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;

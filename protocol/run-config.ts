@@ -110,6 +110,8 @@ export interface RunConfig {
   readonly steps: number;
   /** With `lora` only an adapter is trained. Without: if the base is an adapter, training continues it. */
   readonly policy: { readonly base: string; readonly lora?: LoraSettings };
+  /** Absolute paths of users' modules, which define what the run names. Absent: none. */
+  readonly modules?: readonly string[];
   /** What steps and evaluations draw from. */
   readonly tasks: readonly TaskEntry[];
   readonly batch: BatchSettings;

@@ -20,7 +20,7 @@ export interface TaskSource {
 export interface TaskCatalog {
   readonly sources: Readonly<Record<string, TaskSource>>;
   /** Digest of the bundle of the user's modules. Absent: there are none. */
-  readonly modules?: string;
+  readonly modules?: ObjectRef;
 }
 
 /** The first `count` tasks of one source and split. */

@@ -30,16 +30,16 @@ export function defineEnvironment<Options>(environment: Environment<Options>): E
   return environment;
 }
 
-/** Errors: `UnknownName`, with the known ones. */
-export function environmentNamed(name: string): Environment {
-  const environment = environments.parts.get(name);
+/** `modules`: digest of the run's modules. Errors: `UnknownName`, with the known ones. */
+export function environmentNamed(name: string, modules?: string): Environment {
+  const environment = environments.of(modules).get(name);
   if (environment) return environment;
-  const names = environmentNames();
+  const names = environmentNames(modules);
   throw new UnknownName(
     `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (LONGHAUL_MODULES loads custom ones)${didYouMean(name, names)}`,
   );
 }
 
-export function environmentNames(): string[] {
-  return environments.names();
+export function environmentNames(modules?: string): string[] {
+  return environments.names(modules);
 }

@@ -8,6 +8,7 @@ import { resolve } from 'node:path';
 import { checkServers } from '../agents/mcp/server.ts';
 import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
 import { didYouMean } from '../modules/closest.ts';
+import { type BundleStore, importStored } from '../modules/import-bundle.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
@@ -28,6 +29,8 @@ export interface LoadedTask {
   readonly family: string;
   /** The tools that it lists, with their options. */
   readonly toolbox: Toolbox;
+  /** Digest of the users' modules among which its agent is looked up. Absent: there are none. */
+  readonly modules?: ObjectRef;
 }
 
 /** A task key, and the catalog that says what it means. */
@@ -35,6 +38,8 @@ export interface TaskRef {
   readonly task: string;
   /** Absent: the key starts with the name of an environment, which is opened without options. */
   readonly catalog?: ObjectRef;
+  /** Without a catalog: digest of imported modules that define the environment. Absent: the process knows it. */
+  readonly modules?: ObjectRef;
 }
 
 const MOST = { catalogs: 64, datasets: 32, tasks: 256 } as const;
@@ -68,22 +73,25 @@ export type MayRead = (field: string, path: string) => void;
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 export class TaskLoader {
-  readonly #store: Pick<Store, 'getObject'> | undefined;
+  readonly #store: BundleStore | undefined;
   readonly #mayRead: MayRead;
   readonly #catalogs = new Recent<TaskCatalog>(MOST.catalogs);
   readonly #datasets = new Recent<Dataset>(MOST.datasets);
   readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
 
-  /** `store`: has the catalogs. Absent: there are none. `mayRead`: absent: every path may be read. */
-  constructor(store?: Pick<Store, 'getObject'>, mayRead: MayRead = () => undefined) {
+  /** `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read. */
+  constructor(store?: BundleStore, mayRead: MayRead = () => undefined) {
     this.#store = store;
     this.#mayRead = mayRead;
   }
 
-  /** Errors: those of the environment's `open`; `DataChanged` if the records are not those of the catalog. */
-  async open(source: TaskSource): Promise<Dataset> {
+  /**
+   * `modules`: digest of imported modules. Errors: those of the environment's `open`; `DataChanged` if the records are
+   * not those of the catalog.
+   */
+  async open(source: TaskSource, modules?: ObjectRef): Promise<Dataset> {
     const { environment: name, options: given, folder = '.' } = source;
-    const environment = environmentNamed(name);
+    const environment = environmentNamed(name, modules);
     const io: EnvironmentIo = {
       path: (option, path) => {
         const absolute = resolve(folder, path);
@@ -92,7 +100,7 @@ export class TaskLoader {
       },
     };
     const options = resolveOptions(environment, given, 'task.options');
-    const dataset = await this.#datasets.of(sha256(JSON.stringify([name, options, folder])), () =>
+    const dataset = await this.#datasets.of(sha256(JSON.stringify([modules, name, options, folder])), () =>
       environment.open(options, io),
     );
     if (source.digest !== undefined && source.digest !== dataset.digest) throw new DataChanged(name, given);
@@ -101,15 +109,16 @@ export class TaskLoader {
 
   /**
    * Errors: `UnknownName`, `UnknownTask`, `UserInputError` if the task asks for what cannot be, and those of `open`,
-   * `toolboxOf` and `checkServers`.
+   * `toolboxOf`, `checkServers`, and of importing the catalog's modules.
    */
-  load({ task: key, catalog }: TaskRef): Promise<LoadedTask> {
-    return this.#tasks.of(`${catalog ?? ''} ${key}`, async () => {
-      const sources = catalog === undefined ? undefined : (await this.#catalog(catalog)).sources;
-      const place = readTaskKey(key, sources ? Object.keys(sources) : environmentNames());
-      if (place === undefined) throw unknownKey(key, sources ? Object.keys(sources) : environmentNames());
+  load({ task: key, catalog, modules: imported }: TaskRef): Promise<LoadedTask> {
+    return this.#tasks.of(`${catalog ?? imported ?? ''} ${key}`, async () => {
+      const { sources, modules = imported } = catalog === undefined ? {} : await this.#catalog(catalog);
+      const known = sources ? Object.keys(sources) : environmentNames(modules);
+      const place = readTaskKey(key, known);
+      if (place === undefined) throw unknownKey(key, known);
       const { source, split, index } = place;
-      const dataset = await this.open(sources?.[source] ?? { environment: source, options: {} });
+      const dataset = await this.open(sources?.[source] ?? { environment: source, options: {} }, modules);
       const size = Object.hasOwn(dataset.splits, split) ? (dataset.splits[split] ?? 0) : undefined;
       if (size === undefined) {
         const splits = Object.keys(dataset.splits);
@@ -119,7 +128,8 @@ export class TaskLoader {
       const task = await dataset.load(split, index);
       checkServers(task.mcp ?? {}, hasSandbox(task));
       checkResources(task, key);
-      return { task, key, source, family: task.family ?? source, toolbox: toolboxOf(task.tools) };
+      const toolbox = toolboxOf(task.tools, modules);
+      return { task, key, source, family: task.family ?? source, toolbox, ...(modules && { modules }) };
     });
   }
 
@@ -131,7 +141,9 @@ export class TaskLoader {
   #catalog(ref: ObjectRef): Promise<TaskCatalog> {
     return this.#catalogs.of(ref, async () => {
       if (this.#store === undefined) throw new TypeError(`no store was given to read the catalog ${ref} from`);
-      return readCatalog(ref, this.#store);
+      const catalog = await readCatalog(ref, this.#store);
+      if (catalog.modules !== undefined) await importStored(catalog.modules, this.#store);
+      return catalog;
     });
   }
 }

@@ -17,10 +17,10 @@ export interface Deciding extends Pick<TurnView, 'turn' | 'tools' | 'hasStep'> {
 
 /** The rollout's agent; without one, the task's. Errors: `UnknownName`; `UserInputError` for invalid options. */
 export async function decidingOf(input: GenerateInput, deps: TurnDeps): Promise<Deciding> {
-  const { task } = await deps.tasks.load(input);
+  const { task, modules } = await deps.tasks.load(input);
   const tools = [...(await offeredTools(input, deps)).keys()];
   const { type: name = defaultAgent(tools), options } = input.agent ?? task.agent ?? {};
-  const type = agentNamed(name);
+  const type = agentNamed(name, modules);
   return {
     type,
     options: resolveOptions(type, options, 'agent.options'),

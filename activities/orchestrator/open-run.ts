@@ -14,13 +14,15 @@ import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
-import type { OpenedTasks, TaskCatalog } from '../../protocol/task-key.ts';
+import type { OpenedTasks } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
-import { changesOfRun, putCatalog } from '../../store/read-records.ts';
+import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
 import { checkModule } from './check-module.ts';
+import { openModules, type OpenModulesDeps } from './open-modules.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
@@ -29,8 +31,7 @@ import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 /** A temporary file that was not written to for so long has no writer. */
 const LEFT_MS = 10 * 60_000;
 
-export interface OpenRunDeps {
-  readonly store: Store;
+export interface OpenRunDeps extends OpenModulesDeps {
   readonly tasks: TaskLoader;
   readonly describePolicy: DescribePolicy;
   /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
@@ -145,14 +146,18 @@ const inNumbers = ({ train, heldOut }: CheckedTasks): RunRecord['task'] => ({
 });
 
 /** Stores the catalog of the tasks as they are now. */
-async function frozen({ sources, train, heldOut }: CheckedTasks, store: Store): Promise<OpenedTasks> {
-  return { catalog: await putCatalog({ sources }, store), train, heldOut };
+async function frozen(
+  { sources, train, heldOut }: CheckedTasks,
+  modules: ObjectRef | undefined,
+  store: Store,
+): Promise<OpenedTasks> {
+  return { catalog: await putCatalog({ sources, ...(modules && { modules }) }, store), train, heldOut };
 }
 
 /** Errors: `UserInputError` if records have changed since the run started: it would continue with other tasks. */
 async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTasks, store: Store): Promise<void> {
-  if ((await putCatalog({ sources }, store)) === tasks.catalog) return;
-  const { sources: known } = JSON.parse(Buffer.from(await store.getObject(tasks.catalog)).toString()) as TaskCatalog;
+  const { sources: known, modules } = await readCatalog(tasks.catalog, store);
+  if ((await putCatalog({ sources, ...(modules && { modules }) }, store)) === tasks.catalog) return;
   const [changed = ''] = Object.keys(sources).filter((source) => sources[source]?.digest !== known[source]?.digest);
   throw new UserInputError(
     'task',
@@ -168,16 +173,17 @@ async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTas
 export async function openRun(
   given: unknown,
   run: string | undefined,
-  { store, tasks, describePolicy, refusedPlacement }: OpenRunDeps,
+  { store, tasks, describePolicy, refusedPlacement, moduleGuard }: OpenRunDeps,
 ): Promise<OpenedRun> {
   const config = resolveRunConfig(named(given, run), process.cwd());
   const { placement = 'colocated' } = config.training ?? {};
   const refused = refusedPlacement?.(placement);
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
-  await checkModule(config, store);
-  const checked = await checkTasksOfRun(config, tasks);
-  const runDir = join(config.dir, config.run);
   const known = await store.get<RunRecord>(keys.run(config.run));
+  const modules = await openModules(config.modules, known?.tasks.catalog, { store, moduleGuard });
+  await checkModule(config, store);
+  const checked = await checkTasksOfRun(config, tasks, modules);
+  const runDir = join(config.dir, config.run);
   // A hub's revision may move: the run continues with the snapshot that it started with.
   const base = await checkPolicy(
     known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base,
@@ -196,7 +202,7 @@ export async function openRun(
     policy: { base, ...described },
     ...(critic === undefined ? {} : { critic: { base: critic } }),
     task: inNumbers(checked),
-    tasks: await frozen(checked, store),
+    tasks: await frozen(checked, modules, store),
     config,
     configSha256: configDigest(config),
   });

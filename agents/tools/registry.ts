@@ -11,10 +11,13 @@ import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 const builtIn = [bash, editor, search, finish].map((tool) => [tool.schema.function.name, tool] as const);
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
 
-export const toolRegistry: ReadonlyMap<string, Tool> = tools.parts;
+export const toolRegistry: ReadonlyMap<string, Tool> = tools.of();
+
+/** The tools by name. `modules`: digest of the run's modules. */
+export const toolsOf = (modules?: string): ReadonlyMap<string, Tool> => tools.of(modules);
 
 /** Errors: `UnknownName`, with the known ones. */
-export const toolNamed = (name: string): Tool => tools.get(name);
+export const toolNamed = (name: string, modules?: string): Tool => tools.get(name, modules);
 
 /** Adds a custom tool, for tasks that list its name. The name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
 export function defineTool<Options = unknown>(definition: ToolDefinition<Options>): Tool {

@@ -13,14 +13,17 @@ export type Toolbox = ReadonlyMap<string, Tool>;
 
 export const nameOfTool = (choice: ToolChoice): string => (typeof choice === 'string' ? choice : choice.name);
 
-/** Errors: `UnknownName`, with the known ones; `UserInputError` for wrong options, and for a tool that is listed twice. */
-export function toolboxOf(choices: readonly ToolChoice[]): Toolbox {
+/**
+ * `modules`: digest of the run's modules.
+ * Errors: `UnknownName`, with the known ones; `UserInputError` for wrong options, and for a tool that is listed twice.
+ */
+export function toolboxOf(choices: readonly ToolChoice[], modules?: string): Toolbox {
   const tools = new Map<string, Tool>();
   for (const choice of choices) {
     const name = nameOfTool(choice);
     if (tools.has(name)) throw new UserInputError('tools', name, 'list each tool once');
     const options = typeof choice === 'string' ? undefined : choice.options;
-    tools.set(name, toolNamed(name).withOptions(options, `tools.${name}.options`));
+    tools.set(name, toolNamed(name, modules).withOptions(options, `tools.${name}.options`));
   }
   return tools;
 }

@@ -13,6 +13,7 @@ import type { RolloutInput } from '../../protocol/rollout.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
+import { allowModules } from './run-modules.ts';
 
 type Surroundings = Pick<VerbContext, 'env' | 'cwd'>;
 
@@ -46,12 +47,14 @@ async function allow({ env, cwd }: Surroundings, named: readonly Named[]): Promi
 }
 
 /** Errors: `UserInputError` for a module that cannot be read; `DiskUnusable`. */
-export function allowRun(around: Surroundings, config: RunConfig): Promise<void> {
-  return allow(around, namedInInput('openRun', [config, config.run]));
+export async function allowRun(around: Surroundings, config: RunConfig): Promise<void> {
+  await allow(around, namedInInput('openRun', [config, config.run]));
+  await allowModules(around, config);
 }
 
-export function allowEval(around: Surroundings, config: SweepConfig): Promise<void> {
-  return allow(around, namedInInput('openSweep', [{ given: config, eval: config.eval }]));
+export async function allowEval(around: Surroundings, config: SweepConfig): Promise<void> {
+  await allow(around, namedInInput('openSweep', [{ given: config, eval: config.eval }]));
+  await allowModules(around, config);
 }
 
 export function allowRollout(around: Surroundings, input: RolloutInput): Promise<void> {

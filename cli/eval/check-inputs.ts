@@ -8,10 +8,13 @@ import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
+import { modulesOf } from '../connect/run-modules.ts';
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
-export async function checkEvalInputs({ tasks, policies }: SweepConfig): Promise<void> {
-  await checkTasks(tasks, new TaskLoader());
+export async function checkEvalInputs(config: SweepConfig): Promise<void> {
+  const { tasks, policies } = config;
+  const modules = await modulesOf(config);
+  await checkTasks(tasks, new TaskLoader(), modules?.digest);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;
     if ('endpoint' in policy) {

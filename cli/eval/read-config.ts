@@ -1,6 +1,6 @@
 /** Reads an eval's configuration from a YAML file and the command line's settings, and checks it before any work. */
 
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { resolveSweepConfig } from '../../config/sweep-config.ts';
 import { placeEndpoint } from '../../config/sweep-policies.ts';
@@ -25,8 +25,8 @@ function fromFolder(policy: unknown, folder: string): unknown {
 }
 
 /**
- * The resolved configuration. Relative policies are resolved from the file's folder, `dir` from `cwd`. If neither file
- * nor options have an id, the file's name is the eval's id.
+ * The resolved configuration. Relative policies, modules and tasks are resolved from the file's folder, `dir` from
+ * `cwd`. If neither file nor options have an id, the file's name is the eval's id.
  * Errors: `UserInputError` naming the field, its value and the remedy.
  */
 export async function readSweepConfig(path: string, options: EvalConfigOptions, cwd: string): Promise<SweepConfig> {
@@ -36,5 +36,9 @@ export async function readSweepConfig(path: string, options: EvalConfigOptions, 
     ? policies.map((policy: unknown) => fromFolder(policy, dirname(path)))
     : policies;
   const id = options.evalId ?? tree['eval'] ?? nameOfFile(path);
-  return resolveSweepConfig({ ...tree, eval: id, ...(placed === undefined ? {} : { policies: placed }) }, cwd);
+  return resolveSweepConfig(
+    { ...tree, eval: id, ...(placed === undefined ? {} : { policies: placed }) },
+    cwd,
+    dirname(resolve(cwd, path)),
+  );
 }

@@ -7,6 +7,7 @@ import { TaskLoader } from '../../tasks/task-loader.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
+import { modulesOf } from '../connect/run-modules.ts';
 
 /** Evals and rollouts accept the name `starter`; here it is a path, as in the configurations of examples/. */
 async function checkBase(base: string): Promise<void> {
@@ -24,11 +25,12 @@ async function checkBase(base: string): Promise<void> {
 }
 
 /**
- * Errors: `UserInputError` for an unknown task, for more tasks than exist, or a policy that is not in Hugging Face
+ * Errors: `UserInputError` for modules that do not load, for an unknown task, for more tasks than exist, or a policy that is not in Hugging Face
  * layout; `ModelUnavailable`.
  */
 export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
-  const tasks = await checkTasksOfRun(config, new TaskLoader());
+  const modules = await modulesOf(config);
+  const tasks = await checkTasksOfRun(config, new TaskLoader(), modules?.digest);
   await checkBase(config.policy.base);
   return tasks;
 }

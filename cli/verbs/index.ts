@@ -25,6 +25,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'start a training run, or attach to it',
     load: async () => (await import('./jobs/train.ts')).trainVerb,
   },
+  check: {
+    summary: 'check the modules, tasks, data and graders of a run or an eval',
+    load: async () => (await import('./jobs/check.ts')).checkVerb,
+  },
   rollout: {
     summary: 'one rollout, its turns shown as they happen',
     load: async () => (await import('./jobs/rollout.ts')).rolloutVerb,

@@ -1,7 +1,6 @@
 /**
- * A custom environment with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours. Try
- * it with `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and
- * train on it with `task: { name: count-errors }` in a run's configuration.
+ * A custom environment with a custom tool: how many lines of a log are errors? Copy this file to a folder of yours, and
+ * train on it with `modules: [count-errors.ts]` and `task: { name: count-errors }` in a run's configuration.
  */
 
 import { defineEnvironment, defineTool, type Task } from 'longhaul';
@@ -72,6 +71,12 @@ function makeTask(log: readonly string[]): Task {
       const passed = answer === String(right);
       const reason = answer === '' ? 'no answer was given' : `the answer was ${answer}, and ${right} is right`;
       return await Promise.resolve({ code: 'graded', reward: passed ? 1 : 0, passed, reason });
+    },
+
+    // A gold solution, for `npx longhaul check --oracle`: it must score 1.
+    async oracle() {
+      const call = { name: 'answer', arguments: { count: right } };
+      return await Promise.resolve([{ role: 'assistant', content: '', toolCalls: [call] }]);
     },
   };
 }

@@ -10,6 +10,7 @@ import { QUEUES } from '../../protocol/queues.ts';
 import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
 import { temporalLogger } from '../logs/temporal-log.ts';
+import { guardModules } from '../allowed/bundles.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
@@ -71,6 +72,7 @@ export async function runOrchestrator(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
   const store = await openWorkerStore(context);
   const tasks = workerTasks(store);
+  const moduleGuard = guardModules(settings.home);
   const { address, namespace } = temporal;
   const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));
   const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index', temporalLogger(log));
@@ -84,9 +86,10 @@ export async function runOrchestrator(context: RoleContext): Promise<void> {
         tasks,
         temporal: { address, namespace, ui },
         describePolicy,
+        moduleGuard,
         ...placing(settings),
       }),
-      ...createSweepActivities({ store, tasks }),
+      ...createSweepActivities({ store, tasks, moduleGuard }),
     },
   };
   const watchdog = startWatchdog(temporal, (line, runId) => log.warn({ runId }, line));

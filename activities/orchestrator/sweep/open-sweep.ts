@@ -17,12 +17,12 @@ import type { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
 import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
+import { openModules, type OpenModulesDeps } from '../open-modules.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
 
-export interface SweepDeps {
-  readonly store: Store;
+export interface SweepDeps extends OpenModulesDeps {
   readonly tasks: TaskLoader;
 }
 
@@ -104,13 +104,9 @@ async function resolved(policy: SweepPolicy, evalDir: string, store: Store): Pro
   return policy;
 }
 
-async function recordOf(
-  config: SweepConfig,
-  sources: TaskCatalog['sources'] | undefined,
-  store: Store,
-): Promise<EvalRecord> {
+async function recordOf(config: SweepConfig, asked: TaskCatalog | undefined, store: Store): Promise<EvalRecord> {
   const key = evalKeys.record(config.eval);
-  const catalog = sources && (await putCatalog({ sources }, store));
+  const catalog = asked && (await putCatalog(asked, store));
   const known = await store.get<EvalRecord>(key);
   if (known) {
     await checkUnchanged(config, known);
@@ -169,11 +165,13 @@ function cellsOf({ policies }: EvalRecord, config: SweepConfig): SweepCell[] {
 /** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
 export async function openSweep(
   { given, eval: id, execution }: OpenSweepInput,
-  { store, tasks }: SweepDeps,
+  { store, tasks, moduleGuard }: SweepDeps,
 ): Promise<OpenedSweep> {
   const config = resolveSweepConfig(named(given, id), process.cwd());
-  const sources = await checkTasks(config.tasks, tasks);
-  const record = await recordOf(config, sources, store);
+  const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
+  const modules = await openModules(known ? undefined : config.modules, known?.catalog, { store, moduleGuard });
+  const sources = await checkTasks(config.tasks, tasks, modules);
+  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });

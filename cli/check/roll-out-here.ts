@@ -1,0 +1,221 @@
+/**
+ * Rollouts of scripted policies in this process, without a stack: the activities and the loop are those of real
+ * rollouts, on a store that is removed at the end. Nothing is retried, so that a grader's exception is seen at once.
+ */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { asyncLocalStorage, type Context } from '@temporalio/activity';
+import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
+import { type GenerateDeps, generateTurn } from '../../activities/generate/generate.ts';
+import { createInitActivities } from '../../activities/init/init.ts';
+import { createRewardActivities } from '../../activities/reward/reward.ts';
+import type { Bundle } from '../../modules/bundle.ts';
+import type { ModulesRecord } from '../../modules/import-bundle.ts';
+import { classOfError } from '../../protocol/failure-policy.ts';
+import type { ScriptedPolicy } from '../../protocol/policy.ts';
+import { keys } from '../../protocol/records.ts';
+import type { AgentSettings } from '../../protocol/rollout.ts';
+import type { Card, CollectOutcome, ObjectRef } from '../../protocol/stages.ts';
+import type { TaskCatalog } from '../../protocol/task-key.ts';
+import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
+import { putCatalog } from '../../store/read-records.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { Store } from '../../store/store.ts';
+import { TaskLoader } from '../../tasks/task-loader.ts';
+import { openSandboxProvider } from '../../workers/sandbox-provider.ts';
+import { readSandboxSettings } from '../../workers/settings.ts';
+import {
+  collectsWith,
+  initialState,
+  type LoopEvent,
+  type LoopState,
+  reduce,
+  stageOf,
+} from '../../workflows/rollout/rollout-loop.ts';
+
+const HOST = 'check';
+const RUN = 'check';
+const TTL_SECONDS = 1800;
+
+interface Parts {
+  readonly store: Store;
+  readonly tasks: TaskLoader;
+  readonly catalog: ObjectRef;
+  readonly agent: AgentSettings;
+  readonly activities: ReturnType<typeof createAgentRunActivities> &
+    ReturnType<typeof createInitActivities> &
+    ReturnType<typeof createRewardActivities>;
+}
+
+/** One rollout between its activities. */
+interface UnderWay {
+  readonly rollout: string;
+  readonly task: string;
+  readonly policy: ScriptedPolicy;
+  card?: Card;
+  collected?: CollectOutcome;
+}
+
+const limitsOf = ({ maxTurns }: AgentSettings) => ({ maxTurns, maxAttempts: 1, maxRestores: 0 });
+
+async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: AbortSignal): Promise<LoopEvent> {
+  const { store, tasks, catalog, agent, activities } = parts;
+  const { rollout, task, policy } = one;
+  const attempt = { run: RUN, rollout, attempt: 1, task, catalog };
+  const { turn, finish = 'max-turns' } = state;
+  const sandbox = one.card?.sandbox ?? undefined;
+  switch (state.phase) {
+    case 'prepare': {
+      one.card = await activities.prepare(attempt);
+      return { type: 'prepared', sandboxless: one.card.sandbox === null, inPlace: one.card.gradedIn === 'agents' };
+    }
+    case 'generate': {
+      const asked =
+        agent.type === undefined
+          ? {}
+          : { agent: { type: agent.type, ...(agent.options && { options: agent.options }) } };
+      const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 1 };
+      const input = {
+        ...attempt,
+        ...asked,
+        turn,
+        policy,
+        sampling,
+        maxContextTokens: agent.maxContextTokens,
+        noiseKey: '',
+      };
+      // A scripted policy asks for no engine, tokenizer or endpoint.
+      const { kind, calls } = await generateTurn(input, { store, tasks } as unknown as GenerateDeps, signal);
+      return { type: 'generated', kind, calls };
+    }
+    case 'act': {
+      const collect = collectsWith(state, limitsOf(agent));
+      const { toolTimeoutSeconds } = agent;
+      const input = { ...attempt, ...sandbox, turn, toolTimeoutSeconds, ...(collect && { collect }) };
+      const { unfinished, done, collected } = await activities.agentRun(input);
+      if (collected) one.collected = collected;
+      return {
+        type: 'acted',
+        ...(unfinished && { unfinished }),
+        ...(done && { done }),
+        collected: collected !== undefined,
+      };
+    }
+    case 'collect':
+      if (sandbox === undefined) throw new TypeError(`${rollout} has no sandbox to collect from`);
+      one.collected = await activities.collect({ ...attempt, ...sandbox });
+      return { type: 'collected' };
+    case 'grade': {
+      const input = { ...attempt, finish, turns: turn, ...(one.collected && { artifact: one.collected.artifact }) };
+      const verdict =
+        one.card?.gradedIn === 'agents' && sandbox !== undefined
+          ? await activities.gradeInPlace({ ...input, ...sandbox })
+          : await activities.computeReward(input);
+      if (verdict.code === 'graded') return { ...verdict, type: 'graded' };
+      return { type: 'failed', failure: 'grader-failed', message: verdict.reason };
+    }
+    default:
+      throw new TypeError(`longhaul check cannot perform the phase ${state.phase}: use longhaul eval`);
+  }
+}
+
+/** Errors become the rollout's failure, with the message of the innermost cause. */
+function failed(error: unknown): LoopEvent {
+  const type = (error as { type?: string | null } | undefined)?.type ?? (error instanceof Error ? error.name : '');
+  return {
+    type: 'failed',
+    failure: classOfError(type),
+    message: error instanceof Error ? error.message : String(error),
+  };
+}
+
+async function rollOut(one: UnderWay, parts: Parts, signal: AbortSignal): Promise<LoopState> {
+  let state = initialState;
+  while (stageOf(state) !== 'done') {
+    signal.throwIfAborted();
+    const event = await perform(state, one, parts, signal).catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      return failed(error);
+    });
+    state = reduce(state, event, limitsOf(parts.agent));
+  }
+  const sandbox = one.card?.sandbox;
+  if (sandbox) {
+    const { task, rollout } = one;
+    await parts.activities.releaseSandbox({ run: RUN, rollout, attempt: 1, task, ...sandbox }).catch(() => undefined);
+  }
+  return state;
+}
+
+/** Makes sandboxes when the first one is asked for: most tasks of messages need none, and no machine for them. */
+function lazily(open: () => Promise<HostProvider>): {
+  provider: HostProvider;
+  opened: () => Promise<HostProvider> | undefined;
+} {
+  let opening: Promise<HostProvider> | undefined;
+  const provider = new Proxy({} as HostProvider, {
+    get: (_, name) =>
+      name === 'then'
+        ? undefined
+        : async (...given: unknown[]) => {
+            const real = await (opening ??= open());
+            const method = Reflect.get(real, name) as ((...all: unknown[]) => unknown) | undefined;
+            return method?.apply(real, given);
+          },
+  });
+  return { provider, opened: () => opening };
+}
+
+export interface Here {
+  /** Errors: those of loading the task. */
+  hasOracle(task: string): Promise<boolean>;
+  /** The end of one rollout of a task by a scripted policy. Errors: only the signal's. */
+  rollOut(task: string, policy: ScriptedPolicy['scripted'], signal: AbortSignal): Promise<LoopState>;
+  close(): Promise<void>;
+}
+
+/** `say` receives lines on what takes long, such as building an image. */
+export async function openHere(
+  sources: TaskCatalog['sources'],
+  bundle: Bundle | undefined,
+  agent: AgentSettings,
+  env: NodeJS.ProcessEnv,
+  say: (line: string) => void,
+): Promise<Here> {
+  const dir = await mkdtemp(join(tmpdir(), 'longhaul-check-'));
+  const store = openSqliteStore(join(dir, 'store'));
+  if (bundle !== undefined) {
+    const { digest, code, paths } = bundle;
+    await store.putObject(code);
+    await store.putOnce<ModulesRecord>(keys.modules(digest), { digest, paths, at: new Date().toISOString() });
+  }
+  const catalog = await putCatalog({ sources, ...(bundle && { modules: bundle.digest }) }, store);
+  const tasks = new TaskLoader(store);
+  const sandbox = readSandboxSettings(env);
+  const { provider, opened } = lazily(() => openSandboxProvider({ sandboxDir: join(dir, 'sandboxes'), sandbox, say }));
+  const place = { store, tasks, provider, host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: TTL_SECONDS };
+  const activities = {
+    ...createInitActivities(place),
+    ...createAgentRunActivities(place),
+    ...createRewardActivities(place),
+  };
+  const parts: Parts = { store, tasks, catalog, agent, activities };
+  let made = 0;
+  return {
+    hasOracle: async (task) => (await tasks.load({ task, catalog })).task.oracle !== undefined,
+    rollOut: (task, scripted, signal) => {
+      made += 1;
+      const one = { rollout: `check/${made}`, task, policy: { scripted, version: 0 } };
+      const context = { info: {}, heartbeat: () => undefined, cancellationSignal: signal };
+      return asyncLocalStorage.run(context as unknown as Context, () => rollOut(one, parts, signal));
+    },
+    async close() {
+      const real = await opened()?.catch(() => undefined);
+      await real?.sweep(() => false).catch(() => undefined);
+      await store.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}

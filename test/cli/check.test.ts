@@ -1,0 +1,187 @@
+/**
+ * Hunts a check that calls bad data or a broken grader good, or that does not say where the fault is. Sandboxes are not
+ * used: `test/e2e/modules.test.ts` does.
+ */
+import { mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { spread } from '../../cli/check/check-tasks.ts';
+import { runCommandLine } from '../../cli/run.ts';
+
+let dir: string;
+beforeEach(() => {
+  dir = realpathSync(mkdtempSync(join(tmpdir(), 'longhaul-cli-check-')));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const write = (name: string, lines: readonly string[]) => writeFileSync(join(dir, name), `${lines.join('\n')}\n`);
+
+/** Sums as questions; `grade` is an expression of `said` and `right`, and `more` further members of the task. */
+function writeModule(grade = 'said === right', more = ''): void {
+  write('sums.ts', [
+    "import { defineEnvironment, readRecords, recordsDataset, z } from 'longhaul';",
+    'let loads = 0;',
+    'defineEnvironment({',
+    "  name: 'sums',",
+    '  options: z.strictObject({ file: z.string() }),',
+    '  async open({ file }, io) {',
+    "    const rows = await readRecords(io.path('file', file), z.object({ question: z.string(), sum: z.number() }));",
+    '    return recordsDataset({ test: rows }, ({ question, sum }) => ({',
+    "      messages: [{ role: 'user', content: question }],",
+    '      tools: [],',
+    '      grade: async (_ctx, { answer }) => {',
+    '        const [said, right] = [answer, String(sum)];',
+    `        const passed = ${grade};`,
+    "        return { code: 'graded', reward: passed ? 1 : 0, passed, reason: `said ${said}, right is ${right}` };",
+    '      },',
+    "      oracle: async () => [{ role: 'assistant', content: String(sum) }],",
+    `      ${more}`,
+    '    }), ({ question }) => question);',
+    '  },',
+    '});',
+  ]);
+}
+
+const rows = (...sums: unknown[]) => sums.map((sum, i) => JSON.stringify({ question: `${i} + ${i}?`, sum }));
+const config = [
+  'modules: [sums.ts]',
+  'tasks: { name: sums, split: test, count: 3, options: { file: sums.jsonl } }',
+  'policies: [oracle]',
+];
+
+interface Checked {
+  readonly sources: ReadonlyArray<{ bad: number; problems: ReadonlyArray<Record<string, unknown>> }>;
+  readonly graders: { withoutOracle: number; policies: unknown; wrong: ReadonlyArray<Record<string, unknown>> } | null;
+  readonly error?: { message: string };
+}
+
+async function check(...args: string[]): Promise<{ code: number; document: Checked; text: string }> {
+  let [out, text] = ['', ''];
+  const around = {
+    err: (said: string) => void (text += said),
+    env: { ...process.env, LONGHAUL_HOME: join(dir, '.longhaul') },
+    cwd: dir,
+    signal: new AbortController().signal,
+  };
+  const code = await runCommandLine(['check', 'check.yaml', ...args, '--json'], {
+    ...around,
+    out: (said) => void (out += said),
+  });
+  return { code, document: JSON.parse(out) as Checked, text };
+}
+
+it('good data and a good grader pass, and nothing is left behind', async () => {
+  writeModule();
+  write('sums.jsonl', rows(0, 2, 4));
+  write('check.yaml', config);
+  const { code, document } = await check('--oracle');
+  expect(document).toMatchObject({
+    kind: 'eval',
+    modules: { paths: [join(dir, 'sums.ts')] },
+    sources: [{ source: 'sums', bad: 0, splits: [{ split: 'test', tasks: 3, loaded: 3 }] }],
+    graders: {
+      policies: [
+        { policy: 'oracle', expected: 1, rollouts: 3, right: 3 },
+        { policy: 'empty', expected: 0, rollouts: 3, right: 3 },
+      ],
+      wrong: [],
+    },
+  });
+  expect(code).toBe(0);
+  expect(readdirSync(dir).toSorted()).toEqual(['check.yaml', 'sums.jsonl', 'sums.ts']);
+});
+
+it('the first bad record is named by file, number and field', async () => {
+  writeModule();
+  write('sums.jsonl', rows(0, 'two', 4));
+  write('check.yaml', config);
+  const { code, document } = await check();
+  expect(document.sources[0]).toMatchObject({
+    bad: 1,
+    problems: [{ source: 'sums', file: join(dir, 'sums.jsonl'), number: 2, field: 'sum' }],
+  });
+  expect(code).toBe(2);
+});
+
+it('each task that does not load is named, with the place of what threw', async () => {
+  writeModule(
+    'true',
+    'agent: sum === 2 ? { type: "no-such-agent" } : undefined, tools: sum === 4 ? ["no-such-tool"] : [],',
+  );
+  write('sums.jsonl', rows(0, 2, 4));
+  write('check.yaml', config);
+  const { code, document } = await check('--oracle');
+  expect(document.sources[0]).toMatchObject({
+    bad: 2,
+    problems: [
+      { task: 'sums-test-1', label: '1 + 1?', message: expect.stringContaining('no agent no-such-agent') as string },
+      { task: 'sums-test-2', label: '2 + 2?', message: expect.stringContaining('no tool no-such-tool') as string },
+    ],
+  });
+  expect([code, document.graders]).toEqual([2, null]);
+});
+
+it('a task that differs from load to load is refused: each worker would have another one', async () => {
+  writeModule('true', 'family: String((loads += 1)),');
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const { code, document } = await check('--set', 'tasks.count=1');
+  expect(document.sources[0]?.problems).toMatchObject([
+    { task: 'sums-test-0', message: expect.stringMatching(/another one when it is loaded again/) as string },
+  ]);
+  expect(code).toBe(2);
+});
+
+it.each<[string, string, string, Record<string, unknown>]>([
+  ['gives an empty answer a reward', 'true', '', { policy: 'empty', reward: 1, message: 'said , right is 0' }],
+  ['gives a gold solution none', 'false', '', { policy: 'oracle', reward: 0, message: 'said 0, right is 0' }],
+  [
+    'throws',
+    "said === '' ? JSON.parse('{') : true",
+    '',
+    {
+      policy: 'empty',
+      reward: null,
+      failure: 'grader-failed',
+      message: expect.stringMatching(/SyntaxError.*sums\.ts:13\)/) as string,
+    },
+  ],
+  [
+    'is never reached: step throws',
+    'true',
+    "start: async () => ({ state: 0 }), step: async () => { throw new RangeError('no step'); },",
+    {
+      policy: 'oracle',
+      reward: null,
+      failure: 'environment-failed',
+      message: expect.stringMatching(/RangeError: no step \(.*sums\.ts:17\)/) as string,
+    },
+  ],
+])('a grader that %s fails the check', async (_, grade, more, wrong) => {
+  writeModule(grade, more);
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const { code, document } = await check('--oracle', '--set', 'tasks.count=1');
+  expect(document.graders?.wrong).toContainEqual({ task: 'sums-test-0', turns: 1, failure: null, ...wrong });
+  expect(code).toBe(1);
+});
+
+it('a module that was edited is loaded as it is now, without a restart of anything', async () => {
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  writeModule('false');
+  expect((await check('--oracle', '--set', 'tasks.count=1')).code).toBe(1);
+  writeModule();
+  expect((await check('--oracle', '--set', 'tasks.count=1')).code).toBe(0);
+  writeModule('said ===== right');
+  const broken = await check();
+  expect([broken.code, broken.document.error?.message]).toEqual([
+    2,
+    expect.stringMatching(/^modules: .*sums\.ts:13\)/),
+  ]);
+});
+
+it('positions are spread over all tasks, with the first and the last', () => {
+  expect([spread(5, 3, 10), spread(0, 100, 5), spread(7, 100, 1)]).toEqual([[5, 6, 7], [0, 25, 50, 74, 99], [7]]);
+});

@@ -1,0 +1,79 @@
+/** Hunts a bundle that runs although its bytes are damaged or nobody opened it, and definitions that leak into another. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { toolNamed, toolsOf } from '../../agents/tools/registry.ts';
+import { type Bundle, bundleModules } from '../../modules/bundle.ts';
+import { importBundle, importStored, type ModulesRecord } from '../../modules/import-bundle.ts';
+import { keys } from '../../protocol/records.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'longhaul-import-bundle-'));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+let made = 0;
+/** A bundle that no other test has imported. */
+async function bundleOf(text: string): Promise<Bundle> {
+  made += 1;
+  const path = join(dir, `m${made}.ts`);
+  writeFileSync(path, text);
+  return bundleModules([path]);
+}
+const tool = (name: string, description: string) =>
+  `import { defineTool } from 'longhaul';\ndefineTool({ name: '${name}', description: '${description}', parameters: {}, required: [], run: async () => '' });\n`;
+
+it('two bundles with the same names live beside each other, and the process without them knows neither', async () => {
+  const [one, other] = [await bundleOf(tool('twice', 'one')), await bundleOf(tool('twice', 'other'))];
+  for (const bundle of [one, other]) await importBundle(bundle, { folder: dir });
+  await importBundle(one, { folder: dir });
+  const said = (digest?: string) => toolsOf(digest).get('twice')?.schema.function.description;
+  expect([said(one.digest), said(other.digest), said()]).toEqual(['one', 'other', undefined]);
+  expect(toolsOf(one.digest).has('bash')).toBe(true);
+  expect(() => toolNamed('twise', one.digest)).toThrow(/did you mean twice\?/);
+});
+
+it.each([
+  ['a built-in name', `${tool('bash', 'mine')}`, /tool bash is already defined/],
+  [
+    'a name twice',
+    tool('again', 'a') + tool('again', 'b').split('\n')[1],
+    /tool again is already defined, by .*m\d+\.ts itself/,
+  ],
+  ['an exception', "\nthrow new Error('not today');\n", /Error: not today \(.*m\d+\.ts:2\)/],
+])('%s fails the import', async (_, text, message) => {
+  await expect(importBundle(await bundleOf(text), { folder: dir })).rejects.toThrow(message);
+});
+
+it('an import that never ends fails after its time', async () => {
+  const bundle = await bundleOf('await new Promise(() => setInterval(() => undefined, 1000).unref());\n');
+  await expect(importBundle(bundle, { folder: dir, withinMs: 50 })).rejects.toThrow(/did not load within 0\.05 s/);
+});
+
+it('bytes that are not those of the digest never run: a damaged file is written again, a damaged object is refused', async () => {
+  const bundle = await bundleOf(tool('whole', 'whole'));
+  const file = join(dir, `${bundle.digest.slice('sha256:'.length)}.mjs`);
+  const damaged = Buffer.from("globalThis.hasRun = 'damaged';\n");
+  await expect(importBundle({ ...bundle, code: damaged }, { folder: dir })).rejects.toThrow(/is damaged/);
+  writeFileSync(file, damaged);
+  await importBundle(bundle, { folder: dir });
+  expect(readFileSync(file)).toEqual(Buffer.from(bundle.code));
+  expect(globalThis).not.toHaveProperty('hasRun');
+});
+
+it('an object of the store runs only if a run or an eval was opened with it', async () => {
+  const store = openSqliteStore(join(dir, 'store'));
+  try {
+    const { digest, code, paths } = await bundleOf(tool('stored', 'stored'));
+    await store.putObject(code);
+    await expect(importStored(digest, store, dir)).rejects.toMatchObject({ name: 'ModulesUnknown' });
+    await store.putOnce<ModulesRecord>(keys.modules(digest), { digest, paths, at: '' });
+    await importStored(digest, store, dir);
+    expect(toolsOf(digest).has('stored')).toBe(true);
+  } finally {
+    await store.close();
+  }
+});
