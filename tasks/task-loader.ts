@@ -14,7 +14,6 @@ import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
 import { readCatalog } from '../store/read-records.ts';
-import type { Store } from '../store/store.ts';
 import { type Dataset, type EnvironmentIo, hasSandbox, MAIN, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
 import { checkResources, type Machine, machineOf } from './resources.ts';

@@ -8,7 +8,7 @@ import { schemasOf } from '../../agents/tools/toolbox.ts';
 import type { Store } from '../../store/store.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
-import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { answerTo, contextAfter, type GenerateRecord, spoken } from '../../protocol/records.ts';

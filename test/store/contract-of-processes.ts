@@ -50,7 +50,7 @@ export function contractOfProcesses(name: string, make: () => PlaceUnderTest): v
       expect([...winners].every((winner) => ['0', '1', '2'].includes(winner!))).toBe(true);
       const store = await openStore(place.url);
       const { records } = (await store.changes(undefined, 10_000, ['k']))!;
-      expect(records.map(({ value }) => value).toSorted()).toEqual(reports[0]!.toSorted());
+      expect(records.map(({ value }) => String(value)).toSorted()).toEqual(reports[0]!.map(String).toSorted());
       await store.close();
     });
 
@@ -66,7 +66,7 @@ export function contractOfProcesses(name: string, make: () => PlaceUnderTest): v
       expect(reports.flat().toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, i) => i + 1));
       const store = await openStore(place.url);
       const events = await store.events('run');
-      expect(events.map(({ detail }) => detail).toSorted()).toEqual(
+      expect(events.map(({ detail }) => String(detail)).toSorted()).toEqual(
         [0, 1, 2].flatMap((n) => Array.from({ length: 20 }, (_, i) => `${n}-${String(i).padStart(2, '0')}`)),
       );
       for (const n of ['0', '1', '2']) {

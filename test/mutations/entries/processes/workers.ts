@@ -46,8 +46,8 @@ export const workers: readonly Mutation[] = [
     name: 'a silent worker of reward is waited for',
     fault: KILLED,
     file: 'workflows/activity-stubs.ts',
-    before: "heartbeatTimeout: '15s',\n  retry: retry(RETRIES.reward),",
-    after: "heartbeatTimeout: '2h',\n  retry: retry(RETRIES.reward),",
+    before: "heartbeatTimeout: '15s',\n    retry: retry(RETRIES.reward),",
+    after: "heartbeatTimeout: '2h',\n    retry: retry(RETRIES.reward),",
     tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {

@@ -60,8 +60,7 @@ export const lostSandboxes: readonly Mutation[] = [
     name: 'what the lost sandbox answered in the middle of a turn is not run in its successor',
     fault: LOST,
     file: 'activities/agent-run/tool-calls.ts',
-    before:
-      "if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);",
+    before: "if (known && isElsewhere && isReplayed(call, tools)) await run(call, turn, index, 'replay', acting);",
     after: '',
     tests: [{ file: RESTORE_TEST, test: 'continues in the middle of a turn' }],
   },
@@ -87,8 +86,8 @@ export const lostSandboxes: readonly Mutation[] = [
     name: "the lost sandbox's lease is kept",
     fault: LOST,
     file: 'activities/init/restore.ts',
-    before: 'await store.releaseLease(lost);',
-    after: '',
+    before: 'await endAll(provider, (id) => store.releaseLease(id), lost);',
+    after: 'await endAll(provider, () => Promise.resolve(), lost);',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order', hangs: true }],
   },
   {

@@ -16,8 +16,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'answers are recorded only with their whole turn',
     fault: FAULT,
     file: 'activities/agent-run/tool-calls.ts',
-    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
-    after: 'return { ...told, ...observation, ms, sandbox: sandbox.id };',
+    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });',
+    after: 'return { ...told, ...observation, ...ran };',
     tests: [{ file: AGENT_RUN_TEST, test: 'records every answer before the next call runs' }],
   },
   {
@@ -54,8 +54,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'what calls took before a worker was killed is forgotten',
     fault: 'a message makes more calls, or longer ones, than its activity has time for',
     file: 'activities/agent-run/tool-calls.ts',
-    before: '...observation, ms, sandbox: sandbox.id });',
-    after: '...observation, sandbox: sandbox.id });',
+    before: 'return { observation, ms, ...(sandbox',
+    after: 'return { observation, ms: 0, ...(sandbox',
     tests: [{ file: BUDGET_TEST, test: 'are counted from the records if a worker is killed between two of them' }],
   },
   {
@@ -70,8 +70,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'executions are not journalled before they begin',
     fault: FAULT,
     file: 'activities/agent-run/tool-calls.ts',
-    before: "await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);",
-    after: '',
+    before: 'if (began || ((await store.begin(execution)) > 1 && isOutside(call, tools)))',
+    after: 'if (began)',
     tests: [{ file: AGENT_RUN_TEST, test: 'under the same key, and counts the repeat' }],
   },
   {
@@ -79,9 +79,9 @@ export const betweenRecords: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/agent-run/agent-run.ts',
     before:
-      'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));\n        await release(deps, input.sandbox);',
+      'const outcome = known ?? (await withSandboxes(deps, input, (all) => takenOut(input, all, signal, deps)));\n        await release(deps, input);',
     after:
-      'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));',
+      'await release(deps, input);\n        const outcome = known ?? (await withSandboxes(deps, input, (all) => takenOut(input, all, signal, deps)));',
     tests: [
       { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
     ],
@@ -108,8 +108,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'a last turn on record keeps its sandbox',
     fault: FAULT,
     file: 'activities/agent-run/agent-run.ts',
-    before: 'if (!collected) return outcome;\n  await release(deps, input.sandbox);',
-    after: 'if (!collected) return outcome;\n  if (!isDone) await release(deps, input.sandbox);',
+    before: 'if (!collected) return outcome;\n  await release(deps, input);',
+    after: 'if (!collected) return outcome;\n  if (!isDone) await release(deps, input);',
     tests: [{ file: AGENT_RUN_TEST, test: 'killed at releaseLease' }],
   },
   {
