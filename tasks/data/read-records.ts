@@ -1,6 +1,6 @@
 /**
  * Reads a file of records, and checks each: errors name the file, the record's number and the field. JSON Lines
- * (`.jsonl`, `.ndjson`), or one JSON array (`.json`).
+ * (`.jsonl`, `.ndjson`), one JSON array (`.json`), or Parquet (`.parquet`).
  */
 
 import { createHash, type Hash } from 'node:crypto';
@@ -10,6 +10,7 @@ import { extname } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import type { z } from 'zod';
 import { UserInputError } from '../../protocol/user-input-error.ts';
+import { parquetRows } from './parquet-rows.ts';
 
 export interface Records<Row> {
   /** SHA-256 of the file's bytes, as hexadecimal digits. */
@@ -21,7 +22,7 @@ export interface Records<Row> {
 export class BadRecord extends Error {
   override readonly name = 'BadRecord';
   readonly file: string;
-  /** From 1: the line, or the element of the array. */
+  /** From 1: the line, the element of the array, or the row. */
   readonly number: number;
   /** Dotted. Empty for the whole record. */
   readonly field: string;
@@ -81,10 +82,24 @@ async function readArray<Row>(file: string, schema: z.ZodType<Row>): Promise<Rec
   return { digest: createHash('sha256').update(bytes).digest('hex'), rows };
 }
 
+async function readTable<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+  const rows: Row[] = [];
+  try {
+    for await (const row of parquetRows(file)) rows.push(checked(file, rows.length + 1, row, schema));
+  } catch (error) {
+    if (error instanceof BadRecord) throw error;
+    throw new BadRecord(file, rows.length + 1, '', (error as Error).message);
+  }
+  return { digest: hash.digest('hex'), rows };
+}
+
 /** Reads the whole file. Errors: `BadRecord`; `UserInputError` for another kind of file; those of the read. */
 export async function readRecords<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
   const kind = extname(file).toLowerCase();
   if (kind === '.jsonl' || kind === '.ndjson') return readLines(file, schema);
   if (kind === '.json') return readArray(file, schema);
-  throw new UserInputError('file', file, 'give a file of records: .jsonl, .ndjson or .json');
+  if (kind === '.parquet') return readTable(file, schema);
+  throw new UserInputError('file', file, 'give a file of records: .jsonl, .ndjson, .json or .parquet');
 }

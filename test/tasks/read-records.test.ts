@@ -1,6 +1,7 @@
 /** Hunts a bad record that is used, or that is reported without its file, number and field. */
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -35,6 +36,23 @@ it.each([
   expect((await readRecords(file(name, text), schema)).rows).toEqual(rows);
 });
 
+const fixture = (name: string) => join(import.meta.dirname, 'fixtures', name);
+
+it('Parquet: reads the rows of every row group, in order', async () => {
+  const { rows: read, digest } = await readRecords(fixture('zstd.parquet'), schema);
+  expect(read).toEqual([...rows, ...rows, ...rows]);
+  expect(digest).toBe(createHash('sha256').update(readFileSync(fixture('zstd.parquet'))).digest('hex'));
+});
+
+it('Parquet: a bad row, or a damaged file, is refused by its name', async () => {
+  await expect(readRecords(fixture('a-null.parquet'), schema)).rejects.toThrow(
+    /a-null\.parquet, record 2, field level: /,
+  );
+  await expect(readRecords(file('no.parquet', 'question,level'), schema)).rejects.toThrow(
+    /no\.parquet, record 1: .*parquet/i,
+  );
+});
+
 it('a digest changes with any byte, and with nothing else', async () => {
   const digestOf = async (text: string) => (await readRecords(file('a.jsonl', text), schema)).digest;
   const digest = await digestOf(lines.join('\n'));
@@ -49,7 +67,7 @@ it.each([
   ['a.jsonl', `${lines[0]}\n{"question": "q"\n`, /a\.jsonl, record 2: .*JSON/],
   ['a.json', JSON.stringify([rows[0], { level: 1 }]), /a\.json, record 2, field question/],
   ['a.json', '{"rows": []}', /a\.json, record 1: the file must have one JSON array/],
-  ['a.csv', 'question,level', /file: .*a\.csv.* give a file of records: \.jsonl, \.ndjson or \.json/],
+  ['a.csv', 'question,level', /file: .*a\.csv.* give a file of records: \.jsonl, \.ndjson, \.json or \.parquet/],
 ])('%s: %# is refused by file, number and field', async (name, text, message) => {
   await expect(readRecords(file(name, text), schema)).rejects.toThrow(message);
 });

@@ -1,0 +1,35 @@
+/**
+ * The rows of a Parquet file as JSON has them: texts, numbers, booleans, lists and objects. One row group is in memory
+ * at a time.
+ */
+
+/** Errors: `TypeError` for a value that JSON cannot hold. */
+function plain(value: unknown): unknown {
+  if (typeof value === 'bigint') {
+    const number = Number(value);
+    if (!Number.isSafeInteger(number)) throw new TypeError(`${value} is too large for a number`);
+    return number;
+  }
+  if (value === undefined) return null;
+  if (typeof value !== 'object' || value === null) return value;
+  if (value instanceof Date) return value.toISOString();
+  if (value instanceof Uint8Array) throw new TypeError('bytes cannot be used; write them as a text');
+  if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value as readonly unknown[], plain);
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, plain(part)]));
+}
+
+/** Errors: those of the read, also for a file that is damaged or no Parquet. */
+export async function* parquetRows(file: string): AsyncGenerator<Record<string, unknown>> {
+  // Loaded here: most processes read none.
+  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
+  const { compressors } = await import('hyparquet-compressors');
+  const bytes = await asyncBufferFromFile(file);
+  const metadata = await parquetMetadataAsync(bytes);
+  let rowStart = 0;
+  for (const group of metadata.row_groups) {
+    const rowEnd = rowStart + Number(group.num_rows);
+    const rows = await parquetReadObjects({ file: bytes, metadata, compressors, rowStart, rowEnd });
+    for (const row of rows) yield plain(row) as Record<string, unknown>;
+    rowStart = rowEnd;
+  }
+}
