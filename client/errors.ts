@@ -28,6 +28,7 @@ export class RunRefused extends Error {
 /** Exit codes by class; 1 for a failed job and for any other error. */
 const EXIT_CODES: Readonly<Record<string, number>> = {
   UserInputError: 2,
+  BadRecord: 2,
   RunRefused: 2,
   Unreachable: 3,
   WrongStack: 3,

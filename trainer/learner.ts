@@ -14,6 +14,7 @@ import {
   div,
   entropyOf,
   entropySlope,
+  isLargest,
   labelLoss,
   leavingNothing,
   matMul,
@@ -74,6 +75,16 @@ export class Learner {
   /** Forward pass only. */
   forward(batch: TokenBatch, withEntropy: boolean): TokenStatistics {
     return leavingNothing(() => read(this.#forward(batch, withEntropy, 'none')));
+  }
+
+  /** Forward pass of an evaluation. `right`: 1 where the label is the most likely token. */
+  evaluate(batch: TokenBatch): { readonly logprobs: Float32Array; readonly right: Uint8Array } {
+    return leavingNothing(() => {
+      const { hidden, losses, entropies } = this.#forward(batch, false, 'none');
+      const logits = matMul(hidden, this.policy.weights().head, false, true);
+      const right = isLargest(logits, tf.tensor1d(batch.labels, 'int32'));
+      return { logprobs: read({ losses, entropies }).logprobs, right: right.dataSync() as Uint8Array };
+    });
   }
 
   /**
@@ -163,7 +174,7 @@ function entropyPart(
   return [{ slope, scale: column(gradient) }];
 }
 
-function read({ losses, entropies }: Forward): TokenStatistics {
+function read({ losses, entropies }: Pick<Forward, 'losses' | 'entropies'>): TokenStatistics {
   return {
     logprobs: (losses.dataSync() as Float32Array).map((loss) => -loss),
     entropies: entropies?.dataSync() as Float32Array | undefined,

@@ -1,4 +1,7 @@
-/** Supervised training on token sequences. The same seed and data give the same policy. */
+/**
+ * Supervised training on token sequences. The same seed and data give the same policy, also if training was ended in
+ * between and continued from a saved state.
+ */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AdamW, type AdamWSettings } from './optimizer.ts';
@@ -7,6 +10,7 @@ import { microBatches } from './data/batching.ts';
 import { type CheckpointRecord, writeCheckpoint } from './checkpoints/checkpoint.ts';
 import type { NewLora, RateSchedule } from '../protocol/algorithm.ts';
 import { Learner } from './learner.ts';
+import { findState, type SftEvaluation, type SftProgress, saveState, type StateSettings } from './sft-states.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
 import { type Batching, batchOf } from './model/packed-batch.ts';
@@ -61,6 +65,16 @@ export interface SftRequest {
   readonly packing?: boolean;
   readonly gradientCheckpointing?: boolean;
   readonly onStep?: (step: SftStep) => void;
+  /** Before the first step, every so many steps (of all stages), and after the last step. */
+  readonly evaluation?: {
+    readonly sequences: readonly TokenSequence[];
+    readonly every: number;
+    readonly onEvaluation?: (evaluation: SftEvaluation) => void;
+  };
+  /** Saves a state every so many steps (0: never), and continues from the last one that is there. */
+  readonly states?: StateSettings & { readonly every: number };
+  /** When it is aborted, the state after the running step is saved, and training fails with the signal's reason. */
+  readonly signal?: AbortSignal;
 }
 
 const defaults = { betas: [0.9, 0.98], epsilon: 1e-8, weightDecay: 0.01, maxGradNorm: 1 } as const;
@@ -70,7 +84,7 @@ export class OutOfData extends Error {
   override readonly name = 'OutOfData';
 }
 
-function reader(data: SftData): (request: SftBatchRequest) => Promise<readonly TokenSequence[]> {
+function batchReader(data: SftData): (request: SftBatchRequest) => Promise<readonly TokenSequence[]> {
   if (typeof data === 'function') return async (request) => data(request);
   const iterator = data[Symbol.asyncIterator]();
   return async ({ stage, step }) => {
@@ -80,7 +94,8 @@ function reader(data: SftData): (request: SftBatchRequest) => Promise<readonly T
   };
 }
 
-async function initialTrainee({ initial, seed, lora }: SftRequest): Promise<Trainee> {
+async function initialTrainee({ initial, seed, lora }: SftRequest, saved: string | undefined): Promise<Trainee> {
+  if (saved !== undefined) return loadTrainee(saved);
   if (typeof initial === 'string') return loadTrainee(initial, lora);
   const learner = new Learner(initial, initializeWeights(initial, `sft ${seed}`));
   return { learner, optimizer: AdamW.fresh(learner.policy.trainable.layout) };
@@ -108,40 +123,120 @@ function learnBatch(
   return { loss: loss / targets, gradNorm, tokens, targets };
 }
 
-async function runStages(request: SftRequest, trainee: Trainee): Promise<void> {
-  const next = reader(request.data);
-  const batching = { microBatchTokens: request.microBatchTokens ?? 8192, packing: request.packing ?? false };
-  trainee.learner.gradientCheckpointing = request.gradientCheckpointing ?? false;
-  for (const [index, stage] of request.stages.entries()) {
-    for (let step = 0; step < stage.steps; step++) {
-      const sequences = await next({ stage: index, step, batchSize: stage.batchSize });
-      const learningRate = learningRateAt(stage, step, stage.steps);
-      const settings = { ...defaults, ...request.optimizer, learningRate };
-      const done = learnBatch(trainee, sequences, batching, settings);
-      request.onStep?.({ stage: index, step, learningRate, ...done });
-      await nextTurn();
+function evaluate({ learner }: Trainee, sequences: readonly TokenSequence[], batching: Batching, steps: number) {
+  const useful = sequences.filter((sequence) => countTargets(sequence) > 0);
+  let [loss, right, targets] = [0, 0, 0];
+  for (const micro of microBatches(useful, batching)) {
+    const found = learner.evaluate(batchOf(micro, batching));
+    loss -= found.logprobs.reduce((sum, x) => sum + x, 0);
+    right += found.right.reduce((sum, x) => sum + x, 0);
+    targets += found.logprobs.length;
+  }
+  return { steps, loss: loss / targets, accuracy: right / targets, targets };
+}
+
+/** A training under way: what it was asked for, its policy, and how far it is. */
+class Training {
+  readonly #request: SftRequest;
+  readonly #trainee: Trainee;
+  readonly #batching: Batching;
+  readonly #next: ReturnType<typeof batchReader>;
+  readonly #total: number;
+  #progress: SftProgress;
+
+  constructor(request: SftRequest, trainee: Trainee, progress: SftProgress) {
+    this.#request = request;
+    this.#trainee = trainee;
+    this.#batching = { microBatchTokens: request.microBatchTokens ?? 8192, packing: request.packing ?? false };
+    this.#next = batchReader(request.data);
+    this.#total = request.stages.reduce((sum, { steps }) => sum + steps, 0);
+    this.#progress = progress;
+    trainee.learner.gradientCheckpointing = request.gradientCheckpointing ?? false;
+  }
+
+  get progress(): SftProgress {
+    return this.#progress;
+  }
+
+  async run(): Promise<void> {
+    const { stages, data, signal } = this.#request;
+    const from = this.#progress.steps;
+    if (from === 0) this.#evaluateWhenDue();
+    let number = 0;
+    for (const [index, stage] of stages.entries()) {
+      for (let step = 0; step < stage.steps; step++) {
+        const request = { stage: index, step, batchSize: stage.batchSize };
+        number += 1;
+        if (number > from) {
+          this.#step(stage, request, await this.#next(request));
+          await this.#saveWhenDue();
+          signal?.throwIfAborted();
+          await nextTurn();
+        } else if (typeof data !== 'function') await this.#next(request);
+      }
     }
+  }
+
+  #step(stage: SftStage, { stage: index, step }: SftBatchRequest, sequences: readonly TokenSequence[]): void {
+    const { optimizer, onStep } = this.#request;
+    const learningRate = learningRateAt(stage, step, stage.steps);
+    const done = learnBatch(this.#trainee, sequences, this.#batching, { ...defaults, ...optimizer, learningRate });
+    const { steps, tokens, evaluations } = this.#progress;
+    this.#progress = { steps: steps + 1, tokens: tokens + done.tokens, evaluations };
+    onStep?.({ stage: index, step, learningRate, ...done });
+    this.#evaluateWhenDue();
+  }
+
+  #evaluateWhenDue(): void {
+    const { evaluation } = this.#request;
+    const { steps } = this.#progress;
+    if (evaluation === undefined || (steps % evaluation.every !== 0 && steps !== this.#total)) return;
+    const found = evaluate(this.#trainee, evaluation.sequences, this.#batching, steps);
+    this.#progress = { ...this.#progress, evaluations: [...this.#progress.evaluations, found] };
+    evaluation.onEvaluation?.(found);
+  }
+
+  async #saveWhenDue(): Promise<void> {
+    const { states, signal } = this.#request;
+    const { steps } = this.#progress;
+    if (states === undefined || states.every === 0 || steps === this.#total) return;
+    if (steps % states.every !== 0 && signal?.aborted !== true) return;
+    await saveState(states, this.#trainee, this.#progress, fromDirOf(this.#request));
   }
 }
 
-/** Errors: `TrainingDiverged`, `OutOfData`, those of reading `initial`. Returns the content of `longhaul.json`. */
-export async function runSft(request: SftRequest): Promise<CheckpointRecord> {
-  const { initial, tokenizerDir, toDir } = request;
+/** The directory of the tokenizer's files. */
+function fromDirOf({ initial, tokenizerDir }: SftRequest): string {
   const fromDir = tokenizerDir ?? (typeof initial === 'string' ? initial : undefined);
   if (fromDir === undefined) throw new TypeError('runSft: a new policy needs tokenizerDir');
-  const trainee = await initialTrainee(request);
+  return fromDir;
+}
+
+/** The content of `longhaul.json`, and the whole training's counts. */
+export interface SftResult extends CheckpointRecord {
+  readonly progress: SftProgress;
+}
+
+/** Errors: `TrainingDiverged`, `OutOfData`, `OtherTraining`, those of reading `initial`; the reason of `signal`. */
+export async function runSft(request: SftRequest): Promise<SftResult> {
+  const fromDir = fromDirOf(request);
+  const saved = request.states && (await findState(request.states));
+  const trainee = await initialTrainee(request, saved?.dir);
   try {
-    await runStages(request, trainee);
+    const training = new Training(request, trainee, saved?.progress ?? { steps: 0, tokens: 0, evaluations: [] });
+    await training.run();
+    const { progress } = training;
     const { policy } = trainee.learner;
-    const written = await writeCheckpoint(toDir, {
+    const { record } = await writeCheckpoint(request.toDir, {
       ...trainedPart(trainee.learner),
       optimizer: undefined,
       step: 0,
       version: 0,
       fromDir,
       config: policy.config,
+      ...(progress.evaluations.length > 0 && { metrics: { evaluations: progress.evaluations } }),
     });
-    return written.record;
+    return { ...record, progress };
   } finally {
     disposeTrainee(trainee);
   }

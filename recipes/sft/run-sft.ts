@@ -1,78 +1,39 @@
-/** Runs the stages of supervised training: the same configuration gives the same policy. */
+/**
+ * Runs the stages of supervised training: the same configuration gives the same policy. A training that was ended
+ * continues from its last saved state.
+ */
 
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
-import { type SequenceKind, sequenceSource } from '../starter/sequences.ts';
-import { makeStarterTokenizer } from '../starter/make-tokenizer.ts';
-import { type ModelConfig, parseModelConfig } from '../../trainer/model/config.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
-import { runSft, type SftBatchRequest, type SftStep } from '../../trainer/sft.ts';
-import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
+import { layoutOf, parameterCount } from '../../trainer/model/parameters.ts';
+import { runSft, type SftStep } from '../../trainer/sft.ts';
+import { OtherTraining, type SftEvaluation } from '../../trainer/sft-states.ts';
+import { type PreparedSft, prepareSft } from './prepare-sft.ts';
 import type { SftConfig } from './sft-config.ts';
 
-export interface SftEnd {
+export interface SftPlan {
   readonly out: string;
-  readonly sha256: string;
   readonly parameters: number;
   readonly vocabulary: number;
+  readonly data: PreparedSft['counts'];
+  readonly stages: ReadonlyArray<{ readonly data: string; readonly steps: number }>;
+}
+
+export interface SftEnd extends SftPlan {
+  readonly sha256: string;
   readonly tokens: number;
   readonly seconds: number;
+  /** Steps that a saved state had; 0 if training began anew. */
+  readonly resumedFrom: number;
+  readonly evaluations: readonly SftEvaluation[];
 }
 
-/** Writes the starter's tokenizer, which a new policy needs before its weights. */
-async function writeTokenizer(dir: string, vocabulary: SftConfig['vocabulary'], maxLength: number) {
-  const files = makeStarterTokenizer({ ...vocabulary, maxLength });
-  for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const)
-    await writeFile(join(dir, name), files[name]);
-}
-
-function modelConfig(model: NonNullable<SftConfig['model']>, vocabulary: number, end: number): ModelConfig {
-  return parseModelConfig({
-    architectures: ['Qwen3ForCausalLM'],
-    model_type: 'qwen3',
-    hidden_size: model.hidden,
-    num_hidden_layers: model.layers,
-    num_attention_heads: model.heads,
-    num_key_value_heads: model.kvHeads,
-    head_dim: model.headDim,
-    intermediate_size: model.intermediate,
-    vocab_size: vocabulary,
-    max_position_embeddings: model.maxPositions,
-    rms_norm_eps: 1e-6,
-    rope_theta: model.ropeTheta,
-    tie_word_embeddings: true,
-    attention_bias: false,
-    hidden_act: 'silu',
-    initializer_range: model.initializerRange,
-    eos_token_id: end,
-    torch_dtype: 'float32',
-  });
-}
-
-/** The number of each stage's first sequence: the stage's `first`, or where the last stage of its kind ended. */
-export function firstsOf(stages: SftConfig['stages']): number[] {
-  const next = new Map<SequenceKind, number>();
-  return stages.map(({ data, first = next.get(data) ?? 0, steps, batchSize }) => {
-    next.set(data, first + steps * batchSize);
-    return first;
-  });
-}
-
-/** The sequences of each batch. */
-function batches(
-  config: SftConfig,
-  sequence: (kind: SequenceKind, n: number) => ReturnType<ReturnType<typeof sequenceSource>>,
-) {
-  const firsts = firstsOf(config.stages);
-  return ({ stage, step, batchSize }: SftBatchRequest) => {
-    const kind = config.stages[stage]?.data ?? 'clean';
-    const first = (firsts[stage] ?? 0) + step * batchSize;
-    return Array.from({ length: batchSize }, (_, i) => sequence(kind, first + i));
-  };
-}
+/** The folder of saved states, which is removed when the policy is written. */
+export const statesDir = ({ out }: Pick<SftConfig, 'out'>): string => `${out}.states`;
 
 /** Checks the folders before hours of training, since a policy is never overwritten. Errors: `UserInputError`. */
 async function checkPlaces({ out, initial }: SftConfig): Promise<void> {
@@ -82,16 +43,34 @@ async function checkPlaces({ out, initial }: SftConfig): Promise<void> {
   if (initial !== undefined) await checkPolicy(initial, 'initial');
 }
 
+async function planOf(config: SftConfig, { initial, counts, stages }: PreparedSft): Promise<SftPlan> {
+  const size =
+    typeof initial === 'string'
+      ? await describePolicy(initial)
+      : { parameters: parameterCount(layoutOf(initial)), vocabulary: initial.vocabSize };
+  return { out: config.out, ...size, data: counts, stages: stages.map(({ data, steps }) => ({ data, steps })) };
+}
+
+function noteCounts(counts: PreparedSft['counts'], note: (line: string) => void): void {
+  for (const [name, { train, evaluation }] of Object.entries(counts)) {
+    const skipped = train.skipped + evaluation.skipped;
+    note(
+      `${name}: ${train.records} records, ${train.tokens} tokens, ${train.targets} trained` +
+        `${evaluation.records === 0 ? '' : ` · evaluation ${evaluation.records} records, ${evaluation.targets} tokens`}` +
+        `${skipped === 0 ? '' : ` · ${skipped} left out: longer than maxTokens`}`,
+    );
+  }
+}
+
 /** Reports a line every 25 steps and at a stage's end: the mean loss since the last line, and the speed. */
-function reporter(config: SftConfig, note: (line: string) => void, signal: AbortSignal) {
+function reporter({ stages }: PreparedSft, note: (line: string) => void) {
   const begun = performance.now();
   const totals = { tokens: 0, loss: 0, steps: 0 };
   const onStep = (step: SftStep) => {
-    signal.throwIfAborted();
     totals.tokens += step.tokens;
     totals.loss += step.loss;
     totals.steps += 1;
-    const { data, steps } = config.stages[step.stage] ?? { data: 'clean', steps: 0 };
+    const { data, steps } = stages[step.stage] ?? { data: '', steps: 0 };
     if ((step.step + 1) % 25 !== 0 && step.step + 1 !== steps) return;
     const seconds = (performance.now() - begun) / 1000;
     const speed = Math.round(totals.tokens / seconds);
@@ -101,49 +80,97 @@ function reporter(config: SftConfig, note: (line: string) => void, signal: Abort
     totals.loss = 0;
     totals.steps = 0;
   };
-  return { onStep, tokens: () => totals.tokens, seconds: () => (performance.now() - begun) / 1000 };
+  const onEvaluation = ({ steps, loss, accuracy, targets }: SftEvaluation) => {
+    note(
+      `evaluation after step ${steps} · loss ${loss.toFixed(4)} · accuracy ${accuracy.toFixed(3)} · ${targets} tokens`,
+    );
+  };
+  return { onStep, onEvaluation, seconds: () => (performance.now() - begun) / 1000 };
 }
 
-/**
- * Writes `config.out` atomically. Errors: `UserInputError` for an `out` that is not empty, and for an `initial` that is
- * no policy; those of `runSft`; the reason of `signal`, after the step in which it is aborted.
- */
-export async function runSftConfig(
-  config: SftConfig,
-  note: (line: string) => void,
-  signal: AbortSignal,
-): Promise<SftEnd> {
+export interface SftProgressReports {
+  /** A line of progress. */
+  readonly note: (line: string) => void;
+  readonly signal: AbortSignal;
+  /** Called with the steps of each state that is saved. */
+  readonly onSaved?: (steps: number) => void;
+}
+
+async function train(config: SftConfig, prepared: PreparedSft, { note, signal, onSaved }: SftProgressReports) {
+  const report = reporter(prepared, note);
+  const { seed, lora, checkpoint } = config;
+  let resumedFrom = 0;
+  const onState = (steps: number, event: 'saved' | 'found'): void => {
+    if (event === 'saved') return onSaved?.(steps);
+    resumedFrom = steps;
+    note(`continues after step ${steps}, from ${statesDir(config)}`);
+  };
+  const { sha256, progress } = await runSft({
+    initial: prepared.initial,
+    data: prepared.batch,
+    stages: prepared.stages,
+    seed,
+    ...(lora !== undefined && { lora: { ...lora, seed } }),
+    toDir: config.out,
+    tokenizerDir: prepared.tokenizerDir,
+    optimizer: { weightDecay: config.weightDecay },
+    microBatchTokens: config.microBatchTokens,
+    packing: config.packing,
+    gradientCheckpointing: config.gradientCheckpointing,
+    onStep: report.onStep,
+    ...(prepared.evaluationSequences.length > 0 && {
+      evaluation: {
+        sequences: prepared.evaluationSequences,
+        every: config.evaluation.every,
+        onEvaluation: report.onEvaluation,
+      },
+    }),
+    states: { dir: statesDir(config), input: prepared.input, ...checkpoint, onState },
+    signal,
+  });
+  const { tokens, evaluations } = progress;
+  return { sha256, tokens, seconds: report.seconds(), resumedFrom, evaluations };
+}
+
+/** Prepares training and ends: settings, records and the number of steps are checked, and nothing is written. */
+export async function planSft(config: SftConfig, note: (line: string) => void): Promise<SftPlan> {
   await checkPlaces(config);
+  return inTemporary(async (dir) => {
+    const prepared = await prepareSft(config, dir);
+    noteCounts(prepared.counts, note);
+    return planOf(config, prepared);
+  });
+}
+
+async function inTemporary<T>(body: (dir: string) => Promise<T>): Promise<T> {
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-sft-'));
   try {
-    const tokenizerDir = config.initial ?? dir;
-    if (config.model) await writeTokenizer(dir, config.vocabulary, config.model.maxPositions);
-    const tokenizer = await loadTokenizer(tokenizerDir);
-    const [end = 0] = tokenizer.stopTokenIds;
-    const { model, initial, lora } = config;
-    const report = reporter(config, note, signal);
-    const { sha256 } = await runSft({
-      initial: model ? modelConfig(model, config.vocabulary.size, end) : (initial ?? ''),
-      data: batches(config, sequenceSource(tokenizer)),
-      stages: config.stages,
-      seed: config.seed,
-      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-      toDir: config.out,
-      tokenizerDir,
-      optimizer: { weightDecay: config.weightDecay },
-      microBatchTokens: config.microBatchTokens,
-      packing: config.packing,
-      gradientCheckpointing: config.gradientCheckpointing,
-      onStep: report.onStep,
-    });
-    return {
-      out: config.out,
-      sha256,
-      ...(await describePolicy(config.out)),
-      tokens: report.tokens(),
-      seconds: report.seconds(),
-    };
+    return await body(dir);
   } finally {
     await rm(dir, { recursive: true, force: true });
   }
+}
+
+/**
+ * Writes `config.out` atomically. Errors: `UserInputError` for an `out` that is not empty, for an `initial` that is no
+ * policy, and for saved states of other settings; those of `prepareSft` and `runSft`; the reason of `signal`, after
+ * the step in which it is aborted.
+ */
+export async function runSftConfig(config: SftConfig, reports: SftProgressReports): Promise<SftEnd> {
+  await checkPlaces(config);
+  return inTemporary(async (dir) => {
+    const prepared = await prepareSft(config, dir);
+    noteCounts(prepared.counts, reports.note);
+    const plan = await planOf(config, prepared);
+    try {
+      const done = await train(config, prepared, reports);
+      if (!config.checkpoint.keep) await rm(statesDir(config), { recursive: true, force: true });
+      return { ...plan, ...(await describePolicy(config.out)), ...done };
+    } catch (error) {
+      if (!(error instanceof OtherTraining)) throw error;
+      throw new UserInputError('out', config.out, `${error.message}; remove that folder, or give another --out`, {
+        cause: error,
+      });
+    }
+  });
 }

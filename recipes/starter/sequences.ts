@@ -1,9 +1,10 @@
-/** Training sequences for `longhaul sft`: sequence `n` is a function of the tokenizer, the kind and `n` only. */
+/** What the starter is trained on by `longhaul sft`: example `n` is a function of the tokenizer, the kind and `n` only. */
 
 import type { TokenSequence } from '../../trainer/model/token-batch.ts';
 import type { Tokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { type Demonstration, demonstrate } from '../../tasks/swe-mini/demonstrations.ts';
-import { END, roleToken } from './chat-template.ts';
+import type { Chat } from '../sft/chat-records.ts';
+import { chatSequences } from '../sft/chat-sequences.ts';
 import { drill, type DrillAlphabet, drillAlphabet } from './drills.ts';
 
 /** `clean` demonstrations always repair the bug; `mixed` ones with the shares of `MIX`. */
@@ -13,7 +14,7 @@ export type SequenceKind = (typeof SEQUENCE_KINDS)[number];
 /** The first training task of each kind: far from each other, and from the tasks of reinforcement learning. */
 const FIRST_TASK: Readonly<Record<'clean' | 'mixed', number>> = { clean: 1_000_000, mixed: 100_000_000 };
 
-/** The tokenizer lacks a token that a drill or a mask needs. */
+/** The tokenizer lacks a token that a drill needs. */
 export class MissingToken extends Error {
   override readonly name = 'MissingToken';
   readonly token: string;
@@ -30,40 +31,20 @@ function singleToken(tokenizer: Tokenizer, token: string): number {
   return id;
 }
 
-/** 1 for tokens that the assistant samples: after its opening token up to its end token, except in `skipped` turns. */
-export function assistantMask(
-  tokens: readonly number[],
-  opening: number,
-  end: number,
-  skipped: ReadonlySet<number>,
-): number[] {
-  let speaking = false;
-  let turn = -1;
-  return tokens.map((token) => {
-    const counts = speaking && !skipped.has(turn) ? 1 : 0;
-    if (token === opening) {
-      speaking = true;
-      turn += 1;
-    } else if (token === end) speaking = false;
-    return counts;
-  });
-}
-
-/** The assistant's turns with a slip, counted from 0. */
-function slippedTurns({ messages, slips }: Demonstration): Set<number> {
-  const turns = messages.flatMap(({ role }, i) => (role === 'assistant' ? [i] : []));
-  return new Set(slips.map((i) => turns.indexOf(i)));
+/** A demonstration as a chat: the assistant's turns are trained, except those that slip. */
+function chatOf({ messages, slips }: Demonstration): Chat {
+  const turns = messages.map((message, i) => ({
+    message,
+    trained: message.role === 'assistant' && !slips.includes(i),
+  }));
+  return { turns, tools: [] };
 }
 
 /** Errors: `MissingToken`. */
-export function sequenceSource(tokenizer: Tokenizer): (kind: SequenceKind, n: number) => TokenSequence {
-  const opening = singleToken(tokenizer, roleToken('assistant'));
-  const end = singleToken(tokenizer, END);
+export function sequenceSource(tokenizer: Tokenizer): (kind: SequenceKind, n: number) => TokenSequence[] {
   const alphabet: DrillAlphabet = drillAlphabet((token) => singleToken(tokenizer, token));
-  return (kind, n) => {
-    if (kind === 'drills') return drill(n, alphabet);
-    const demonstration = demonstrate(`swe-mini-train-${FIRST_TASK[kind] + n}`, kind);
-    const tokens = tokenizer.encode(tokenizer.renderChat(demonstration.messages, [], { addGenerationPrompt: false }));
-    return { tokens, mask: assistantMask(tokens, opening, end, slippedTurns(demonstration)) };
-  };
+  return (kind, n) =>
+    kind === 'drills'
+      ? [drill(n, alphabet)]
+      : chatSequences(tokenizer, chatOf(demonstrate(`swe-mini-train-${FIRST_TASK[kind] + n}`, kind)));
 }

@@ -17,13 +17,13 @@ it('recipes exist', () =>
   expect(recipes).toEqual(['starter-clean.yaml', 'starter-copying.yaml', 'starter-mixed.yaml']));
 
 it.each(recipes)('%s is read by longhaul sft', async (name) => {
-  const { stages } = await readSftConfig(join(examples, name), undefined);
+  const { stages } = await readSftConfig(join(examples, name));
   expect(stages.length).toBeGreaterThan(0);
 });
 
 it('each part of the starter’s recipe continues where the previous one ends, with unseen tasks', async () => {
   const parts = await Promise.all(
-    ['clean', 'copying', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)),
+    ['clean', 'copying', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`))),
   );
   const [clean, copying, mixed] = parts;
   expect([copying?.initial, mixed?.initial]).toEqual([clean?.out, copying?.out]);

@@ -41,7 +41,11 @@ const fixture = (name: string) => join(import.meta.dirname, 'fixtures', name);
 it('Parquet: reads the rows of every row group, in order', async () => {
   const { rows: read, digest } = await readRecords(fixture('zstd.parquet'), schema);
   expect(read).toEqual([...rows, ...rows, ...rows]);
-  expect(digest).toBe(createHash('sha256').update(readFileSync(fixture('zstd.parquet'))).digest('hex'));
+  expect(digest).toBe(
+    createHash('sha256')
+      .update(readFileSync(fixture('zstd.parquet')))
+      .digest('hex'),
+  );
 });
 
 it('Parquet: a bad row, or a damaged file, is refused by its name', async () => {

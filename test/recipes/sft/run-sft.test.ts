@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { runCommandLine } from '../../../cli/run.ts';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
-import { firstsOf } from '../../../recipes/sft/run-sft.ts';
+import { firstsOf } from '../../../recipes/sft/prepare-sft.ts';
 
 const stage = (data: 'drills' | 'clean' | 'mixed', steps: number, first?: number) => ({
   data,
@@ -47,6 +47,7 @@ async function sft(settings: object, signal = new AbortController().signal) {
     JSON.stringify({
       out: 'made',
       initial: join(packageRoot, 'examples', 'starter'),
+      data: { clean: { generate: 'starter/clean' } },
       stages: [{ data: 'clean', steps: 2, batchSize: 1, learningRate: 1e-5 }],
       ...settings,
     }),

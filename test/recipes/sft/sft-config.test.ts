@@ -18,11 +18,12 @@ function read(settings: object) {
     JSON.stringify({
       out: 'out',
       initial: dir,
+      data: { clean: { generate: 'starter/clean' } },
       stages: [{ data: 'clean', steps: 1, batchSize: 1, learningRate: 1 }],
       ...settings,
     }),
   );
-  return readSftConfig(file, undefined);
+  return readSftConfig(file);
 }
 
 it('lora must match an initial policy that is an adapter', async () => {

@@ -11,7 +11,7 @@ import { parseToolCalls, toolCallFormatOf } from '../../../agents/parse-tool-cal
 import { renderContinuation, renderPrompt } from '../../../agents/render-conversation.ts';
 import { CALL_TOKENS, END } from '../../../recipes/starter/chat-template.ts';
 import { makeStarterTokenizer } from '../../../recipes/starter/make-tokenizer.ts';
-import { trainBpe } from '../../../recipes/starter/train-bpe.ts';
+import { trainBpe } from '../../../recipes/tokenizer/train-bpe.ts';
 import { type Demonstration, demonstrate } from '../../../tasks/swe-mini/demonstrations.ts';
 import { SYLLABLES } from '../../../tasks/swe-mini/names.ts';
 import { loadTokenizer, type Tokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';

@@ -24,6 +24,7 @@ const gathering = [
 ];
 const scattering = [real, attr.type('Tindices', 'int32')];
 const segmenting = [real, attr.type('Tindices', 'int32'), attr.type('Tnumsegments', 'int32')];
+const choosing = [attr.type('T', 'int32')];
 const labelled = [real, attr.type('Tlabels', 'int32')];
 
 const flags = (a: string, b: string) =>
@@ -112,6 +113,10 @@ export function labelLoss(logits: Tensor, labels: Tensor): [Tensor, Tensor] {
   if (loss === undefined || gradient === undefined) throw new Error('TensorFlow gave fewer outputs than the op has');
   return [loss, gradient];
 }
+
+/** [n], bool: true where no logit is larger than the label's. */
+export const isLargest = (logits: Tensor, labels: Tensor): Tensor =>
+  op('InTopKV2', choosing, [logits, labels, fixed(1)]);
 
 /** −Σ p log p of softmax(logits), [n], nats. */
 export function entropyOf(logits: Tensor): Tensor {
