@@ -5,8 +5,10 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { loadWeights } from '../../trainer/model/weights.ts';
+import { tokenBatch } from '../../trainer/model/token-batch.ts';
 import { OutOfData, type SftRequest, type SftStep, runSft } from '../../trainer/sft.ts';
-import { inScratch, qwen3Dir, smallConfig, someTokens } from './tiny-policy.ts';
+import type { SftEvaluation } from '../../trainer/sft-states.ts';
+import { inScratch, loadLearner, qwen3Dir, smallConfig, someTokens } from './tiny-policy.ts';
 
 /** Copying: eight tokens, then the same eight; the second half counts. */
 const copying = (seed: number) => {
@@ -63,6 +65,41 @@ describe('runSft', () => {
       const first = await of('a', 1);
       expect(await of('b', 1)).toBe(first);
       expect(await of('c', 2)).not.toBe(first);
+    }));
+
+  test('evaluates with the mean loss and the share of tokens that are the most likely ones', () =>
+    inScratch(async (dir) => {
+      const sequences = [copying(7001), copying(7002), { ...copying(7003), mask: Array.from({ length: 16 }, () => 0) }];
+      const seen: SftEvaluation[] = [];
+      const { progress } = await runSft(
+        request(path.join(dir, 'a'), {
+          stages: [{ steps: 3, batchSize: 4, learningRate: 1e-2, warmup: 0, schedule: 'constant' }],
+          evaluation: { sequences, every: 2, onEvaluation: (one) => seen.push(one) },
+          microBatchTokens: 16,
+        }),
+      );
+      expect(seen.map(({ steps }) => steps)).toEqual([0, 2, 3]);
+      expect(progress.evaluations).toEqual(seen);
+      const learner = await loadLearner(path.join(dir, 'a'));
+      try {
+        let [loss, right] = [0, 0];
+        for (const sequence of sequences.slice(0, 2)) {
+          for (let at = 8; at < 16; at++) {
+            const logprobOf = (token: number): number => {
+              const tokens = [...sequence.tokens.slice(0, at), token];
+              const mask = tokens.map((_, i) => (i === at ? 1 : 0));
+              return learner.forward(tokenBatch([{ tokens, mask }]), false).logprobs[0]!;
+            };
+            const own = logprobOf(sequence.tokens[at]!);
+            loss -= own;
+            right += Array.from({ length: 48 }, (_, token) => logprobOf(token)).every((one) => one <= own) ? 1 : 0;
+          }
+        }
+        expect(seen.at(-1)).toMatchObject({ accuracy: right / 16, targets: 16 });
+        expect(seen.at(-1)!.loss).toBeCloseTo(loss / 16, 4);
+      } finally {
+        learner.dispose();
+      }
     }));
 
   test('continues from a directory, with batches from an iterable, and fails if they end early', () =>
