@@ -8,6 +8,11 @@ export interface StepRecord {
   readonly rewardMean: number;
   readonly passRate: number;
   readonly groups: number;
+  /**
+   * Of the drawn groups with several graded rollouts: how many differ in reward, and how many do not, from which
+   * nothing is learned. Absent for estimators that do not compare the rollouts of a group.
+   */
+  readonly groupRewards?: { readonly varied: number; readonly alike: number };
   readonly valid: number;
   /** Rollouts left out because the infrastructure failed, by reason. */
   readonly masked: Readonly<Record<string, number>>;

@@ -12,6 +12,7 @@ import {
   type UpdateEntry,
 } from '../protocol/records.ts';
 import { changesOfRun } from '../store/read-records.ts';
+import { adviceFor, noGroupVaried, type VaryingSettings, varyingSettings } from './no-group-varied.ts';
 import { endOfRun, wasStopped } from './run-end.ts';
 import { RunTallies } from './run-tally.ts';
 
@@ -34,6 +35,15 @@ export function withMetrics<T extends { readonly metrics?: Readonly<Record<strin
   more: Readonly<Record<string, number>> = {},
 ): T {
   return Object.keys(more).length === 0 ? record : { ...record, metrics: { ...record.metrics, ...more } };
+}
+
+/** The steps in which no group varied, and what to change. Empty if a group varied in each step. */
+function unvariedOf(steps: readonly StepRecord[], settings: VaryingSettings | undefined) {
+  const unvaried = steps.filter(noGroupVaried);
+  if (unvaried.length === 0) return {};
+  return {
+    noGroupVaried: { steps: unvaried.map(({ step }) => step), of: steps.length, advice: adviceFor(unvaried, settings) },
+  };
 }
 
 /** `undefined` for an unknown run. Give the same `tallies` in repeated calls: they read each event only once. */
@@ -69,6 +79,10 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
     changes,
     /** Number of planned steps, from the configuration and its changes. */
     ...(planned === undefined ? {} : { plannedSteps: Number(planned) }),
+    ...unvariedOf(
+      steps.map(({ record: step }) => step),
+      record.config && varyingSettings(record.config, changes),
+    ),
     steps: steps.map(({ record }) =>
       withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) }),
     ),

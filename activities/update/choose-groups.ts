@@ -9,6 +9,7 @@ import { keepVarying } from '../../trainer/algorithms/filters.ts';
 import { SAME_REWARD } from '../../workflows/batch/ledger.ts';
 import type { ReplaceSettings } from '../../protocol/batch.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import type { Member } from './rollout-metrics.ts';
 
@@ -38,6 +39,17 @@ function varies(members: readonly Member[], { wanted, replace, samples, algorith
   const group = { rewards, groups: rewards.map(() => '') };
   const judgements = [group, { ...group, counts: members.map((member) => isLearnt(member, algorithm)) }];
   return judgements.every((judged) => keepVarying(judged, SAME_REWARD).length > 0);
+}
+
+/**
+ * How many of the groups with several members vary in reward, and how many do not. `undefined` if the estimator learns
+ * from other things than the differences in a group.
+ */
+export function groupRewardsOf(groups: readonly Group[], choice: Choice): StepRecord['groupRewards'] {
+  if (!comparesGroups(choice.algorithm.advantage)) return undefined;
+  const several = groups.filter(({ members }) => members.length > 1);
+  const varied = several.filter(({ members }) => varies(members, choice)).length;
+  return { varied, alike: several.length - varied };
 }
 
 /** Why a whole group is not trained on; `undefined` if it is. */

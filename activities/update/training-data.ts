@@ -12,7 +12,8 @@ import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/update-request.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
-import { copiesOf, type Group, isLearnt, judge } from './choose-groups.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
+import { copiesOf, type Group, groupRewardsOf, isLearnt, judge } from './choose-groups.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
 import { asyncMetrics } from './staleness.ts';
@@ -27,6 +28,7 @@ export interface TrainingData {
   readonly outcomes: readonly OutcomeRecord[];
   /** Groups that were trained on. */
   readonly groups: number;
+  readonly groupRewards: StepRecord['groupRewards'];
   readonly valid: number;
   readonly sampledTokens: number;
   /** Tokens of the rollouts that are trained on, by the version that sampled them. */
@@ -222,6 +224,7 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
     fates,
     outcomes: judged.map(({ outcome }) => outcome),
     groups: trained.length,
+    groupRewards: groupRewardsOf(groups, input),
     valid: judged.length,
     sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
     tokensByVersion: tokensByVersion(

@@ -113,6 +113,7 @@ export async function updateOnce(
         rewardMean: mean(prepared.outcomes, (o) => o.reward ?? 0),
         passRate: mean(prepared.outcomes, (o) => Number(o.passed)),
         groups: prepared.groups,
+        ...(prepared.groupRewards && { groupRewards: prepared.groupRewards }),
         valid: prepared.valid,
         masked: countBy(prepared.fates, 'masked'),
         dropped: countBy(prepared.fates, 'dropped'),

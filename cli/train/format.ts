@@ -1,6 +1,7 @@
 /** Formats a run as lines of text: one per step, and a bar for the current batch. Pure: it prints nothing. */
 
 import type { Message } from '../../protocol/message.ts';
+import { noGroupVaried } from '../../reports/no-group-varied.ts';
 import { visible } from '../../reports/visible.ts';
 import type { Trajectory } from '../../reports/trajectories.ts';
 import { tripLine } from '../../protocol/breaker.ts';
@@ -30,6 +31,7 @@ export function stepLine(record: StepRecord, steps?: number): string {
     `${seconds.total.toFixed(1)} s (rollout ${seconds.rollout.toFixed(1)}, train ${seconds.train.toFixed(1)})`,
     ...(staleness && staleness.max > 0 ? [`${staleness.mean.toFixed(1)} updates stale, at most ${staleness.max}`] : []),
     ...(masked.length > 0 ? [`masked: ${masked.join(', ')}`] : []),
+    ...(noGroupVaried(record) ? ['no group varied: nothing learned'] : []),
   ].join(' · ');
 }
 

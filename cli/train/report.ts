@@ -38,6 +38,17 @@ async function exampleTrajectory(summary: RunSummary, store: Store): Promise<str
   return trajectory ? ['', 'One rollout of the last step, in full:', trajectoryText(trajectory)] : [];
 }
 
+/** Why a run, or some of its steps, taught nothing, and what to change. Empty if a group varied in each step. */
+function unvariedLines({ noGroupVaried }: RunSummary): string[] {
+  if (noGroupVaried === undefined) return [];
+  const { steps, of, advice } = noGroupVaried;
+  const which = steps.length === of ? 'any step' : `${steps.length} of ${of} steps`;
+  return [
+    `no group varied in ${which}: all rollouts of a task had the same reward, so nothing was learned from them. Change:`,
+    ...advice.map((line) => `  - ${line}`),
+  ];
+}
+
 export async function reportLines(summary: RunSummary, runDir: string, store: Store): Promise<string[]> {
   const { before, after } = summary.evaluation;
   const { accounting } = summary;
@@ -54,6 +65,7 @@ export async function reportLines(summary: RunSummary, runDir: string, store: St
     `run ${summary.runId} ${summary.status} in ${(seconds / 60).toFixed(1)} minutes`,
     ...(before ? evaluationLines('before', before) : []),
     ...(after ? evaluationLines('after', after) : []),
+    ...unvariedLines(summary),
     `rollouts: ${accounting.dispatched} dispatched = ${accounting.trained} trained + ${accounting.masked} masked + ${accounting.dropped} dropped + ${accounting.evaluated} evaluated; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
     `learning curve: ${join(runDir, 'learning-curve.svg')}`,
     `summary: ${join(runDir, 'summary.json')} · metrics: ${join(runDir, 'metrics.jsonl')}`,

@@ -53,6 +53,15 @@ const recordStep = (step: number, keep = false) =>
     keep,
   });
 
+const recordUnvaried = (step: number) =>
+  activities().recordStep({
+    ...folder(),
+    record: { ...stepRecord(step), passRate: 0, groups: 0, groupRewards: { varied: 0, alike: 2 } },
+    policy: { dir: checkpointDir(world.now.dir, step), version: step },
+    sha256: `sha-${step}`,
+    keep: false,
+  });
+
 const dispatch = (name: string, tasks: readonly string[], samples: number) =>
   activities().recordDispatched({ run: RUN, name, batch: `train/${RUN}/${name}`, tasks, samples });
 
@@ -112,6 +121,16 @@ describe('recordStep', () => {
     expect(left).toEqual({ 1: [1], 2: [1, 2], 3: [2, 3], 4: [2, 3, 4], 5: [2, 4, 5], 6: [2, 5, 6] });
     await recordStep(5);
     expect(there()).toEqual([2, 5, 6]);
+  });
+
+  it('names the steps in which no group varied, and what to change', async () => {
+    await recordStep(1);
+    expect(summaryFile()).not.toHaveProperty('noGroupVaried');
+    await recordUnvaried(2);
+    const advice = [expect.stringMatching(/^no rollout passed: give easier tasks/) as string];
+    expect(summaryFile()).toMatchObject({ noGroupVaried: { steps: [2], of: 2, advice } });
+    const lines = readFileSync(join(world.now.dir, 'metrics.jsonl'), 'utf8').trim().split('\n');
+    expect(JSON.parse(lines[1] ?? '')).toMatchObject({ step: 2, groupRewards: { varied: 0, alike: 2 } });
   });
 
   it('lists steps as numbers, not as text', async () => {

@@ -516,6 +516,14 @@ it('reports groups that did not vary and, if rollouts overlap with updates, the 
   await said(0, 0, [{ version: 3, sampled: [1], logprobs: [-1] }]);
   await said(0, 1, [{ version: 5, sampled: [1], logprobs: [-1] }]);
   expect((await prepare([0, 1, 2], 2)).metrics).toMatchObject({ 'reward/num_zero_variance_filtered': 2 });
+  expect((await prepare([0, 1, 2], 2)).groupRewards).toEqual({ varied: 1, alike: 2 });
+  expect((await prepare([1, 2], 2, undefined, { zeroVarianceFilter: false })).groupRewards).toEqual({
+    varied: 0,
+    alike: 2,
+  });
+  expect(
+    (await prepare([1, 2], 2, undefined, { advantage: 'reinforce++', zeroVarianceFilter: false })).groupRewards,
+  ).toBeUndefined();
   expect((await prepare([0, 1, 2], 2, undefined, { zeroVarianceFilter: false })).metrics).not.toHaveProperty(
     'reward/num_zero_variance_filtered',
   );

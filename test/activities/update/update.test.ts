@@ -98,6 +98,7 @@ describe('an update', () => {
       rewardMean: 2 / 3,
       passRate: 2 / 3,
       groups: 1,
+      groupRewards: { varied: 1, alike: 0 },
       valid: 3,
       masked: { 'sandbox-lost': 1 },
       dropped: { 'group-too-small': 1 },

@@ -86,29 +86,38 @@ it('a line of an eval, and one without a bar, fit as well', () => {
   expect(fitLine('resolving · now', 11)).toBe('resolving');
 });
 
+const record = {
+  step: 3,
+  policyVersion: 3,
+  rewardMean: 0.531,
+  passRate: 0.531,
+  groups: 6,
+  valid: 30,
+  masked: { 'sandbox-lost': 2 },
+  dropped: {},
+  sampledTokens: 2091,
+  trainedTokens: 1,
+  prefixBreaks: 0,
+  seconds: { rollout: 4.2, train: 0.9, total: 5.1 },
+  learningRate: 1,
+  loss: 0,
+  kl: 0,
+  entropy: 0,
+  gradNorm: 0,
+  logprobDrift: { meanAbs: 0, maxAbs: 0 },
+};
+
+it('a step in which no group varied says that nothing was learned, and no other step does', () => {
+  const said = 'no group varied: nothing learned';
+  expect(stepLine({ ...record, groupRewards: { varied: 0, alike: 6 } })).toContain(said);
+  expect(stepLine({ ...record, groupRewards: { varied: 1, alike: 5 } })).not.toContain(said);
+  expect(stepLine({ ...record, groupRewards: { varied: 0, alike: 0 } })).not.toContain(said);
+  expect(stepLine(record)).not.toContain(said);
+});
+
 it.each([120, 80, 60])(
   'a line that stays is broken in %i columns between its fields, and keeps all of them',
   (columns) => {
-    const record = {
-      step: 3,
-      policyVersion: 3,
-      rewardMean: 0.531,
-      passRate: 0.531,
-      groups: 6,
-      valid: 30,
-      masked: { 'sandbox-lost': 2 },
-      dropped: {},
-      sampledTokens: 2091,
-      trainedTokens: 1,
-      prefixBreaks: 0,
-      seconds: { rollout: 4.2, train: 0.9, total: 5.1 },
-      learningRate: 1,
-      loss: 0,
-      kl: 0,
-      entropy: 0,
-      gradNorm: 0,
-      logprobDrift: { meanAbs: 0, maxAbs: 0 },
-    };
     const line = stepLine(record, 20);
     const lines = breakLine(line, columns).split('\n');
     expect(Math.max(...lines.map((one) => one.length))).toBeLessThanOrEqual(columns);
