@@ -178,7 +178,7 @@ function totals(db: DatabaseSync, run: string, over: boolean, stopped: boolean):
 }
 
 /** The groups of a batch, in the order in which their first rollouts were graded. */
-function groupsOf(db: DatabaseSync, run: string, batch: string): GroupTimes[] {
+function groupsIn(db: DatabaseSync, run: string, batch: string): GroupTimes[] {
   const groups = new Map<string, GroupTimes>();
   const rows = db.prepare('SELECT place, begun, ended FROM gradings WHERE run = ? AND batch = ? ORDER BY seq');
   for (const row of rows.iterate(run, batch)) {
@@ -192,12 +192,34 @@ function groupsOf(db: DatabaseSync, run: string, batch: string): GroupTimes[] {
   return [...groups.values()];
 }
 
+/** The groups of batches that were read before, by the last of their gradings: a follower asks for all of them often. */
+export class KnownGroups {
+  readonly #known = new Map<string, { readonly last: unknown; readonly groups: readonly GroupTimes[] }>();
+  #made: unknown;
+
+  of(db: DatabaseSync, run: string, batch: string): readonly GroupTimes[] {
+    const made = db.prepare('SELECT made FROM state').get()?.['made'];
+    // Of tables that were made again, the numbers start again.
+    if (made !== this.#made) this.#known.clear();
+    this.#made = made;
+    const last = db.prepare('SELECT max(seq) AS last FROM gradings WHERE run = ? AND batch = ?').get(run, batch)?.[
+      'last'
+    ];
+    const key = `${run}\0${batch}`;
+    const known = this.#known.get(key);
+    if (known?.last === last) return known?.groups ?? [];
+    const groups = groupsIn(db, run, batch);
+    this.#known.set(key, { last, groups });
+    return groups;
+  }
+}
+
 /** `db` must stay open. The numbers are those of the moment in which they are asked for. */
-export function tallyIn(db: DatabaseSync, run: string): Tally {
+export function tallyIn(db: DatabaseSync, run: string, known: KnownGroups): Tally {
   const ends = db.prepare('SELECT batch, ended FROM batch_ends WHERE run = ?').all(run);
   return {
     account: { totals: (over, stopped = false) => totals(db, run, over, stopped) },
-    times: { metrics: (batches) => timesOfGroups(batches.flatMap((batch) => groupsOf(db, run, batch))) },
+    times: { metrics: (batches) => timesOfGroups(batches.flatMap((batch) => known.of(db, run, batch))) },
     batchEnds: new Map(ends.map(({ batch, ended }) => [String(batch), Number(ended)])),
   };
 }

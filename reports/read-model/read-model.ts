@@ -19,6 +19,7 @@ import {
   callsIn,
   damagedIn,
   damagedLists,
+  KnownGroups,
   type RolloutFilter,
   type RolloutRow,
   rolloutsIn,
@@ -50,6 +51,7 @@ export class ReadModel implements Tallies {
   #opened: Opened | undefined;
   #refreshing: Promise<unknown> = Promise.resolve();
   #isRemade = false;
+  readonly #groups = new KnownGroups();
   readonly #catalogs = new Map<ObjectRef, readonly string[]>();
 
   readonly #page: number;
@@ -91,7 +93,7 @@ export class ReadModel implements Tallies {
   of(run: string): Promise<Tally> {
     return this.#with((db) => {
       refuse(damagedIn(db, run));
-      return tallyIn(db, run);
+      return tallyIn(db, run, this.#groups);
     });
   }
 

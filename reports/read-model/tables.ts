@@ -8,8 +8,8 @@ import type { DatabaseSync } from 'node:sqlite';
 const FORMAT = 1;
 
 const SCHEMA = `
-CREATE TABLE state (cursor TEXT);
-INSERT INTO state (cursor) VALUES (NULL);
+CREATE TABLE state (made TEXT NOT NULL, cursor TEXT);
+INSERT INTO state (made) VALUES (hex(randomblob(8)));
 CREATE TABLE runs (name TEXT PRIMARY KEY, kind TEXT NOT NULL, started_at TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE starts (run TEXT, number INTEGER, PRIMARY KEY (run, number)) WITHOUT ROWID;
 CREATE TABLE ends (run TEXT, number INTEGER, status TEXT, finished_at TEXT, PRIMARY KEY (run, number)) WITHOUT ROWID;

@@ -32,7 +32,7 @@ export async function runInit(context: RoleContext): Promise<void> {
       }),
     },
   });
-  await runWorkers('init', context, [worker], async () => {
+  await runWorkers('init', context, [worker], store, async () => {
     await sweeper.stop();
     await provider.stop();
     await store.close();
@@ -56,7 +56,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
     taskQueue: QUEUES.agentRun,
     activities: { agentRun: activities.agentRun },
   });
-  await runWorkers('agent-run', context, [worker, shared], () => store.close());
+  await runWorkers('agent-run', context, [worker, shared], store, () => store.close());
 }
 
 export async function runReward(context: RoleContext): Promise<void> {
@@ -69,7 +69,7 @@ export async function runReward(context: RoleContext): Promise<void> {
     taskQueue: QUEUES.reward,
     activities: { ...createRewardActivities({ store, tasks: workerTasks(store), provider, host: settings.host }) },
   });
-  await runWorkers('reward', context, [worker], async () => {
+  await runWorkers('reward', context, [worker], store, async () => {
     await provider.stop();
     await store.close();
   });
