@@ -14,7 +14,7 @@ import {
 import { changesOfRun } from '../store/read-records.ts';
 import { adviceFor, noGroupVaried, type VaryingSettings, varyingSettings } from './no-group-varied.ts';
 import { endOfRun, wasStopped } from './run-end.ts';
-import { RunTallies } from './run-tally.ts';
+import { RunTallies, type Tallies } from './run-tally.ts';
 
 export interface TemporalPlace {
   readonly address: string;
@@ -46,8 +46,16 @@ function unvariedOf(steps: readonly StepRecord[], settings: VaryingSettings | un
   };
 }
 
-/** `undefined` for an unknown run. Give the same `tallies` in repeated calls: they read each event only once. */
-export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, tallies = new RunTallies(store)) {
+/**
+ * `undefined` for an unknown run. With a `ReadModel` as `tallies`, no event is read; else give the same ones in repeated
+ * calls: they read each event only once.
+ */
+export async function summaryOf(
+  run: string,
+  store: Store,
+  temporal: TemporalPlace,
+  tallies: Tallies = new RunTallies(store),
+) {
   const record = await store.get<RunRecord>(keys.run(run));
   if (!record) return undefined;
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);

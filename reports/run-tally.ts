@@ -12,7 +12,19 @@ const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'eval
 /** Number of runs with a tally in memory. An evicted run is read again. */
 const KEPT = 16;
 
-export class RunTally {
+/** What reports need of a run's events. */
+export interface Tally {
+  readonly account: Pick<Account, 'totals'>;
+  readonly times: Pick<TrajectoryTimes, 'metrics'>;
+  readonly batchEnds: ReadonlyMap<string, number>;
+}
+
+export interface Tallies {
+  /** The run's tally, with all events that are in the store now. */
+  of(run: string): Promise<Tally>;
+}
+
+export class RunTally implements Tally {
   readonly account = new Account();
   /** By batch name (`step-3`, `eval-0-sampled`): the end of its last rollout, in seconds since the epoch. */
   readonly batchEnds = new Map<string, number>();
@@ -27,8 +39,8 @@ export class RunTally {
   }
 }
 
-/** The tallies of one process. Other processes have their own, with equal results. */
-export class RunTallies {
+/** The tallies of one process, from all events. Other processes have their own, with equal results. */
+export class RunTallies implements Tallies {
   readonly #store: Store;
   readonly #known = new Map<string, { readonly tally: RunTally; last: number; reading: Promise<void> }>();
 
@@ -36,7 +48,6 @@ export class RunTallies {
     this.#store = store;
   }
 
-  /** The run's tally, with all events that are in the store now. */
   async of(run: string): Promise<RunTally> {
     const entry = this.#known.get(run) ?? { tally: new RunTally(), last: 0, reading: Promise.resolve() };
     this.#known.delete(run);

@@ -7,7 +7,7 @@ import type { RolloutEvent } from '../store/store.ts';
 import { spreadOf, timeMetrics } from './spread.ts';
 
 /** `begun`, `ended`: seconds since the epoch. `rollouts`: the duration of each, in seconds. */
-interface GroupTimes {
+export interface GroupTimes {
   begun: number;
   ended: number;
   readonly rollouts: number[];
@@ -15,6 +15,17 @@ interface GroupTimes {
 
 const OVER: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
 const mean = (values: readonly number[]): number => spreadOf(values).mean;
+
+/** The metrics of these groups together. Empty if none of their rollouts was graded. */
+export function timesOfGroups(groups: readonly GroupTimes[]): Record<string, number> {
+  return {
+    ...timeMetrics(
+      'generate/trajectory_time_completion',
+      groups.flatMap(({ rollouts }) => rollouts),
+    ),
+    ...groupMetrics(groups),
+  };
+}
 
 function groupMetrics(groups: readonly GroupTimes[]): Record<string, number> {
   const spreads = groups.filter(({ rollouts }) => rollouts.length > 1).map(({ rollouts }) => spreadOf(rollouts));
@@ -57,15 +68,8 @@ export class TrajectoryTimes {
     group.rollouts.push(ended - begun);
   }
 
-  /** The metrics of these batches (`step-3`) together. Empty if none of their rollouts was graded. */
+  /** The metrics of these batches (`step-3`), as `timesOfGroups`. */
   metrics(batches: readonly string[]): Record<string, number> {
-    const groups = batches.flatMap((batch) => [...(this.#batches.get(batch)?.values() ?? [])]);
-    return {
-      ...timeMetrics(
-        'generate/trajectory_time_completion',
-        groups.flatMap(({ rollouts }) => rollouts),
-      ),
-      ...groupMetrics(groups),
-    };
+    return timesOfGroups(batches.flatMap((batch) => [...(this.#batches.get(batch)?.values() ?? [])]));
   }
 }

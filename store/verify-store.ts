@@ -109,14 +109,16 @@ class Verifier {
     }
   }
 
-  /** As far as the records can be read. Unreadable records are already reported for their table. */
+  /** As far as the records can be read, from both ends. Unreadable ones are already reported for their table. */
   #namedBy(ref: string): readonly string[] {
-    const found: string[] = [];
-    readable(() => {
-      for (const { key } of this.#db.prepare('SELECT key FROM results WHERE instr(value, ?) > 0').iterate(ref))
-        found.push(String(key));
-    });
-    return found;
+    const found = new Set<string>();
+    const search = (order: string) =>
+      readable(() => {
+        const named = this.#db.prepare(`SELECT key FROM results WHERE instr(value, ?) > 0 ORDER BY seq ${order}`);
+        for (const { key } of named.iterate(ref)) found.add(String(key));
+      });
+    if (!search('ASC')) search('DESC');
+    return [...found];
   }
 }
 

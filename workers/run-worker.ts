@@ -11,6 +11,8 @@ import { guardPlaces } from './allowed/guard.ts';
 import { readPlaces } from './allowed/places.ts';
 import type { Logger } from './logs/process-log.ts';
 import { logsAbout, temporalLogger } from './logs/temporal-log.ts';
+import type { Store } from '../store/store.ts';
+import { buildOfPackage, reportWorker } from './report-worker.ts';
 import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from '../connection/temporal-connection.ts';
 import { holderOf, placeOf, watchPlace } from './watch-place.ts';
@@ -75,12 +77,14 @@ async function refuseTaken(path: string): Promise<void> {
   );
 }
 
-/** Runs `workers` until a signal; `close` closes what the role opened. */
+/** Runs `workers` until a signal, and reports them in `store`; `close` closes what the role opened. */
 export async function runWorkers(
   role: Role,
   { settings, log }: Pick<RoleContext, 'settings' | 'log'>,
   workers: readonly Worker[],
+  store: Store,
   close: () => Promise<void>,
+  build = buildOfPackage(),
 ): Promise<void> {
   const name = process.env['LONGHAUL_WORKER_NAME'];
   // A worker that was started by hand has its own ready file, beside those of the stack's workers.
@@ -93,6 +97,8 @@ export async function runWorkers(
   await refuseTaken(ready).catch((error: unknown) => close().finally(() => Promise.reject(error)));
   const running = workers.map((worker) => worker.run());
   await announce(ready, role);
+  const queues = workers.map((worker) => worker.options.taskQueue);
+  const endReports = reportWorker(store, { role, host: settings.host, build, queues }, (line) => log.warn(line));
   const lost = (reason: string) => {
     log.warn(`this worker ends: ${reason}`);
     stop();
@@ -104,6 +110,7 @@ export async function runWorkers(
     endWatch();
     stop();
     if ((await placeOf(ready, process.pid)) === 'own') await rm(ready, { force: true });
+    await endReports();
     await close();
   }
 }

@@ -1,9 +1,6 @@
-/** Lists evals and single rollouts that were started here, from the store and, if it answers, from Temporal. */
+/** Lists runs, evals and single rollouts that were started here, from the store and, if it answers, from Temporal. */
 
-import { evalRun, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
-import { evalResultsOf } from '../../reports/evaluation/eval-results.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
-import type { Store } from '../../store/store.ts';
+import type { ReadModel } from '../../reports/read-model/read-model.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
 import { shellWord } from '../terminal-text.ts';
 import type { VerbContext } from '../verb.ts';
@@ -24,31 +21,27 @@ export interface Work {
 
 const command = (verb: string, id: string): string => `npx longhaul ${verb} ${shellWord(id)}`;
 
-async function evals(store: Store): Promise<Work[]> {
-  const results = await Promise.all(
-    (await store.list<EvalRecord>('eval:')).map(({ value }) => evalResultsOf(value.eval, store)),
-  );
-  return results.flatMap((one) => {
-    if (!one) return [];
-    const id = evalRun(one.eval);
-    return [{ kind: 'eval' as const, id, status: one.status, startedAt: one.startedAt, look: command('show', id) }];
-  });
+/** Runs and evals of the store, the oldest first. */
+async function runsAndEvals(model: ReadModel): Promise<Work[]> {
+  const rows = await model.runs();
+  return rows.map(({ kind, name: id, status, startedAt }) => ({
+    kind,
+    id,
+    status,
+    startedAt,
+    look: kind === 'run' ? `npx longhaul show ${id}` : command('show', id),
+  }));
 }
 
-async function endedRollouts(store: Store): Promise<Work[]> {
-  const outcomes = await store.list<OutcomeRecord>(keys.outcome(SINGLE));
-  return Promise.all(
-    outcomes.map(async ({ value: { rollout, status } }) => {
-      const [first] = await store.events(rollout);
-      return {
-        kind: 'rollout' as const,
-        id: rollout,
-        status,
-        startedAt: first?.at ?? '',
-        look: command('trajectory', rollout),
-      };
-    }),
-  );
+async function endedRollouts(model: ReadModel): Promise<Work[]> {
+  const rows = (await model.rollouts({ prefix: SINGLE })).filter(({ status }) => status !== 'running');
+  return rows.map(({ rollout: id, status, firstAt }) => ({
+    kind: 'rollout',
+    id,
+    status,
+    startedAt: firstAt ?? '',
+    look: command('trajectory', id),
+  }));
 }
 
 /** Single rollouts that Temporal knows, including running ones and those whose id a program chose. */
@@ -60,9 +53,9 @@ async function rolloutsOnTemporal(longhaul: Longhaul): Promise<Work[]> {
   });
 }
 
-/** Evals and single rollouts, the oldest first. If Temporal does not answer, only those in the store. */
-export async function evalsAndRollouts({ store }: LocalStore, context: VerbContext): Promise<Work[]> {
-  const known = [...(await evals(store)), ...(await endedRollouts(store))];
+/** Runs, evals and single rollouts, the oldest first. If Temporal does not answer, only those in the store. */
+export async function allWork({ model }: LocalStore, context: VerbContext): Promise<Work[]> {
+  const known = [...(await runsAndEvals(model)), ...(await endedRollouts(model))];
   const live = await withLonghaul(context, rolloutsOnTemporal).catch((error: unknown) => {
     context.note(`running rollouts are not listed: ${whyUnanswered(error)}`);
     return [];

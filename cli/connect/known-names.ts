@@ -1,8 +1,7 @@
 /** Names of evals and single rollouts, in the store and on Temporal. */
 
-import { type EvalRecord, evalRun } from '../../reports/evaluation/eval-records.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
-import type { Store } from '../../store/store.ts';
+import type { ReadModel } from '../../reports/read-model/read-model.ts';
+import type { RunRow } from '../../reports/read-model/queries.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
 
 /** Prefix of single rollouts' ids, unless a program chose the id. */
@@ -10,13 +9,21 @@ export const SINGLE = 'rollout/';
 
 export const isSingleRollout = (id: string): boolean => id.startsWith(SINGLE);
 
-export async function evalNames(store: Store): Promise<string[]> {
-  return (await store.list<EvalRecord>('eval:')).map(({ value }) => evalRun(value.eval));
+/** Names of runs, or of evals as `eval/ID`, sorted. */
+export async function runNames(model: ReadModel, kind: RunRow['kind']): Promise<string[]> {
+  const rows = (await model.runs()).filter((row) => row.kind === kind);
+  return rows.map(({ name }) => name).toSorted((a, b) => (a < b ? -1 : 1));
 }
 
 /** Ids of single rollouts that have ended. */
-export async function rolloutNames(store: Store): Promise<string[]> {
-  return (await store.list<OutcomeRecord>(keys.outcome(SINGLE))).map(({ value }) => value.rollout);
+export function rolloutNames(model: ReadModel): Promise<string[]> {
+  return endedNames(model, SINGLE);
+}
+
+/** Ids of rollouts that have ended and start with `prefix`. */
+export async function endedNames(model: ReadModel, prefix: string): Promise<string[]> {
+  const rows = await model.rollouts({ prefix });
+  return rows.filter(({ status }) => status !== 'running').map(({ rollout }) => rollout);
 }
 
 export interface SingleRollout {

@@ -1,7 +1,7 @@
 /** The store of this working directory's stack, with its runs, rollouts and trajectories. */
 
 import { type RunSummary, summaryOf } from '../../reports/run-summary.ts';
-import { RunTallies } from '../../reports/run-tally.ts';
+import { type ReadModel, openReadModel } from '../../reports/read-model/read-model.ts';
 import type { RunRecord } from '../../protocol/records.ts';
 import { openStore, storeExists } from '../../store/open-store.ts';
 import type { Store } from '../../store/store.ts';
@@ -10,12 +10,14 @@ import { storeUrlOf } from '../../connection/store-url.ts';
 import { readStackState } from '../../connection/stack-state.ts';
 import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
-import { evalNames, rolloutNames } from './known-names.ts';
+import { rolloutNames, runNames } from './known-names.ts';
 import { didYouMean } from './names.ts';
 
 export interface LocalStore {
   readonly store: Store;
-  /** A repeated call reads only new events. */
+  /** Indices of the store. */
+  readonly model: ReadModel;
+  /** No event is read for it. */
   summary(run: string): Promise<RunSummary>;
   runs(): Promise<RunRecord[]>;
 }
@@ -23,16 +25,16 @@ export interface LocalStore {
 /** The names of the runs in this working directory's store; empty if there is no store. */
 export async function knownRuns(context: VerbContext): Promise<string[]> {
   if (!(await storeExists(storeUrlOf(context.env, context.cwd)))) return [];
-  return withLocalStore(context, async (local) => (await local.runs()).map(({ run }) => run));
+  return withLocalStore(context, ({ model }) => runNames(model, 'run'));
 }
 
 /** As `knownRuns`, with evals as `eval/ID`, and single rollouts that have ended. */
 export async function knownNames(context: VerbContext): Promise<string[]> {
   if (!(await storeExists(storeUrlOf(context.env, context.cwd)))) return [];
-  return withLocalStore(context, async (local) => [
-    ...(await local.runs()).map(({ run }) => run),
-    ...(await evalNames(local.store)),
-    ...(await rolloutNames(local.store)),
+  return withLocalStore(context, async ({ model }) => [
+    ...(await runNames(model, 'run')),
+    ...(await runNames(model, 'eval')),
+    ...(await rolloutNames(model)),
   ]);
 }
 
@@ -46,14 +48,15 @@ export async function withLocalStore<T>(context: VerbContext, body: (local: Loca
   const stack = readStackState(stackPaths(home).state);
   const temporal = { address: stack?.address ?? '', namespace: stack?.namespace ?? 'default', ui: stack?.ui ?? '' };
   const store = await openStore(url);
-  const tallies = new RunTallies(store);
+  const model = openReadModel(store, home);
   const runs = async () => (await store.list<RunRecord>('run:')).map(({ value }) => value);
   try {
     return await body({
       store,
+      model,
       runs,
       async summary(run) {
-        const summary = await summaryOf(run, store, temporal, tallies);
+        const summary = await summaryOf(run, store, temporal, model);
         if (summary) return summary;
         const known = (await runs()).map((record) => record.run);
         throw new UserInputError(
@@ -64,6 +67,7 @@ export async function withLocalStore<T>(context: VerbContext, body: (local: Loca
       },
     });
   } finally {
+    model.close();
     await store.close();
   }
 }

@@ -1,12 +1,16 @@
 /** Which rollouts belong to a run, an eval, or one step of a run. */
 
 import { batchesOf, keys, type StepEntry } from '../../protocol/records.ts';
-import type { Store } from '../../store/store.ts';
+import type { LocalStore } from './local-store.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { evalOf } from '../eval/local-eval.ts';
 
 /** Prefixes of the rollouts' ids. Errors: `UserInputError` for a step that does not exist. */
-export async function rolloutPrefixes(run: string, step: string | undefined, store: Store): Promise<string[]> {
+export async function rolloutPrefixes(
+  run: string,
+  step: string | undefined,
+  { store, model }: Pick<LocalStore, 'store' | 'model'>,
+): Promise<string[]> {
   if (evalOf(run) !== undefined) {
     if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
     return [`${run}/`];
@@ -14,12 +18,9 @@ export async function rolloutPrefixes(run: string, step: string | undefined, sto
   if (step === undefined) return [`train/${run}/`];
   if (!/^\d+$/.test(step)) throw new UserInputError('--step', step, 'give a whole number');
   const entry = await store.get<StepEntry>(keys.step(run, Number(step)));
-  const prefixes = batchesOf(entry?.record ?? { step: Number(step) }).map((batch) => `train/${run}/${batch}/`);
-  if (
-    entry !== undefined ||
-    (await store.events(run)).some(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)))
-  )
-    return prefixes;
+  const batches = batchesOf(entry?.record ?? { step: Number(step) });
+  if (entry !== undefined || (await model.rollouts({ run, batches })).length > 0)
+    return batches.map((batch) => `train/${run}/${batch}/`);
   const made = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value.record.step ?? 0;
   throw new UserInputError(
     '--step',

@@ -1,8 +1,8 @@
 /** Evals as verbs name them (`eval/ID`), and their results in this working directory's store. */
 
 import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-results.ts';
-import type { EvalRecord } from '../../reports/evaluation/eval-records.ts';
-import type { Store } from '../../store/store.ts';
+import { runNames } from '../connect/known-names.ts';
+import type { LocalStore } from '../connect/local-store.ts';
 import { UserInputError } from '../../client/errors.ts';
 
 const PREFIX = 'eval/';
@@ -13,10 +13,13 @@ export function evalOf(name: string): string | undefined {
 }
 
 /** Errors: `UserInputError` for an eval that does not exist. */
-export async function localEval(id: string, store: Store): Promise<EvalResults> {
-  const results = await evalResultsOf(id, store);
+export async function localEval(
+  id: string,
+  { store, model }: Pick<LocalStore, 'store' | 'model'>,
+): Promise<EvalResults> {
+  const results = await evalResultsOf(id, store, model);
   if (results) return results;
-  const known = (await store.list<EvalRecord>('eval:')).map(({ value }) => `${PREFIX}${value.eval}`);
+  const known = await runNames(model, 'eval');
   throw new UserInputError(
     'RUN',
     `${PREFIX}${id}`,

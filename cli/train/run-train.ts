@@ -3,8 +3,8 @@
  * reports. The run does not need this process: interrupting it stops nothing.
  */
 
-import { summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
-import { RunTallies } from '../../reports/run-tally.ts';
+import { type RunSummary, summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
+import { openReadModel } from '../../reports/read-model/read-model.ts';
 import type { Store } from '../../store/store.ts';
 import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
@@ -40,11 +40,16 @@ export async function followed(
   screen: Screen,
   signal: AbortSignal,
 ) {
-  const tallies = new RunTallies(store);
-  const summary = () => summaryOf(config.run, store, temporal, tallies);
+  const model = openReadModel(store, stackHome());
+  const summary = () => summaryOf(config.run, store, temporal, model);
   const end = endOf(config, temporal);
-  await followRun(longhaul.client, config.run, summary, screen, signal);
-  const final = await summary();
+  let final: RunSummary | undefined;
+  try {
+    await followRun(longhaul.client, config.run, summary, screen, signal);
+    final = await summary();
+  } finally {
+    model.close();
+  }
   if (!final) {
     const failed = (error: unknown) => {
       throw failureOf(config.run, error);

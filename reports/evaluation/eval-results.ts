@@ -1,6 +1,6 @@
 /** The document of `results.json`: an eval's numbers, from the store only. */
 
-import { accountFor } from '../accounting.ts';
+import { RunTallies, type Tallies } from '../run-tally.ts';
 import type { Store } from '../../store/store.ts';
 import { type CellResult, type EvalEnd, evalKeys, type EvalRecord, type EvalRound, evalRun } from './eval-records.ts';
 import type { ResolvedPolicy } from '../../protocol/eval.ts';
@@ -11,8 +11,8 @@ function told(resolved: ResolvedPolicy) {
   return { name, policy, ...ref, ...(from ? { from } : {}), fingerprint };
 }
 
-/** `undefined` for an unknown eval. */
-export async function evalResultsOf(id: string, store: Store) {
+/** `undefined` for an unknown eval. With a `ReadModel` as `tallies`, no event is read. */
+export async function evalResultsOf(id: string, store: Store, tallies: Tallies = new RunTallies(store)) {
   const record = await store.get<EvalRecord>(evalKeys.record(id));
   if (!record) return undefined;
   const { config, policies, startedAt, evalDir } = record;
@@ -37,7 +37,7 @@ export async function evalResultsOf(id: string, store: Store) {
     cells: policies.flatMap((policy) =>
       config.sampling.flatMap(({ name }) => latest.get(`${policy.name}/${name}`) ?? []),
     ),
-    accounting: accountFor(await store.events(evalRun(id)), end !== undefined),
+    accounting: (await tallies.of(evalRun(id))).account.totals(end !== undefined),
   };
 }
 

@@ -86,7 +86,7 @@ export async function runGpu(context: RoleContext): Promise<void> {
   }).map(([taskQueue, activities]) =>
     Worker.create({ ...commonOptions(temporal, settings.slots.gpu), taskQueue, activities: { ...activities } }),
   );
-  await runWorkers('gpu', context, await Promise.all(workers), async () => {
+  await runWorkers('gpu', context, await Promise.all(workers), store, async () => {
     endReport();
     await engine.close();
     await store.close();

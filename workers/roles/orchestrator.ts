@@ -11,9 +11,11 @@ import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
 import { temporalLogger } from '../logs/temporal-log.ts';
 import { guardModules } from '../allowed/bundles.ts';
+import { followStore } from '../follow-store.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
+import type { Store } from '../../store/store.ts';
 import { deploymentOptions, isVersioned, promote, unfinishedBuilds } from '../versioning/deployment.ts';
 import { EarlierBuilds } from '../versioning/earlier-builds.ts';
 import { startWatchdog } from '../watchdog/watchdog.ts';
@@ -37,6 +39,7 @@ async function runVersioned(
   context: RoleContext,
   options: WorkerOptions,
   bundle: string,
+  store: Store,
   close: () => Promise<void>,
 ): Promise<void> {
   const { connection, namespace } = context.temporal;
@@ -54,11 +57,12 @@ async function runVersioned(
       worker.shutdown();
     },
   );
-  await runWorkers('orchestrator', context, [worker], async () => {
+  const end = async () => {
     earlier.stop();
     await served;
     await close();
-  });
+  };
+  await runWorkers('orchestrator', context, [worker], store, end, build);
 }
 
 /** If the pool is known, a run that it cannot train is refused before its first rollout. */
@@ -93,11 +97,13 @@ export async function runOrchestrator(context: RoleContext): Promise<void> {
     },
   };
   const watchdog = startWatchdog(temporal, (line, runId) => log.warn({ runId }, line));
+  const endFollowing = followStore(store, settings.home, (line) => log.warn(line));
   const close = async () => {
     await watchdog.stop();
+    await endFollowing();
     await store.close();
   };
-  if (isVersioned()) return runVersioned(context, options, bundle, close);
+  if (isVersioned()) return runVersioned(context, options, bundle, store, close);
   const worker = await Worker.create({ ...options, workflowBundle: { codePath: bundle } });
-  await runWorkers('orchestrator', context, [worker], close);
+  await runWorkers('orchestrator', context, [worker], store, close, buildIdOf(bundle));
 }

@@ -34,7 +34,7 @@ export async function runInit(context: RoleContext): Promise<void> {
       }),
     },
   });
-  await runWorkers('init', context, [worker], async () => {
+  await runWorkers('init', context, [worker], store, async () => {
     await sweeper.stop();
     await provider.stop();
     await store.close();
@@ -58,7 +58,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
     taskQueue: QUEUES.agentRun,
     activities: { agentRun: (input: AgentRunInput) => activities.agentRun(input) },
   });
-  await runWorkers('agent-run', context, [worker, shared], () => store.close());
+  await runWorkers('agent-run', context, [worker, shared], store, () => store.close());
 }
 
 export async function runReward(context: RoleContext): Promise<void> {
@@ -71,7 +71,7 @@ export async function runReward(context: RoleContext): Promise<void> {
     taskQueue: QUEUES.reward,
     activities: { ...createRewardActivities({ store, tasks: workerTasks(store), provider, host: settings.host }) },
   });
-  await runWorkers('reward', context, [worker], async () => {
+  await runWorkers('reward', context, [worker], store, async () => {
     await provider.stop();
     await store.close();
   });

@@ -37,7 +37,7 @@ async function allOf(local: LocalStore): Promise<Known> {
 /** Errors: `UserInputError` for an unknown name. */
 async function checkKnown(name: string, local: LocalStore): Promise<void> {
   const id = evalOf(name);
-  await (id === undefined ? local.summary(name) : localEval(id, local.store));
+  await (id === undefined ? local.summary(name) : localEval(id, local));
 }
 
 /** Errors: `UserInputError` for an unknown name, or a run or eval that has not ended. */

@@ -4,13 +4,13 @@ import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
 import { eventsOfRun } from '../../../reports/rollout-ends.ts';
 import { trajectoryOf } from '../../../reports/trajectories.ts';
-import type { Store } from '../../../store/store.ts';
+import type { RolloutFilter } from '../../../reports/read-model/queries.ts';
 import { UserInputError } from '../../../client/errors.ts';
-import { isSingleRollout, rolloutNames } from '../../connect/known-names.ts';
+import { endedNames, isSingleRollout, rolloutNames } from '../../connect/known-names.ts';
 import { didYouMean, fullName } from '../../connect/names.ts';
 import { loadModules } from '../../connect/own-modules.ts';
 import { evalOf, localEval } from '../../eval/local-eval.ts';
-import { knownNames, withLocalStore } from '../../connect/local-store.ts';
+import { knownNames, type LocalStore, withLocalStore } from '../../connect/local-store.ts';
 import { rolloutPrefixes } from '../../connect/rollout-prefixes.ts';
 import { table } from '../../terminal-text.ts';
 import { trajectoryText } from '../../train/format.ts';
@@ -18,6 +18,61 @@ import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 
 interface Options {
   readonly step?: string;
+  readonly task?: string;
+  readonly source?: string;
+  readonly status?: string;
+  readonly failure?: string;
+  readonly minReward?: string;
+  readonly maxReward?: string;
+  readonly since?: string;
+  readonly until?: string;
+}
+
+const STATUSES = ['running', 'graded', 'failed'] as const;
+
+/** Errors: `UserInputError` for a value that is no number. */
+function numberOf(option: string, text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new UserInputError(option, text, 'give a number');
+  return value;
+}
+
+/** In UTC, as events have it. Errors: `UserInputError`. */
+function timeOf(option: string, text: string): string {
+  const time = new Date(text);
+  if (Number.isNaN(time.getTime()))
+    throw new UserInputError(option, text, 'give a date or a time, such as 2026-01-31 or 2026-01-31T12:00:00Z');
+  return time.toISOString();
+}
+
+/** What the options select, besides the step. `undefined` if they select nothing. Errors: `UserInputError`. */
+function filterOf(options: Options): RolloutFilter | undefined {
+  const { task, source, failure } = options;
+  const status = STATUSES.find((name) => name === options.status);
+  if (options.status !== undefined && status === undefined)
+    throw new UserInputError('--status', options.status, `give one of ${STATUSES.join(', ')}`);
+  const filter: RolloutFilter = {
+    ...(task === undefined ? {} : { task }),
+    ...(source === undefined ? {} : { source }),
+    ...(failure === undefined ? {} : { failure }),
+    ...(status === undefined ? {} : { status }),
+    ...(options.minReward === undefined ? {} : { minReward: numberOf('--min-reward', options.minReward) }),
+    ...(options.maxReward === undefined ? {} : { maxReward: numberOf('--max-reward', options.maxReward) }),
+    ...(options.since === undefined ? {} : { since: timeOf('--since', options.since) }),
+    ...(options.until === undefined ? {} : { until: timeOf('--until', options.until) }),
+  };
+  return Object.keys(filter).length === 0 ? undefined : filter;
+}
+
+/** Ids of the run's rollouts that `filter` selects, whether they have ended or not. */
+async function selected(
+  run: string,
+  prefixes: readonly string[],
+  filter: RolloutFilter,
+  { model }: LocalStore,
+): Promise<string[]> {
+  const rows = await Promise.all(prefixes.map((prefix) => model.rollouts({ ...filter, run, prefix })));
+  return rows.flat().map(({ rollout }) => rollout);
 }
 
 /** The first line of the reason, cut to 60 characters. A failure's line stays whole: it contains the place. */
@@ -30,13 +85,17 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
   return withLocalStore(context, async (local) => {
     const { store } = local;
     const id = evalOf(run);
-    const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
-    const prefixes = await rolloutPrefixes(run, options.step, store);
+    const filter = filterOf(options);
+    const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, local);
+    const prefixes = await rolloutPrefixes(run, options.step, local);
+    const ids = filter && (await selected(run, prefixes, filter, local));
+    const wanted = new Set(ids);
     const events = (await eventsOfRun(run, store)).filter(({ rollout }) =>
-      prefixes.some((prefix) => rollout.startsWith(prefix)),
+      ids === undefined ? prefixes.some((prefix) => rollout.startsWith(prefix)) : wanted.has(rollout),
     );
     const outcomes: OutcomeRecord[] = [];
-    for (const prefix of prefixes)
+    for (const id of ids ?? []) outcomes.push(...[(await store.get<OutcomeRecord>(keys.outcome(id))) ?? []].flat());
+    for (const prefix of ids === undefined ? prefixes : [])
       outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));
     const rows = outcomes.map((o) => [
       o.rollout,
@@ -58,10 +117,8 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
 }
 
 /** Ended rollouts whose ids start with `given`, and all ended single rollouts. */
-async function namesFor(given: string, store: Store): Promise<string[]> {
-  const ofRuns =
-    given === '' ? [] : (await store.list<OutcomeRecord>(keys.outcome(given))).map(({ value }) => value.rollout);
-  return [...ofRuns, ...(await rolloutNames(store))];
+async function namesFor(given: string, { model }: LocalStore): Promise<string[]> {
+  return [...(given === '' ? [] : await endedNames(model, given)), ...(await rolloutNames(model))];
 }
 
 /** Returns the single rollout that `given` names, in full or by a unique prefix; `undefined` for anything else. */
@@ -72,11 +129,12 @@ export async function singleRollout(given: string, context: VerbContext): Promis
 
 export async function trajectory(given: string, context: VerbContext): Promise<Outcome> {
   await loadModules(context, 'last');
-  return withLocalStore(context, async ({ store }) => {
-    const rollout = fullName(given, await namesFor(given, store), 'ROLLOUT') ?? given;
+  return withLocalStore(context, async (local) => {
+    const { store } = local;
+    const rollout = fullName(given, await namesFor(given, local), 'ROLLOUT') ?? given;
     const found = await trajectoryOf(rollout, { store, tasks: new TaskLoader(store) });
     if (!found) {
-      const near = didYouMean(given, await rolloutNames(store));
+      const near = didYouMean(given, await rolloutNames(local.model));
       throw new UserInputError(
         'ROLLOUT',
         given,
@@ -93,6 +151,14 @@ export const rolloutsVerb: Verb = {
     command
       .argument('<run>', 'name of the run, or eval/ID')
       .option('--step <n>', 'only the rollouts of this training step')
+      .option('--task <key>', 'only the rollouts of this task')
+      .option('--source <name>', 'only the rollouts of this entry of tasks')
+      .option('--status <status>', `only those with this status: ${STATUSES.join(', ')}`)
+      .option('--failure <class>', 'only those that failed with this class')
+      .option('--min-reward <r>', 'only those with at least this reward')
+      .option('--max-reward <r>', 'only those with at most this reward')
+      .option('--since <time>', 'only those that began at this time or later')
+      .option('--until <time>', 'only those that began before this time')
       .action((id: string, options: Options) => run((context) => rollouts(id, options, context)));
   },
 };

@@ -10,8 +10,8 @@ import { ANSWERS_WITHIN_MS, askLive, linesOfLive, type Live, whyUnanswered, whyU
 import { reportLines } from '../../train/report.ts';
 import { reportDisks } from '../../connect/troubles.ts';
 import { type LocalStore, withLocalStore } from '../../connect/local-store.ts';
-import { evalsAndRollouts, type Work } from '../../connect/all-work.ts';
-import { evalNames, isSingleRollout } from '../../connect/known-names.ts';
+import { allWork } from '../../connect/all-work.ts';
+import { isSingleRollout, runNames } from '../../connect/known-names.ts';
 import { fullName } from '../../connect/names.ts';
 import { withLonghaul } from '../../connect/with-run.ts';
 import { table } from '../../terminal-text.ts';
@@ -22,17 +22,7 @@ import { singleRollout, trajectory } from './rollouts.ts';
 /** Runs, evals and single rollouts, each with the command that shows it. */
 function listAll(context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
-    const summaries = await Promise.all((await local.runs()).map(({ run }) => local.summary(run)));
-    const runs = summaries.map(({ runId: id, status, startedAt }): Work => ({
-      kind: 'run',
-      id,
-      status,
-      startedAt,
-      look: `npx longhaul show ${id}`,
-    }));
-    const all = [...runs, ...(await evalsAndRollouts(local, context))].sort((a, b) =>
-      a.startedAt.localeCompare(b.startedAt),
-    );
+    const all = await allWork(local, context);
     const rows = all.map(({ kind, id, status, startedAt, look }) => [kind, id, status, startedAt || '-', look]);
     for (const line of table([['KIND', 'ID', 'STATUS', 'STARTED', 'LOOK AT IT'], ...rows])) context.say(line);
     return { document: all };
@@ -80,7 +70,7 @@ const LAST_STEPS = 20;
 
 /** Returns the full name of a run or an eval; `given` itself if no name starts with it. */
 async function named(given: string, local: LocalStore): Promise<string> {
-  const names = [...(await local.runs()).map(({ run }) => run), ...(await evalNames(local.store))];
+  const names = [...(await runNames(local.model, 'run')), ...(await runNames(local.model, 'eval'))];
   return fullName(given, names, 'RUN') ?? given;
 }
 
@@ -92,7 +82,7 @@ async function show(given: string, context: VerbContext): Promise<Outcome> {
     const run = await named(given, local);
     const id = evalOf(run);
     if (id !== undefined) {
-      const results = await localEval(id, local.store);
+      const results = await localEval(id, local);
       const tripped = results.status === 'running' ? await heldEval(id, context) : undefined;
       if (tripped) context.say(tripLine(tripped));
       for (const line of evalReportLines(results)) context.say(line);

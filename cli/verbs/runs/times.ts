@@ -1,7 +1,7 @@
 /** `longhaul times`: where the time of a run's rollouts went, by their histories in Temporal. */
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import { endedNames } from '../../connect/known-names.ts';
 import { withLocalStore } from '../../connect/local-store.ts';
 import { rolloutPrefixes } from '../../connect/rollout-prefixes.ts';
 import { withLonghaul } from '../../connect/with-run.ts';
@@ -34,13 +34,11 @@ async function historyOf(client: Client, rollout: string): Promise<readonly Hist
 
 function ended(run: string, options: Options, context: VerbContext): Promise<string[]> {
   return withLocalStore(context, async (local) => {
-    const { store } = local;
     const id = evalOf(run);
-    await (id === undefined ? local.summary(run) : localEval(id, store));
+    await (id === undefined ? local.summary(run) : localEval(id, local));
     const ids: string[] = [];
-    for (const prefix of await rolloutPrefixes(run, options.step, store)) {
-      ids.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value.rollout));
-    }
+    for (const prefix of await rolloutPrefixes(run, options.step, local))
+      ids.push(...(await endedNames(local.model, prefix)));
     return ids;
   });
 }

@@ -4,6 +4,7 @@ import { withServerAsked } from '../../../stack/processes/ask-server.ts';
 import { listProcesses } from '../../../stack/processes/list-processes.ts';
 import { stackHome } from '../../../connection/stack-paths.ts';
 import { reportDisks } from '../../connect/troubles.ts';
+import { knownWorkers, workerLines } from '../../connect/known-workers.ts';
 import { table } from '../../terminal-text.ts';
 import type { Verb } from '../../verb.ts';
 
@@ -36,8 +37,10 @@ export const ps: Verb = {
               'no supervisor runs: nothing restarts a dead process, and the UI is not reachable. To start one: npx longhaul up --detach',
             );
         }
+        const workers = await knownWorkers(context);
+        for (const line of workerLines(workers)) say(line);
         const isDown = stack.processes.some(({ state }) => state !== 'ready');
-        return { document: { ...stack, disks }, exitCode: disks.length > 0 && isDown ? 3 : 0 };
+        return { document: { ...stack, disks, workers }, exitCode: disks.length > 0 && isDown ? 3 : 0 };
       }),
     );
   },

@@ -98,8 +98,8 @@ it('names each damaged record, object, event and execution, and whose they are',
     ['eval/nightly', 'first', 'fourth', 'third'],
   ]);
   expect(store.first.map(({ kind, key, runs }) => [kind, key, runs])).toEqual([
-    ['records', 'eval:nightly', ['eval/nightly']],
     ['records', 'outcome:train/first/step-1/t-train-7/0', ['first']],
+    ['records', 'eval:nightly', ['eval/nightly']],
     ['objects', expect.stringMatching(/^sha256:/), ['third']],
     ['events', 'train/fourth/step-1/t/0#1 graded', ['fourth']],
   ]);

@@ -1,0 +1,300 @@
+/**
+ * Applies changes of the store to the read model's tables. Within each kind of change their order counts; between the
+ * kinds it does not, so that a model that followed the store page by page is the same as one that was built at once.
+ */
+
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { EvalEnd, EvalRecord } from '../evaluation/eval-records.ts';
+import {
+  batchesOf,
+  type OutcomeRecord,
+  resultKeyOf,
+  type RunEnd,
+  runOfKey,
+  type RunRecord,
+  type StepEntry,
+} from '../../protocol/records.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
+import { readTaskKey } from '../../protocol/task-key.ts';
+import type { ChangedRecord, Changes, Execution, RolloutEvent } from '../../store/store.ts';
+
+/** The records whose values are read. */
+export const KINDS = ['run', 'run-end', 'run-again', 'pruned', 'step', 'eval', 'eval-round', 'eval-end', 'outcome'];
+
+const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
+
+/** The run, or the eval (`eval/ID`), of a rollout. A single rollout is its own. */
+export const runOfRollout = (rollout: string): string => runOfKey(`outcome:${rollout}`) ?? rollout;
+
+/** `train/RUN/BATCH/TASK/K`: its batch, and its task if the id has one. */
+function placeOf(rollout: string): { readonly batch: string; readonly task: string | null } {
+  const parts = rollout.split('/');
+  const isOfBatch = parts.length > 4 && (parts[0] === 'train' || parts[0] === 'eval');
+  return { batch: parts[2] ?? '', task: isOfBatch ? (parts.at(-2) ?? null) : null };
+}
+
+const WITHOUT_CATALOG = /^(.+?)-(?:held-out|[^-]+)-\d+$/u;
+
+function sourceOf(task: string, sources: readonly string[]): string | null {
+  return readTaskKey(task, sources)?.source ?? WITHOUT_CATALOG.exec(task)?.[1] ?? null;
+}
+
+/** `NAME/00002`; without a number: the first. */
+function numbered(rest: string): { readonly name: string; readonly number: number } {
+  const [, name = '', number = '1'] = /^(.*?)(?:\/(\d{5,}))?$/su.exec(rest) ?? [];
+  return { name, number: Number(number) };
+}
+
+interface Call {
+  readonly kind: 'model' | 'tool';
+  readonly rollout: string;
+  readonly attempt: number;
+  readonly turn: number;
+  /** Of a tool call: its place in the turn. */
+  readonly place: number;
+}
+
+const CALL = /^(?:generate:(?<model>.*)#(?<a>\d+)\/(?<t>\d+)|answer:(?<tool>.*)#(?<b>\d+)\/(?<u>\d+)\/(?<i>\d+))$/su;
+
+/** The call whose result has this key. `undefined` for the key of another result. */
+function callOf(key: string): Call | undefined {
+  const found = CALL.exec(key)?.groups;
+  if (found === undefined) return undefined;
+  const { model, a, t, tool = '', b, u, i } = found;
+  return model === undefined
+    ? { kind: 'tool', rollout: tool, attempt: Number(b), turn: Number(u), place: Number(i) }
+    : { kind: 'model', rollout: model, attempt: Number(a), turn: Number(t), place: 0 };
+}
+
+/** The names of a catalog's sources. Empty if it cannot be read. */
+export type SourcesOf = (catalog: ObjectRef) => readonly string[];
+
+/** The catalogs that `changes` name. */
+export function catalogsIn({ records }: Changes): ObjectRef[] {
+  const found = records.flatMap(({ key, value }) => {
+    const catalog = /^(?:eval|outcome):/u.test(key) ? (value as { readonly catalog?: ObjectRef }).catalog : undefined;
+    return catalog === undefined ? [] : [catalog];
+  });
+  return [...new Set(found)];
+}
+
+export class Projection {
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+  }
+
+  /** The caller holds the transaction. */
+  apply({ executions, events, records, damaged }: Changes, sourcesOf: SourcesOf): void {
+    for (const execution of executions) this.#execution(execution);
+    for (const event of events) this.#event(event);
+    for (const record of records) this.#record(record, sourcesOf);
+    for (const { kind, key, run = runOfKey(key) } of damaged)
+      this.#run('INSERT INTO damaged (kind, key, run) VALUES (?, ?, ?)', kind, key, run ?? null);
+  }
+
+  #prepare(sql: string): StatementSync {
+    const known = this.#statements.get(sql);
+    if (known) return known;
+    const statement = this.#db.prepare(sql);
+    this.#statements.set(sql, statement);
+    return statement;
+  }
+
+  #run(sql: string, ...values: SQLInputValue[]): void {
+    this.#prepare(sql).run(...values);
+  }
+
+  #execution({ key, at }: Execution): void {
+    const result = /^(?:model|tool):/u.test(key) ? resultKeyOf(key) : undefined;
+    const call = result === undefined ? undefined : callOf(result);
+    if (result !== undefined && call !== undefined && this.#call(result, call, at))
+      this.#run('UPDATE calls SET started = coalesce(started, ?), starts = starts + 1 WHERE key = ?', at, result);
+  }
+
+  /** Makes the call's row, if there is none. False for a call before its run was pruned: nothing is known of these. */
+  #call(key: string, { kind, rollout, attempt, turn, place }: Call, at: string): boolean {
+    const run = runOfRollout(rollout);
+    const pruned = this.#prepare('SELECT at FROM pruned WHERE run = ?').get(run)?.['at'];
+    if (typeof pruned === 'string' && at <= pruned) return false;
+    this.#run(
+      'INSERT OR IGNORE INTO calls (key, kind, run, rollout, attempt, turn, place) VALUES (?, ?, ?, ?, ?, ?, ?)',
+      key,
+      kind,
+      run,
+      rollout,
+      attempt,
+      turn,
+      place,
+    );
+    return true;
+  }
+
+  /** The rollout's row; made if there is none. */
+  #rollout(rollout: string, run: string): void {
+    const { batch, task } = placeOf(rollout);
+    const { changes } = this.#prepare(
+      'INSERT OR IGNORE INTO rollouts (rollout, run, batch, step, task) VALUES (?, ?, ?, ?, ?)',
+    ).run(rollout, run, batch, this.#stepOf(run, batch), task);
+    if (changes === 1 && task !== null) this.#setSource(rollout, task, this.#sources(run));
+  }
+
+  #stepOf(run: string, batch: string): number | null {
+    const known = this.#prepare('SELECT step FROM batches WHERE run = ? AND batch = ?').get(run, batch)?.['step'];
+    if (typeof known === 'number') return known;
+    const [, step] = /^step-(\d+)$/u.exec(batch) ?? [];
+    return step === undefined ? null : Number(step);
+  }
+
+  /** `undefined`: they are not known yet. */
+  #sources(run: string): readonly string[] | undefined {
+    const rows = this.#prepare('SELECT source FROM sources WHERE run = ?').all(run);
+    return rows.length === 0 ? undefined : rows.map(({ source }) => String(source));
+  }
+
+  #setSource(rollout: string, task: string, sources: readonly string[] | undefined): void {
+    if (sources === undefined) return;
+    this.#run('UPDATE rollouts SET source = ? WHERE rollout = ?', sourceOf(task, sources), rollout);
+  }
+
+  /** Rollouts of the run may be known before its sources are. */
+  #setSources(run: string, sources: readonly string[]): void {
+    // A catalog without a source is known too.
+    for (const source of sources.length === 0 ? [''] : sources)
+      this.#run('INSERT OR IGNORE INTO sources (run, source) VALUES (?, ?)', run, source);
+    const rows = this.#prepare('SELECT rollout, task FROM rollouts WHERE run = ? AND task IS NOT NULL').all(run);
+    for (const { rollout, task } of rows) this.#setSource(String(rollout), String(task), sources);
+  }
+
+  #event({ run, rollout, attempt, event, at, detail = '' }: RolloutEvent): void {
+    this.#rollout(rollout, run);
+    const set = (columns: string, ...values: SQLInputValue[]) =>
+      this.#run(`UPDATE rollouts SET ${columns} WHERE rollout = ?`, ...values, rollout);
+    const seconds = Date.parse(at) / 1000;
+    // The row may come from an outcome, which does not name the run.
+    set('run = ?, first_at = coalesce(first_at, ?)', run, at);
+    // An outcome says which attempt counts, and late events of another change nothing.
+    set("attempt = CASE status WHEN 'running' THEN max(attempt, ?) ELSE attempt END", attempt);
+    if (event === 'dispatched') set('dispatched_at = coalesce(dispatched_at, ?)', at);
+    if (event === 'started') set('started_at = coalesce(started_at, ?), begun = ?', at, seconds);
+    if (event === 'restored') set('restores = restores + 1');
+    if (event === 'turn')
+      set("turns = CASE status WHEN 'running' THEN max(turns, ?) ELSE turns END", Number(detail) || 0);
+    if (event === 'end-refused') set('again = 1');
+    if (event === 'graded') {
+      this.#run(
+        `INSERT INTO gradings (run, batch, place, begun, ended)
+           SELECT run, batch, ?, begun, ? FROM rollouts WHERE rollout = ? AND begun IS NOT NULL`,
+        rollout.slice(0, rollout.lastIndexOf('/')),
+        seconds,
+        rollout,
+      );
+      set('graded_at = coalesce(graded_at, ?), begun = NULL', at);
+    }
+    if (!ENDS.has(event)) return;
+    // The first end stands. Each expression sees the row as it was.
+    set(
+      `again = CASE WHEN ended IS NULL THEN again ELSE 1 END, detail = CASE WHEN ended IS NULL THEN ? ELSE detail END,
+       ended_at = coalesce(ended_at, ?), ended = coalesce(ended, ?), begun = NULL`,
+      detail,
+      at,
+      event,
+    );
+    this.#run(
+      `INSERT INTO batch_ends (run, batch, ended) VALUES (?, ?, ?)
+         ON CONFLICT DO UPDATE SET ended = max(ended, excluded.ended)`,
+      run,
+      placeOf(rollout).batch,
+      seconds,
+    );
+  }
+
+  #record({ key, at, value }: ChangedRecord, sourcesOf: SourcesOf): void {
+    const call = callOf(key);
+    if (call) {
+      if (this.#call(key, call, at)) this.#run('UPDATE calls SET ended = ? WHERE key = ?', at, key);
+      return;
+    }
+    if (value === undefined) return;
+    const colon = key.indexOf(':');
+    const [kind, rest] = [key.slice(0, colon), key.slice(colon + 1)];
+    const { name, number } = numbered(rest);
+    if (kind === 'run') this.#newRun(value as RunRecord);
+    if (kind === 'run-again') this.#start(name, number + 1);
+    if (kind === 'run-end') this.#end(name, number, value as RunEnd);
+    if (kind === 'step') this.#step(name, value as StepEntry);
+    if (kind === 'pruned') this.#pruned(rest, at);
+    if (kind === 'outcome') this.#outcome(value as OutcomeRecord, sourcesOf);
+    if (kind === 'eval') this.#newEval(value as EvalRecord, sourcesOf);
+    if (kind === 'eval-round') this.#start(`eval/${name}`, number);
+    if (kind === 'eval-end') this.#end(`eval/${name}`, number, value as EvalEnd);
+  }
+
+  #newRun({ run, startedAt, tasks }: RunRecord): void {
+    this.#run("INSERT OR IGNORE INTO runs (name, kind, started_at) VALUES (?, 'run', ?)", run, startedAt);
+    this.#start(run, 1);
+    this.#setSources(run, [...new Set([...tasks.train, ...tasks.heldOut].map(({ source }) => source))]);
+  }
+
+  #newEval({ eval: id, startedAt, catalog }: EvalRecord, sourcesOf: SourcesOf): void {
+    const name = `eval/${id}`;
+    this.#run("INSERT OR IGNORE INTO runs (name, kind, started_at) VALUES (?, 'eval', ?)", name, startedAt);
+    this.#setSources(name, catalog === undefined ? [] : sourcesOf(catalog));
+  }
+
+  #start(run: string, number: number): void {
+    this.#run('INSERT OR IGNORE INTO starts (run, number) VALUES (?, ?)', run, number);
+  }
+
+  #end(run: string, number: number, { status, finishedAt }: Pick<RunEnd, 'status' | 'finishedAt'>): void {
+    this.#run(
+      'INSERT OR IGNORE INTO ends (run, number, status, finished_at) VALUES (?, ?, ?, ?)',
+      run,
+      number,
+      status,
+      finishedAt,
+    );
+  }
+
+  #step(run: string, { record }: StepEntry): void {
+    for (const batch of batchesOf(record)) {
+      this.#run(
+        'INSERT INTO batches (run, batch, step) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET step = max(step, excluded.step)',
+        run,
+        batch,
+        record.step,
+      );
+      this.#run('UPDATE rollouts SET step = ? WHERE run = ? AND batch = ?', this.#stepOf(run, batch), run, batch);
+    }
+  }
+
+  /** The records of its calls until now are deleted from the store. An eval may continue after that. */
+  #pruned(run: string, at: string): void {
+    this.#run('INSERT OR REPLACE INTO pruned (run, at) VALUES (?, ?)', run, at);
+    this.#run("DELETE FROM calls WHERE run = ? AND max(coalesce(started, ''), coalesce(ended, '')) <= ?", run, at);
+  }
+
+  #outcome(outcome: OutcomeRecord, sourcesOf: SourcesOf): void {
+    const { rollout, task, catalog, attempt, turns, status, reward, passed, finish, failure } = outcome;
+    const run = runOfRollout(rollout);
+    this.#rollout(rollout, run);
+    this.#run(
+      `UPDATE rollouts SET task = ?, attempt = ?, turns = ?, status = ?, reward = ?,
+         passed = ?, finish = ?, failure = ? WHERE rollout = ?`,
+      task,
+      attempt,
+      turns,
+      status,
+      reward,
+      Number(passed),
+      finish,
+      failure,
+      rollout,
+    );
+    const sources =
+      this.#sources(run) ?? (run === rollout ? (catalog === undefined ? [] : sourcesOf(catalog)) : undefined);
+    this.#setSource(rollout, task, sources);
+  }
+}
