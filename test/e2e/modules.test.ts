@@ -24,7 +24,8 @@ function writeEval(name: string): void {
   writeFileSync(join(dir, `${name}.yaml`), `${lines.join('\n')}\n`);
 }
 
-const rewards = ({ cells }: EvalResults) => Object.fromEntries(cells.map(({ cell, reward }) => [cell, reward.mean]));
+const rewards = ({ cells }: EvalResults) =>
+  Object.fromEntries(cells.map(({ cell, meanReward }) => [cell, meanReward?.mean]));
 
 it('each eval has the module as it was when it started, and a change needs no restart', async () => {
   expect((await longhaul(['up', '--detach'], dir)).code).toBe(0);

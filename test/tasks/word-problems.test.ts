@@ -21,7 +21,15 @@ const open = (): Promise<Dataset> =>
 const context = { key: 'word-problems-test-0', signal: new AbortController().signal } as TaskContext;
 
 async function gradeOf(task: Task, answer: string) {
-  const work = { transcript: [], answer, finish: 'answer', turns: 1, artifact: new Uint8Array(), state: undefined };
+  const work = {
+    transcript: [],
+    answer,
+    finish: 'answer',
+    turns: 1,
+    artifact: new Uint8Array(),
+    state: undefined,
+    turnRewards: [],
+  };
   return task.grade(context, work as Parameters<Task['grade']>[1]);
 }
 

@@ -169,7 +169,7 @@ export async function openSweep(
 ): Promise<OpenedSweep> {
   const config = resolveSweepConfig(named(given, id), process.cwd());
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
-  const modules = await openModules(known ? undefined : config.modules, known?.catalog, { store, moduleGuard });
+  const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
   const sources = await checkTasks(config.tasks, tasks, modules);
   const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store);
   const round = await roundOf(id, execution, store);

@@ -1,9 +1,12 @@
-/** Tasks that stay what they were, and answers of environments that are given once. */
+/** Tasks and modules that stay what they were, and answers of environments that are given once. */
 
 import type { Mutation } from '../mutation.ts';
 
 const CHANGED = 'the records of a dataset change while a run or an eval works on them';
 const KILLED = "a worker is killed between an environment's `step` and its report";
+const MODULES = 'a module changes while runs work with it, or two runs have other versions of it';
+const MODULES_TEST = 'test/activities/modules.test.ts';
+const IMPORT_TEST = 'test/modules/import-bundle.test.ts';
 const DEFINITIONS_TEST = 'test/tasks/definitions.test.ts';
 const TEXT_ROLLOUTS_TEST = 'test/activities/text-rollouts.test.ts';
 
@@ -23,5 +26,29 @@ export const environments: readonly Mutation[] = [
     before: 'if (known) return outcomeOf(known);',
     after: 'void known;',
     tests: [{ file: TEXT_ROLLOUTS_TEST, test: 'each message is read once' }],
+  },
+  {
+    name: 'a name means the same part in every run',
+    fault: MODULES,
+    file: 'modules/registry.ts',
+    before: 'const bundled = modules === undefined ? undefined : this.#bundled.get(modules);',
+    after: 'const bundled = modules === undefined ? undefined : [...this.#bundled.values()][0];',
+    tests: [{ file: IMPORT_TEST, test: 'two bundles with the same names live beside each other' }],
+  },
+  {
+    name: 'what is resumed takes the modules as they are now',
+    fault: MODULES,
+    file: 'activities/orchestrator/open-modules.ts',
+    before: 'if (known !== undefined) {',
+    after: "if (known === 'sha256:') {",
+    tests: [{ file: MODULES_TEST, test: 'an eval that starts again keeps its digest' }],
+  },
+  {
+    name: 'a damaged file of a bundle runs',
+    fault: MODULES,
+    file: 'modules/import-bundle.ts',
+    before: 'if (there !== undefined && isOf(digest, there)) return file;',
+    after: 'if (there !== undefined) return file;',
+    tests: [{ file: IMPORT_TEST, test: 'bytes that are not those of the digest never run' }],
   },
 ];

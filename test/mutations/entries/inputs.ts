@@ -6,10 +6,36 @@ const INPUT = "a workflow's input names a key, an address, a folder or a module 
 const PAGE = "a web page sends requests to the stack's ports";
 const ADDRESSES_TEST = 'test/endpoints/allowed-addresses.test.ts';
 const GUARD_TEST = 'test/workers/allowed/guard.test.ts';
+const BUNDLES_TEST = 'test/workers/allowed/bundles.test.ts';
+const IMPORT_TEST = 'test/modules/import-bundle.test.ts';
 const DOOR_TEST = 'test/stack/ui-proxy.test.ts';
 const HTTP_TEST = 'test/stack/temporal-server/closed-http.test.ts';
 
 export const inputs: readonly Mutation[] = [
+  {
+    name: 'any file is read as a module',
+    fault: INPUT,
+    file: 'workers/allowed/bundles.ts',
+    before: 'if (listed.has(path) ||',
+    after: "if (path !== '' ||",
+    tests: [{ file: BUNDLES_TEST, test: 'a module that nobody allowed is not even read' }],
+  },
+  {
+    name: 'an allowed path allows what it becomes',
+    fault: INPUT,
+    file: 'workers/allowed/bundles.ts',
+    before: 'if (wordsOf(home).bundles.some((word) => word.digest === digest)) return;',
+    after: 'if (wordsOf(home).bundles.some((word) => word.digest !== digest || word.digest === digest)) return;',
+    tests: [{ file: BUNDLES_TEST, test: 'a bundle that the command line allowed runs, and no other one' }],
+  },
+  {
+    name: 'any object of the store runs as a bundle',
+    fault: INPUT,
+    file: 'modules/import-bundle.ts',
+    before: 'if (record === undefined) throw new ModulesUnknown(digest);\n',
+    after: '',
+    tests: [{ file: IMPORT_TEST, test: 'an object of the store runs only if' }],
+  },
   {
     name: 'a listed key goes to any address',
     fault: INPUT,
