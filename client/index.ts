@@ -28,7 +28,16 @@ export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/
 export type { LossSettings } from '../protocol/algorithm.ts';
 export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
 export type { Message, ToolCall, ToolSchema } from '../protocol/message.ts';
-export type { Observation, Tool, ToolContext, ToolDefinition } from '../agents/tools/tool.ts';
+export type { McpServer } from '../agents/mcp/server.ts';
+export type {
+  Observation,
+  Tool,
+  ToolContext,
+  ToolDefinition,
+  ToolEffect,
+  WorkerServices,
+} from '../agents/tools/tool.ts';
+export type { ToolChoice } from '../agents/tools/toolbox.ts';
 export type {
   Dataset,
   Environment,

@@ -120,6 +120,17 @@ it('a lost sandbox is replaced by one whose server has had the same calls in the
   ]);
 });
 
+it('a server that was not called before its sandbox was lost is started as the lost one was', async () => {
+  await parts().prepare();
+  await called(1, bash('echo kept >a.txt'));
+  await parts().act(1);
+  await bench.provider.destroy(sandboxOf());
+  await parts().restore(1);
+  await called(2, add(4));
+  await parts().act(2, sandboxOf(1));
+  expect(await answers(2)).toEqual(['total 4']);
+});
+
 it('a server that does not start is the environment’s failure, named with its command', async () => {
   command = ['python3', '/work/no-such-server.py'];
   await expect(parts().prepare()).rejects.toMatchObject({

@@ -4,6 +4,9 @@ import type { Mutation } from '../mutation.ts';
 
 const INPUT = "a workflow's input names a key, an address, a folder or a module that its workers were not given";
 const PAGE = "a web page sends requests to the stack's ports";
+const SECRET = "a tool's answer or error has a secret of its worker";
+const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
+const ARGUMENTS_TEST = 'test/agents/tools/arguments.test.ts';
 const ADDRESSES_TEST = 'test/endpoints/allowed-addresses.test.ts';
 const GUARD_TEST = 'test/workers/allowed/guard.test.ts';
 const BUNDLES_TEST = 'test/workers/allowed/bundles.test.ts';
@@ -35,6 +38,30 @@ export const inputs: readonly Mutation[] = [
     before: 'if (record === undefined) throw new ModulesUnknown(digest);\n',
     after: '',
     tests: [{ file: IMPORT_TEST, test: 'an object of the store runs only if' }],
+  },
+  {
+    name: 'a secret of a tool is recorded with its answer',
+    fault: SECRET,
+    file: 'activities/agent-run/run-in-worker.ts',
+    before: 'content: secrets.redact(content)',
+    after: 'content',
+    tests: [{ file: EFFECTS_TEST, test: 'reach a tool by name, and neither a record nor an error' }],
+  },
+  {
+    name: 'any variable is a secret that tools may have',
+    fault: SECRET,
+    file: 'activities/agent-run/secrets.ts',
+    before: 'if (!this.#values.has(name))',
+    after: "if (name === '')",
+    tests: [{ file: EFFECTS_TEST, test: 'that are not allowed or not set are an error that names OTHER' }],
+  },
+  {
+    name: 'a regular expression of a schema is run on what a policy wrote',
+    fault: "a tool's schema takes time without a limit to check",
+    file: 'agents/tools/json-schema.ts',
+    before: "if (schema['pattern'] !== undefined || schema['patternProperties'] !== undefined)",
+    after: "if (schema['patternProperties'] !== undefined)",
+    tests: [{ file: ARGUMENTS_TEST, test: 'a regular expression is refused when a tool is defined' }],
   },
   {
     name: 'a listed key goes to any address',

@@ -6,6 +6,8 @@ const LOST = 'a sandbox is killed, or its first process';
 const DAEMON = 'the Docker daemon is killed';
 const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
 const RESTORE_TEST = 'test/activities/init/restore.test.ts';
+const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
+const RESTORED_MCP_TEST = 'test/activities/agent-run/mcp.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
 const TRAPS_TEST = 'test/sandboxes/docker/traps.test.ts';
 const PODMAN_TEST = 'test/sandboxes/podman/life.test.ts';
@@ -31,6 +33,22 @@ export const lostSandboxes: readonly Mutation[] = [
     before: 'for (const [turn, record] of turns) {',
     after: 'for (const [turn, record] of turns.slice(turns.length)) {',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order' }],
+  },
+  {
+    name: 'what changed nothing in a sandbox is run again in its successor',
+    fault: LOST,
+    file: 'activities/agent-run/tool-calls.ts',
+    before: '?.notRun || !isReplayed(call, tools)) continue;',
+    after: '?.notRun) continue;',
+    tests: [{ file: EFFECTS_TEST, test: 'gets the calls again that change a sandbox, and no other ones' }],
+  },
+  {
+    name: "a restored sandbox's MCP servers are not started",
+    fault: LOST,
+    file: 'activities/init/restore.ts',
+    before: 'if (task.mcp) await startMcp(input, task.mcp, sandbox);\n',
+    after: '\n',
+    tests: [{ file: RESTORED_MCP_TEST, test: 'is started as the lost one was' }],
   },
   {
     name: 'what only read is believed without its answer',

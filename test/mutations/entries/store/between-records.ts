@@ -6,6 +6,8 @@ const FAULT = 'a process dies between two records';
 const AGAIN =
   'a run is cancelled, or fails, with rollouts under way, and is begun again (`train(config, { again: true })`, or any Temporal client)';
 const AGAIN_TEST = 'test/activities/orchestrator/run-begun-again.test.ts';
+const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
+const MCP_TEST = 'test/activities/agent-run/mcp.test.ts';
 const AGENT_RUN_TEST = 'test/activities/agent-run/agent-run.test.ts';
 const BUDGET_TEST = 'test/activities/agent-run/message-budget.test.ts';
 const REWARD_TEST = 'test/activities/reward/reward.test.ts';
@@ -54,8 +56,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'what calls took before a worker was killed is forgotten',
     fault: 'a message makes more calls, or longer ones, than its activity has time for',
     file: 'activities/agent-run/tool-calls.ts',
-    before: 'return { observation, ms, ...(sandbox',
-    after: 'return { observation, ms: 0, ...(sandbox',
+    before: '...observation, ...ran });',
+    after: '...observation, ...ran, ms: 0 });',
     tests: [{ file: BUDGET_TEST, test: 'are counted from the records if a worker is killed between two of them' }],
   },
   {
@@ -73,6 +75,22 @@ export const betweenRecords: readonly Mutation[] = [
     before: 'if (began || ((await store.begin(execution)) > 1 && isOutside(call, tools)))',
     after: 'if (began)',
     tests: [{ file: AGENT_RUN_TEST, test: 'under the same key, and counts the repeat' }],
+  },
+  {
+    name: 'a call with effects outside is made again if its answer is not on record',
+    fault: FAULT,
+    file: 'activities/agent-run/tool-calls.ts',
+    before: 'if (began || ((await store.begin(execution)) > 1 && isOutside(call, tools)))',
+    after: 'if ((await store.begin(execution)) < 1)',
+    tests: [{ file: EFFECTS_TEST, test: 'that began and has no record is answered as unknown' }],
+  },
+  {
+    name: 'a request to an MCP server is not named by its call',
+    fault: FAULT,
+    file: 'agents/mcp/transport.ts',
+    before: 'return `${this.#id}#${what}-${this.#calls}`;',
+    after: 'return `${this.#id}#${what}-${this.#calls}-${process.hrtime.bigint()}`;',
+    tests: [{ file: MCP_TEST, test: 'a worker that is killed after a call leaves it to the next one' }],
   },
   {
     name: 'a sandbox is released before its diff is on record',
