@@ -26,6 +26,7 @@ import { temperatures } from './training/temperatures.ts';
 import { updates } from './training/updates.ts';
 import { upgrades } from './upgrades.ts';
 import { workers } from './processes/workers.ts';
+import { supervised } from './supervised.ts';
 import { wrongStack } from './processes/wrong-stack.ts';
 
 export const MUTATIONS: readonly Mutation[] = [
@@ -39,6 +40,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...temperatures,
   ...critics,
   ...environments,
+  ...supervised,
   ...checkpoints,
   ...lostSandboxes,
   ...graders,
