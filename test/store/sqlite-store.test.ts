@@ -115,4 +115,29 @@ describe('leases', () => {
     expect(await store.acquireLease(lease('d', later), 2)).toBeDefined();
     expect((await store.leases('sandbox')).map((l) => l.id)).toEqual(['a', 'c', 'd']);
   });
+
+  it('of several are taken all or none, by number and by memory', async () => {
+    const later = Date.now() + 60_000;
+    const room = { leases: 3, memoryMiB: 100 };
+    const some = (ids: readonly string[], memoryMiB: number) => ids.map((id) => ({ ...lease(id, later), memoryMiB }));
+    const taken = async () => (await store.leases('sandbox')).map((l) => [l.id, l.memoryMiB]);
+    expect(await store.acquireLeases(some(['a', 'b'], 30), room)).toBe(true);
+    expect(await store.acquireLeases(some(['c', 'd'], 1), room)).toBe(false);
+    expect(await store.acquireLeases(some(['c'], 41), room)).toBe(false);
+    expect(await taken()).toEqual([
+      ['a', 30],
+      ['b', 30],
+    ]);
+    expect(await store.acquireLeases(some(['c'], 40), room)).toBe(true);
+    // Renewed together, and alone without a word on memory.
+    expect(await store.acquireLeases(some(['a', 'b'], 30), room)).toBe(true);
+    expect(await store.acquireLease(lease('a', later + 1), 3)).toBeDefined();
+    expect(await taken()).toEqual([
+      ['a', 30],
+      ['b', 30],
+      ['c', 40],
+    ]);
+    await store.releaseLease('b');
+    expect(await store.acquireLeases(some(['d'], 30), room)).toBe(true);
+  });
 });
