@@ -46,7 +46,7 @@ export const lateExecutions: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/agent-run/agent-run.ts',
     before:
-      'return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));',
+      'return store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));',
     after:
       'await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length })); return { artifact: await store.putObject(bytes), bytes: bytes.length };',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' }],

@@ -46,16 +46,18 @@ export const workers: readonly Mutation[] = [
     name: 'a silent worker of reward is waited for',
     fault: KILLED,
     file: 'workflows/activity-stubs.ts',
-    before: "heartbeatTimeout: '15s',\n  retry: retry(RETRIES.reward),",
-    after: "heartbeatTimeout: '2h',\n  retry: retry(RETRIES.reward),",
+    before: "heartbeatTimeout: '15s',\n    retry: retry(RETRIES.reward),",
+    after: "heartbeatTimeout: '2h',\n    retry: retry(RETRIES.reward),",
     tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {
     name: 'a silent worker of agent-run is waited for',
     fault: KILLED,
     file: 'workflows/activity-stubs.ts',
-    before: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '15s',",
-    after: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '2h',",
+    before:
+      "scheduleToStartTimeout: HOST_GONE,\n    scheduleToCloseTimeout: OUTAGE,\n    startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '15s',",
+    after:
+      "scheduleToStartTimeout: HOST_GONE,\n    scheduleToCloseTimeout: OUTAGE,\n    startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '2h',",
     tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had started is started again' }],
   },
   {

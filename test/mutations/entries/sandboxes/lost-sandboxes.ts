@@ -87,8 +87,8 @@ export const lostSandboxes: readonly Mutation[] = [
     name: "the lost sandbox's lease is kept",
     fault: LOST,
     file: 'activities/init/restore.ts',
-    before: 'await store.releaseLease(lost);',
-    after: '',
+    before: 'await endAll(provider, (id) => store.releaseLease(id), lost);',
+    after: 'await endAll(provider, async () => void store, lost);',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order', hangs: true }],
   },
   {

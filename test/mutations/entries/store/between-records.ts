@@ -79,9 +79,9 @@ export const betweenRecords: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/agent-run/agent-run.ts',
     before:
-      'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));\n        await release(deps, input.sandbox);',
+      'const outcome = known ?? (await withSandboxes(deps, input, (all) => takenOut(input, all, signal, deps)));\n        await release(deps, input);',
     after:
-      'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, signal, deps)));',
+      'await release(deps, input);\n        const outcome = known ?? (await withSandboxes(deps, input, (all) => takenOut(input, all, signal, deps)));',
     tests: [
       { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
     ],
@@ -108,8 +108,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'a last turn on record keeps its sandbox',
     fault: FAULT,
     file: 'activities/agent-run/agent-run.ts',
-    before: 'if (!collected) return outcome;\n  await release(deps, input.sandbox);',
-    after: 'if (!collected) return outcome;\n  if (!isDone) await release(deps, input.sandbox);',
+    before: 'if (!collected) return outcome;\n  await release(deps, input);',
+    after: 'if (!collected) return outcome;\n  if (!isDone) await release(deps, input);',
     tests: [{ file: AGENT_RUN_TEST, test: 'killed at releaseLease' }],
   },
   {
