@@ -18,7 +18,10 @@ export const GRADER_LEASE = 'grader-sandbox';
 const OWN_MIB = 16;
 
 /** The most memory that a sandbox takes: its files are in memory, unless its image is writable. */
-export function memoryOf({ limits, profile }: Pick<SandboxSpec, 'limits' | 'profile'>): number {
+export function memoryOf({
+  limits,
+  profile,
+}: Pick<SandboxSpec, 'profile'> & { readonly limits: Pick<SandboxSpec['limits'], 'memoryMiB' | 'diskMiB'> }): number {
   return limits.memoryMiB + (profile === 'swe' ? 0 : limits.diskMiB) + OWN_MIB;
 }
 

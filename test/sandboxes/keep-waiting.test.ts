@@ -93,6 +93,15 @@ describe('the renewal of waiting sandboxes', () => {
     expect(renewed).toEqual(['a#2']);
   });
 
+  it('renews all sandboxes of a rollout’s task, and none of its lost ones', async () => {
+    const { renewed, take, keep } = host();
+    for (const id of ['train/r/a#1', 'train/r/a#1+db']) await take(id, 'a', 50);
+    for (const id of ['train/r/a#1~1+db', 'train/r/a#1~1']) await take(id, 'a', 35);
+    await take('train/r/b#1+db', 'b', 35);
+    await keep();
+    expect(renewed.toSorted()).toEqual(['train/r/a#1~1', 'train/r/a#1~1+db', 'train/r/b#1+db']);
+  });
+
   it('renews no lease of a lost sandbox, and none that was released meanwhile', async () => {
     const lost = host({ connect: () => Promise.reject(new SandboxLost('gone')) });
     await lost.take('lost', 'a', 40);

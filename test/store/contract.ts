@@ -173,6 +173,31 @@ export function storeContract(name: string, make: () => StoreUnderTest): void {
       expect((await store.leases('sandbox')).map(({ id }) => id)).toEqual(['a', 'c', 'd']);
     });
 
+    it('of several are taken all or none, by number and by memory', async () => {
+      const later = Date.now() + 60_000;
+      const room = { leases: 3, memoryMiB: 100 };
+      const some = (ids: readonly string[], memoryMiB: number) => ids.map((id) => lease(id, later, { memoryMiB }));
+      const taken = async () => (await store.leases('sandbox')).map((one) => [one.id, one.memoryMiB]);
+      expect(await store.acquireLeases(some(['a', 'b'], 30), room)).toBe(true);
+      expect(await store.acquireLeases(some(['c', 'd'], 1), room)).toBe(false);
+      expect(await store.acquireLeases(some(['c'], 41), room)).toBe(false);
+      expect(await taken()).toEqual([
+        ['a', 30],
+        ['b', 30],
+      ]);
+      expect(await store.acquireLeases(some(['c'], 40), room)).toBe(true);
+      // Renewed together, and alone without a word on memory.
+      expect(await store.acquireLeases(some(['a', 'b'], 30), room)).toBe(true);
+      expect(await store.acquireLease(lease('a', later + 1), 3)).toBeDefined();
+      expect(await taken()).toEqual([
+        ['a', 30],
+        ['b', 30],
+        ['c', 40],
+      ]);
+      await store.releaseLease('b');
+      expect(await store.acquireLeases(some(['d'], 30), room)).toBe(true);
+    });
+
     it('of other hosts and kinds do not count', async () => {
       const later = Date.now() + 60_000;
       await store.acquireLease(lease('a', later), 1);

@@ -51,6 +51,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       changes: () => inUse.script.changes?.() ?? [],
       recorded: () => inUse.script.recorded?.(),
       ttlSeconds: () => inUse.script.ttlSeconds?.() ?? 1800,
+      card: () => inUse.script.card?.() ?? {},
       host: () => inUse.host,
     });
   });

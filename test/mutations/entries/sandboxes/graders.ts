@@ -264,6 +264,19 @@ export const graders: readonly Mutation[] = [
     ],
   },
   {
+    name: 'a task’s limit of its grading is not used',
+    fault: LOST,
+    file: 'workflows/rollout/rollout-stages.ts',
+    before: 'context.taskLimits = limits;',
+    after: '',
+    tests: [
+      {
+        file: 'test/workflows/rollout/task-limits.test.ts',
+        test: 'a task’s limits hold for its tools and its grading in place, also in a new history',
+      },
+    ],
+  },
+  {
     name: 'a frozen grader ends the sandbox of its retry',
     fault: GIVEN_UP,
     file: 'activities/reward/grading-rounds.ts',
@@ -280,6 +293,7 @@ export const graders: readonly Mutation[] = [
     tests: [
       { file: GRADING_ENDS_TEST, test: 'is followed by one that attaches to the call under way: it runs once' },
       { file: GRADING_ENDS_TEST, test: 'attaches to the call under way, and ends the sandbox with its verdict' },
+      { file: 'test/activities/example-environments.test.ts', test: 'keeps-running: a grading outlives its worker' },
     ],
   },
 ];

@@ -7,11 +7,14 @@ import type { Mutation } from '../../mutation.ts';
 
 const HALF_MADE = 'a worker dies while it makes a sandbox';
 const TERMINATED = 'a run is terminated from outside';
+const SEVERAL = 'a task has several sandboxes: there is no room for all, or one is lost or cannot be made';
 const HANDED_OVER = 'a warm sandbox is taken while another process sweeps unknown containers';
 const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answer in time';
 const CLOCK = "the machine's clock is set, ahead or back";
 const WAITS =
   "a turn waits for longer than a sandbox lives unused (GPU workers are down, an evaluation waits for an update, a host's worker or the orchestrator is gone)";
+const SEVERAL_TEST = 'test/activities/init/several-sandboxes.test.ts';
+const SQLITE_TEST = 'test/store/sqlite-store.test.ts';
 const INIT_TEST = 'test/activities/init/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
@@ -26,9 +29,9 @@ export const sandboxOwners: readonly Mutation[] = [
     name: 'each execution makes a sandbox of its own',
     fault: HALF_MADE,
     file: 'activities/init/init.ts',
-    before: 'const sandbox = attemptKey(input);\n  const { placed',
+    before: 'const sandbox = attemptKey(input);\n  const { placed, ref } = ',
     after:
-      'const sandbox = `${attemptKey(input)}.${await deps.store.begun(`init:${attemptKey(input)}`)}`;\n  const { placed',
+      'const sandbox = `${attemptKey(input)}.${await deps.store.begun(`init:${attemptKey(input)}`)}`;\n  const { placed, ref } = ',
     tests: [{ file: INIT_TEST, test: 'gives an attempt its one sandbox, however often it is asked' }],
   },
   {
@@ -121,6 +124,33 @@ export const sandboxOwners: readonly Mutation[] = [
     before: 'return true;',
     after: 'return false;',
     tests: [{ file: OWNER_LIVES_TEST, test: 'counts as alive if Temporal does not answer' }],
+  },
+  {
+    name: 'a rollout waits with some of its sandboxes',
+    fault: SEVERAL,
+    file: 'store/sqlite-store.ts',
+    before: 'if (n + leases.length > room.leases ||',
+    after: 'if (n >= room.leases ||',
+    tests: [
+      { file: SQLITE_TEST, test: 'of several are taken all or none, by number and by memory' },
+      { file: SEVERAL_TEST, test: 'in places is taken for all at once: nobody holds a half', hangs: true },
+    ],
+  },
+  {
+    name: 'memory that a host does not have is waited for',
+    fault: SEVERAL,
+    file: 'activities/init/init.ts',
+    before: '  mustFit(all, input.task, room);\n',
+    after: '',
+    tests: [{ file: SEVERAL_TEST, test: 'that no host has, in memory, is refused at once', hangs: true }],
+  },
+  {
+    name: 'only the sandbox of the tools is renewed while its rollout waits',
+    fault: SEVERAL,
+    file: 'sandboxes/keep-waiting.ts',
+    before: "mainSandboxOf(id) === mainSandboxOf(newest.get(owner)?.id ?? '')",
+    after: 'id === newest.get(owner)?.id',
+    tests: [{ file: KEEP_WAITING_TEST, test: 'renews all sandboxes of a rollout’s task' }],
   },
   {
     name: 'records are looked through once before a container is removed',
