@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { type RunSummary, summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
+import { openReadModel } from '../../reports/read-model/read-model.ts';
 import { openStore, storeExists } from '../../store/open-store.ts';
 import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
 import { storeUrl } from '../../connection/store-url.ts';
@@ -50,11 +51,12 @@ export async function alreadyEnded(config: RunConfig, screen: Screen, again = fa
     return undefined;
   }
   const store = await openStore(url);
+  const model = openReadModel(store, home);
   try {
     if (!(await existingRun(config, store))) await checkInputs(config);
     const { address = '', namespace = 'default', ui = '' } = readStackState(stackPaths(home).state) ?? {};
     const temporal = { address, namespace, ui };
-    const summary = await summaryOf(config.run, store, temporal);
+    const summary = await summaryOf(config.run, store, temporal, model);
     if (!summary || summary.status === 'running') return undefined;
     if (again) {
       refuseCompleted(config, summary);
@@ -72,6 +74,7 @@ export async function alreadyEnded(config: RunConfig, screen: Screen, again = fa
     for (const line of await reportLines(summary, end.runDir, store)) screen.line(line);
     return { ...end, summary };
   } finally {
+    model.close();
     await store.close();
   }
 }

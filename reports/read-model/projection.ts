@@ -5,6 +5,7 @@
 
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { EvalEnd, EvalRecord } from '../evaluation/eval-records.ts';
+import { RolloutRows, type RolloutState } from './rollout-rows.ts';
 import {
   batchesOf,
   type OutcomeRecord,
@@ -16,6 +17,7 @@ import {
 } from '../../protocol/records.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { readTaskKey } from '../../protocol/task-key.ts';
+import { afterPrefix } from '../../store/checked-rows.ts';
 import type { ChangedRecord, Changes, Execution, RolloutEvent } from '../../store/store.ts';
 
 /** The records whose values are read. */
@@ -66,6 +68,8 @@ function callOf(key: string): Call | undefined {
     : { kind: 'model', rollout: model, attempt: Number(a), turn: Number(t), place: 0 };
 }
 
+const columnsOf = ({ rollout, attempt, turn, kind, place }: Call) => [rollout, attempt, turn, kind, place];
+
 /** The names of a catalog's sources. Empty if it cannot be read. */
 export type SourcesOf = (catalog: ObjectRef) => readonly string[];
 
@@ -80,17 +84,25 @@ export function catalogsIn({ records }: Changes): ObjectRef[] {
 
 export class Projection {
   readonly #db: DatabaseSync;
+  readonly #rows: RolloutRows;
   readonly #statements = new Map<string, StatementSync>();
+  /** When runs were pruned. */
+  #pruned = new Map<string, string>();
 
   constructor(db: DatabaseSync) {
     this.#db = db;
+    this.#rows = new RolloutRows(db);
   }
 
   /** The caller holds the transaction. */
   apply({ executions, events, records, damaged }: Changes, sourcesOf: SourcesOf): void {
+    this.#rows.clear();
+    const pruned = this.#prepare('SELECT run, at FROM pruned').all();
+    this.#pruned = new Map(pruned.map(({ run, at }) => [String(run), String(at)]));
     for (const execution of executions) this.#execution(execution);
     for (const event of events) this.#event(event);
     for (const record of records) this.#record(record, sourcesOf);
+    this.#rows.flush();
     for (const { kind, key, run = runOfKey(key) } of damaged)
       this.#run('INSERT INTO damaged (kind, key, run) VALUES (?, ?, ?)', kind, key, run ?? null);
   }
@@ -110,35 +122,39 @@ export class Projection {
   #execution({ key, at }: Execution): void {
     const result = /^(?:model|tool):/u.test(key) ? resultKeyOf(key) : undefined;
     const call = result === undefined ? undefined : callOf(result);
-    if (result !== undefined && call !== undefined && this.#call(result, call, at))
-      this.#run('UPDATE calls SET started = coalesce(started, ?), starts = starts + 1 WHERE key = ?', at, result);
-  }
-
-  /** Makes the call's row, if there is none. False for a call before its run was pruned: nothing is known of these. */
-  #call(key: string, { kind, rollout, attempt, turn, place }: Call, at: string): boolean {
-    const run = runOfRollout(rollout);
-    const pruned = this.#prepare('SELECT at FROM pruned WHERE run = ?').get(run)?.['at'];
-    if (typeof pruned === 'string' && at <= pruned) return false;
+    if (call === undefined || this.#isPruned(call, at)) return;
     this.#run(
-      'INSERT OR IGNORE INTO calls (key, kind, run, rollout, attempt, turn, place) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      key,
-      kind,
-      run,
-      rollout,
-      attempt,
-      turn,
-      place,
+      `INSERT INTO calls (rollout, attempt, turn, kind, place, started, starts) VALUES (?, ?, ?, ?, ?, ?, 1)
+         ON CONFLICT DO UPDATE SET started = coalesce(started, excluded.started), starts = starts + 1`,
+      ...columnsOf(call),
+      at,
     );
-    return true;
   }
 
-  /** The rollout's row; made if there is none. */
-  #rollout(rollout: string, run: string): void {
-    const { batch, task } = placeOf(rollout);
-    const { changes } = this.#prepare(
-      'INSERT OR IGNORE INTO rollouts (rollout, run, batch, step, task) VALUES (?, ?, ?, ?, ?)',
-    ).run(rollout, run, batch, this.#stepOf(run, batch), task);
-    if (changes === 1 && task !== null) this.#setSource(rollout, task, this.#sources(run));
+  #result(call: Call, at: string): void {
+    if (this.#isPruned(call, at)) return;
+    this.#run(
+      `INSERT INTO calls (rollout, attempt, turn, kind, place, ended) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET ended = excluded.ended`,
+      ...columnsOf(call),
+      at,
+    );
+  }
+
+  /** The records of a pruned run's calls are deleted, so none of these calls is kept. */
+  #isPruned({ rollout }: Call, at: string): boolean {
+    if (this.#pruned.size === 0) return false;
+    const pruned = this.#pruned.get(runOfRollout(rollout));
+    return pruned !== undefined && at <= pruned;
+  }
+
+  #rollout(rollout: string, run: string): RolloutState {
+    return this.#rows.of(rollout, () => {
+      const { batch, task } = placeOf(rollout);
+      const sources = task === null ? undefined : this.#sources(run);
+      const source = task === null || sources === undefined ? null : sourceOf(task, sources);
+      return { run, batch, step: this.#stepOf(run, batch), task, source };
+    });
   }
 
   #stepOf(run: string, batch: string): number | null {
@@ -154,69 +170,75 @@ export class Projection {
     return rows.length === 0 ? undefined : rows.map(({ source }) => String(source));
   }
 
-  #setSource(rollout: string, task: string, sources: readonly string[] | undefined): void {
-    if (sources === undefined) return;
-    this.#run('UPDATE rollouts SET source = ? WHERE rollout = ?', sourceOf(task, sources), rollout);
-  }
-
   /** Rollouts of the run may be known before its sources are. */
   #setSources(run: string, sources: readonly string[]): void {
     // A catalog without a source is known too.
     for (const source of sources.length === 0 ? [''] : sources)
       this.#run('INSERT OR IGNORE INTO sources (run, source) VALUES (?, ?)', run, source);
+    this.#rows.flush();
     const rows = this.#prepare('SELECT rollout, task FROM rollouts WHERE run = ? AND task IS NOT NULL').all(run);
-    for (const { rollout, task } of rows) this.#setSource(String(rollout), String(task), sources);
+    for (const { rollout, task } of rows)
+      this.#run('UPDATE rollouts SET source = ? WHERE rollout = ?', sourceOf(String(task), sources), String(rollout));
   }
 
   #event({ run, rollout, attempt, event, at, detail = '' }: RolloutEvent): void {
-    this.#rollout(rollout, run);
-    const set = (columns: string, ...values: SQLInputValue[]) =>
-      this.#run(`UPDATE rollouts SET ${columns} WHERE rollout = ?`, ...values, rollout);
+    const row = this.#rollout(rollout, run);
     const seconds = Date.parse(at) / 1000;
     // The row may come from an outcome, which does not name the run.
-    set('run = ?, first_at = coalesce(first_at, ?)', run, at);
-    // An outcome says which attempt counts, and late events of another change nothing.
-    set("attempt = CASE status WHEN 'running' THEN max(attempt, ?) ELSE attempt END", attempt);
-    if (event === 'dispatched') set('dispatched_at = coalesce(dispatched_at, ?)', at);
-    if (event === 'started') set('started_at = coalesce(started_at, ?), begun = ?', at, seconds);
-    if (event === 'restored') set('restores = restores + 1');
-    if (event === 'turn')
-      set("turns = CASE status WHEN 'running' THEN max(turns, ?) ELSE turns END", Number(detail) || 0);
-    if (event === 'end-refused') set('again = 1');
-    if (event === 'graded') {
-      this.#run(
-        `INSERT INTO gradings (run, batch, place, begun, ended)
-           SELECT run, batch, ?, begun, ? FROM rollouts WHERE rollout = ? AND begun IS NOT NULL`,
-        rollout.slice(0, rollout.lastIndexOf('/')),
-        seconds,
-        rollout,
-      );
-      set('graded_at = coalesce(graded_at, ?), begun = NULL', at);
+    row.run = run;
+    row.first_at ??= at;
+    // An outcome says which attempt counts, and late events change nothing of that.
+    if (row.status === 'running') row.attempt = Math.max(row.attempt, attempt);
+    if (event === 'dispatched') row.dispatched_at ??= at;
+    if (event === 'started') {
+      row.started_at ??= at;
+      row.begun = seconds;
     }
-    if (!ENDS.has(event)) return;
-    // The first end stands. Each expression sees the row as it was.
-    set(
-      `again = CASE WHEN ended IS NULL THEN again ELSE 1 END, detail = CASE WHEN ended IS NULL THEN ? ELSE detail END,
-       ended_at = coalesce(ended_at, ?), ended = coalesce(ended, ?), begun = NULL`,
-      detail,
-      at,
-      event,
+    if (event === 'restored') row.restores += 1;
+    if (event === 'turn' && row.status === 'running') row.turns = Math.max(row.turns, Number(detail) || 0);
+    if (event === 'end-refused') row.again = 1;
+    if (event === 'graded') this.#graded(row, at, seconds);
+    if (ENDS.has(event)) this.#ended(row, { event, at, detail }, seconds);
+  }
+
+  #graded(row: RolloutState, at: string, seconds: number): void {
+    row.graded_at ??= at;
+    if (row.begun === null) return;
+    this.#run(
+      'INSERT INTO gradings (run, batch, place, begun, ended) VALUES (?, ?, ?, ?, ?)',
+      row.run,
+      row.batch,
+      row.rollout.slice(0, row.rollout.lastIndexOf('/')),
+      row.begun,
+      seconds,
     );
+    row.begun = null;
+  }
+
+  /** The first end stands. */
+  #ended(
+    row: RolloutState,
+    { event, at, detail }: Pick<RolloutEvent, 'event' | 'at' | 'detail'>,
+    seconds: number,
+  ): void {
+    if (row.ended === null) {
+      row.ended = event;
+      row.ended_at = at;
+      row.detail = detail ?? '';
+    } else row.again = 1;
+    row.begun = null;
     this.#run(
       `INSERT INTO batch_ends (run, batch, ended) VALUES (?, ?, ?)
          ON CONFLICT DO UPDATE SET ended = max(ended, excluded.ended)`,
-      run,
-      placeOf(rollout).batch,
+      row.run,
+      row.batch,
       seconds,
     );
   }
 
   #record({ key, at, value }: ChangedRecord, sourcesOf: SourcesOf): void {
     const call = callOf(key);
-    if (call) {
-      if (this.#call(key, call, at)) this.#run('UPDATE calls SET ended = ? WHERE key = ?', at, key);
-      return;
-    }
+    if (call) this.#result(call, at);
     if (value === undefined) return;
     const colon = key.indexOf(':');
     const [kind, rest] = [key.slice(0, colon), key.slice(colon + 1)];
@@ -225,7 +247,7 @@ export class Projection {
     if (kind === 'run-again') this.#start(name, number + 1);
     if (kind === 'run-end') this.#end(name, number, value as RunEnd);
     if (kind === 'step') this.#step(name, value as StepEntry);
-    if (kind === 'pruned') this.#pruned(rest, at);
+    if (kind === 'pruned') this.#prune(rest, at);
     if (kind === 'outcome') this.#outcome(value as OutcomeRecord, sourcesOf);
     if (kind === 'eval') this.#newEval(value as EvalRecord, sourcesOf);
     if (kind === 'eval-round') this.#start(`eval/${name}`, number);
@@ -259,6 +281,7 @@ export class Projection {
   }
 
   #step(run: string, { record }: StepEntry): void {
+    this.#rows.flush();
     for (const batch of batchesOf(record)) {
       this.#run(
         'INSERT INTO batches (run, batch, step) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET step = max(step, excluded.step)',
@@ -271,30 +294,25 @@ export class Projection {
   }
 
   /** The records of its calls until now are deleted from the store. An eval may continue after that. */
-  #pruned(run: string, at: string): void {
+  #prune(run: string, at: string): void {
     this.#run('INSERT OR REPLACE INTO pruned (run, at) VALUES (?, ?)', run, at);
-    this.#run("DELETE FROM calls WHERE run = ? AND max(coalesce(started, ''), coalesce(ended, '')) <= ?", run, at);
+    this.#pruned.set(run, at);
+    const prefix = run.startsWith('eval/') ? `${run}/` : `train/${run}/`;
+    this.#run(
+      "DELETE FROM calls WHERE rollout >= ? AND rollout < ? AND max(coalesce(started, ''), coalesce(ended, '')) <= ?",
+      prefix,
+      afterPrefix(prefix),
+      at,
+    );
   }
 
   #outcome(outcome: OutcomeRecord, sourcesOf: SourcesOf): void {
     const { rollout, task, catalog, attempt, turns, status, reward, passed, finish, failure } = outcome;
     const run = runOfRollout(rollout);
-    this.#rollout(rollout, run);
-    this.#run(
-      `UPDATE rollouts SET task = ?, attempt = ?, turns = ?, status = ?, reward = ?,
-         passed = ?, finish = ?, failure = ? WHERE rollout = ?`,
-      task,
-      attempt,
-      turns,
-      status,
-      reward,
-      Number(passed),
-      finish,
-      failure,
-      rollout,
-    );
-    const sources =
-      this.#sources(run) ?? (run === rollout ? (catalog === undefined ? [] : sourcesOf(catalog)) : undefined);
-    this.#setSource(rollout, task, sources);
+    const row = this.#rollout(rollout, run);
+    const ofSingle = catalog === undefined ? [] : sourcesOf(catalog);
+    const sources = this.#sources(run) ?? (run === rollout ? ofSingle : undefined);
+    Object.assign(row, { task, attempt, turns, status, reward, passed: Number(passed), finish, failure });
+    if (sources !== undefined) row.source = sourceOf(task, sources);
   }
 }

@@ -37,10 +37,8 @@ CREATE TABLE gradings (
 CREATE INDEX gradings_by_batch ON gradings (run, batch, seq);
 CREATE TABLE batch_ends (run TEXT, batch TEXT, ended REAL NOT NULL, PRIMARY KEY (run, batch)) WITHOUT ROWID;
 CREATE TABLE calls (
-  key TEXT PRIMARY KEY, kind TEXT NOT NULL, run TEXT NOT NULL, rollout TEXT NOT NULL, attempt INTEGER NOT NULL, turn INTEGER NOT NULL,
-  place INTEGER NOT NULL, started TEXT, starts INTEGER NOT NULL DEFAULT 0, ended TEXT) WITHOUT ROWID;
-CREATE INDEX calls_by_rollout ON calls (rollout, attempt, turn, place);
-CREATE INDEX calls_by_run ON calls (run);
+  rollout TEXT, attempt INTEGER, turn INTEGER, kind TEXT, place INTEGER, started TEXT,
+  starts INTEGER NOT NULL DEFAULT 0, ended TEXT, PRIMARY KEY (rollout, attempt, turn, kind, place)) WITHOUT ROWID;
 CREATE TABLE pruned (run TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE damaged (kind TEXT NOT NULL, key TEXT NOT NULL, run TEXT);
 `;

@@ -16,6 +16,7 @@ import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
 import { lostWorkers } from './processes/lost-workers.ts';
 import { pruning } from './store/pruning.ts';
+import { readModel } from './store/read-model.ts';
 import { sandboxOwners } from './sandboxes/sandbox-owners.ts';
 import { server } from './processes/server.ts';
 import { sharedPool } from './processes/shared-pool.ts';
@@ -51,6 +52,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...sandboxOwners,
   ...disks,
   ...pruning,
+  ...readModel,
   ...stuck,
   ...limits,
   ...fullHistories,

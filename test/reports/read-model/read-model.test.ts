@@ -2,10 +2,12 @@
  * Hunts a read model that differs from the store: one that misses a change, counts one twice, depends on when it was
  * brought up to date, or keeps what a restored store no longer has. And one that fails its reader.
  */
+import { fork } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { rolloutsQuery } from '../../../reports/read-model/queries.ts';
@@ -14,6 +16,8 @@ import { openStore, sqliteUrl } from '../../../store/open-store.ts';
 import type { Store } from '../../../store/store.ts';
 import { type Deed, deed, FAILURES, perform, RUNS } from './histories.ts';
 import { scan, tallyOf } from './scan.ts';
+
+const follower = fileURLToPath(new URL('fixtures/follower.ts', import.meta.url));
 
 let dir: string;
 let store: Store;
@@ -97,10 +101,25 @@ describe('a read model', () => {
             }
           },
         ),
-        { numRuns: 60 },
+        { numRuns: 40 },
       );
     },
   );
+
+  it('counts everything once that several processes write and follow at once', { timeout: 120_000 }, async () => {
+    const url = sqliteUrl(join(dir, 'store'));
+    const ended = RUNS.slice(0, 2).map((run) => {
+      const child = fork(follower, [url, file, run]);
+      return new Promise((resolve) => child.once('exit', resolve));
+    });
+    expect(await Promise.all(ended)).toEqual([0, 0]);
+    const expected = await scan(store);
+    expect(expected.tallies.slice(0, 2).map(({ over }) => [over.dispatched, over.trained])).toEqual([
+      [40, 40],
+      [40, 40],
+    ]);
+    expect(await answers(open(file))).toEqual(expected);
+  });
 
   it('finds the same rollouts by any filter as a scan does, and by an index', async () => {
     for (const one of fc.sample(deed, { numRuns: 400, seed: 7 })) await perform(one, store);
