@@ -78,7 +78,8 @@ describe('a chat of tools', () => {
   });
 
   it('has the ids that a rollout would have', () => {
-    const [{ tokens, mask } = { tokens: [], mask: [] }] = chatSequences(tokenizer, chat);
+    const [sequence] = chatSequences(tokenizer, chat);
+    const { tokens, mask } = sequence ?? { tokens: [], mask: [] };
     const messages = turns.map(({ message }) => message);
     const prompt = renderPrompt(tokenizer, messages.slice(0, 1), [LOOK]);
     expect(tokens.slice(0, prompt.length)).toEqual(prompt);
