@@ -218,7 +218,7 @@ export class KnownGroups {
 export function tallyIn(db: DatabaseSync, run: string, known: KnownGroups): Tally {
   const ends = db.prepare('SELECT batch, ended FROM batch_ends WHERE run = ?').all(run);
   return {
-    account: { totals: (over, stopped = false) => totals(db, run, over, stopped) },
+    account: { totals: (over, stopped) => totals(db, run, over, stopped === true) },
     times: { metrics: (batches) => timesOfGroups(batches.flatMap((batch) => known.of(db, run, batch))) },
     batchEnds: new Map(ends.map(({ batch, ended }) => [String(batch), Number(ended)])),
   };

@@ -16,7 +16,7 @@ export async function tallyOf(run: string, tallies: Tallies) {
     stopped: account.totals(true, true),
     times: times.metrics(BATCHES),
     each: BATCHES.map((batch) => times.metrics([batch])),
-    ends: Object.fromEntries([...batchEnds].toSorted()),
+    ends: Object.fromEntries(batchEnds),
   };
 }
 
