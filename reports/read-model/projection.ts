@@ -224,7 +224,7 @@ export class Projection {
     if (row.ended === null) {
       row.ended = event;
       row.ended_at = at;
-      row.detail = detail ?? '';
+      row.detail = detail || null;
     } else row.again = 1;
     row.begun = null;
     this.#run(

@@ -30,7 +30,7 @@ import {
 import { hasTables, makeTables } from './tables.ts';
 
 /** Rows of each kind in one transaction: other readers wait for it, and so does this process. */
-const PAGE = 2_000;
+const PAGE = 1_000;
 const BUSY_TIMEOUT_MS = 5_000;
 
 /** The model's own file could not be used; its cause says why. */

@@ -50,7 +50,8 @@ export function contractOfProcesses(name: string, make: () => PlaceUnderTest): v
       expect([...winners].every((winner) => ['0', '1', '2'].includes(winner!))).toBe(true);
       const store = await openStore(place.url);
       const { records } = (await store.changes(undefined, 10_000, ['k']))!;
-      expect(records.map(({ value }) => String(value)).toSorted()).toEqual(reports[0]!.map(String).toSorted());
+      expect(records).toHaveLength(reports[0]!.length);
+      expect(new Set(records.map(({ value }) => value))).toEqual(new Set(reports[0]));
       await store.close();
     });
 
@@ -66,12 +67,11 @@ export function contractOfProcesses(name: string, make: () => PlaceUnderTest): v
       expect(reports.flat().toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, i) => i + 1));
       const store = await openStore(place.url);
       const events = await store.events('run');
-      expect(events.map(({ detail }) => String(detail)).toSorted()).toEqual(
-        [0, 1, 2].flatMap((n) => Array.from({ length: 20 }, (_, i) => `${n}-${String(i).padStart(2, '0')}`)),
-      );
+      const all = [0, 1, 2].flatMap((n) => Array.from({ length: 20 }, (_, i) => `${n}-${String(i).padStart(2, '0')}`));
+      expect([events.length, new Set(events.map(({ detail }) => detail))]).toEqual([all.length, new Set(all)]);
       for (const n of ['0', '1', '2']) {
         const its = events.flatMap(({ detail }) => (detail!.startsWith(n) ? [detail!] : []));
-        expect(its).toEqual(its.toSorted());
+        expect(its).toEqual(all.filter((detail) => detail.startsWith(n)));
       }
       await store.close();
     });
