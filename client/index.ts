@@ -33,6 +33,7 @@ export type {
   Dataset,
   Environment,
   EnvironmentIo,
+  Resources,
   SandboxRequest,
   StepResult,
   Task,

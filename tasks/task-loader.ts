@@ -11,7 +11,7 @@ import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
 import type { Store } from '../store/store.ts';
-import { type Dataset, type Environment, type EnvironmentIo, MAIN, type Task, UnknownTask } from './environment.ts';
+import { type Dataset, type EnvironmentIo, MAIN, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
 import { checkResources, type Machine, machineOf } from './resources.ts';
 

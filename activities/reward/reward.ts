@@ -7,7 +7,7 @@ import { openingMessages } from '../../tasks/opening-messages.ts';
 import { stateBefore } from '../agent-run/environment-step.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
-import type { Task, TaskContext, Work } from '../../tasks/environment.ts';
+import type { TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { blameOwnCode } from '../own-code.ts';

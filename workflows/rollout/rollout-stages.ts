@@ -42,7 +42,6 @@ export function atDeadline(state: LoopState, { clock }: Context, failure?: Failu
 
 /** Performs one phase. Errors: those of its activity. A deadline that has passed is an event, not an error. */
 export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
-  const { input } = context;
   const attempt = attemptOf(state, context);
   const withinMs = context.clock.leftMs(Date.now());
   if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
