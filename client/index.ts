@@ -42,6 +42,7 @@ export type {
   Dataset,
   Environment,
   EnvironmentIo,
+  Resources,
   SandboxRequest,
   StepResult,
   Task,

@@ -12,7 +12,6 @@ import { GRADER_LEASE } from '../../sandboxes/leases.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
 import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
 import type { Lease } from '../../store/store.ts';
-import { wasCancelled } from '../heartbeat.ts';
 import { type SandboxPlace, withFurtherSandboxes } from '../task-context.ts';
 import { checkWorkersLost } from '../tries.ts';
 
@@ -76,9 +75,12 @@ function fenced(inner: SandboxProvider, isNewest: () => Promise<boolean>): Sandb
   };
 }
 
+/** What the server says if nobody waits for an execution: it was cancelled, or its workflow has ended. */
+const UNWANTED: ReadonlySet<string> = new Set(['CANCELLED', 'NOT_FOUND']);
+
 /** True if the server gave this execution up, or its worker stops: a retry continues the round. */
-function isGivenUp(signal: AbortSignal): boolean {
-  return signal.reason instanceof CancelledFailure && !wasCancelled(signal);
+function isGivenUp({ reason }: AbortSignal): boolean {
+  return reason instanceof CancelledFailure && !UNWANTED.has(reason.message);
 }
 
 /** True if an execution that ended with `error` leaves its round to a retry: the grading itself has not failed. */
@@ -87,7 +89,7 @@ async function continues(error: unknown, signal: AbortSignal, isNewest: () => Pr
   return !(await isNewest());
 }
 
-/** The failure ends the round, unless nobody waits for it. */
+/** The failure ends the round. */
 async function failed(error: unknown, input: RewardInput, round: number, { store }: SandboxPlace): Promise<void> {
   const { name, message } = error instanceof Error ? error : { name: 'unknown', message: String(error) };
   await store.putOnce<UngradedRecord>(keys.ungraded(input, round), {
@@ -128,7 +130,7 @@ export async function gradeRound(
         leaves = await continues(error, signal, isNewest);
         const known = leaves ? await store.get<Graded>(keys.verdict(input)) : undefined;
         if (known) return known;
-        if (!leaves && !wasCancelled(signal)) await failed(error, input, number, place);
+        if (!leaves && !(signal.reason instanceof CancelledFailure)) await failed(error, input, number, place);
         throw error;
       }
     },

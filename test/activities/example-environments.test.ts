@@ -49,9 +49,9 @@ async function exampleOf(name: string, index: number, options: Readonly<Record<s
     let said = '';
     worker.stdout.on('data', (text: Buffer) => (said += text.toString()));
     const ended = new Promise<string | null>((resolve) => worker.once('exit', (_, signal) => resolve(signal)));
-    return { worker, ended, result: ended.then(() => JSON.parse(said) as unknown) };
+    return { worker, ended, result: () => ended.then(() => JSON.parse(said) as unknown) };
   };
-  const run = async <T>(activity: string, input: object): Promise<T> => (await start(activity, input).result) as T;
+  const run = async <T>(activity: string, input: object): Promise<T> => (await start(activity, input).result()) as T;
 
   /** What the policy said in a turn, as if it had been sampled. */
   const said = async (turn: number, name_: string, given: Record<string, unknown>): Promise<void> => {

@@ -221,8 +221,11 @@ it('`none` grades by the work alone: no sandbox is made, and none can be had', a
   task = {
     gradedIn: 'none',
     grade: async (ctx, { turnRewards }) => {
-      const refused = await ctx.sandbox().catch((error: unknown) => (error as Error).message);
-      return { code: 'graded', reward: turnRewards.length, passed: true, reason: String(refused) };
+      const reason = await ctx.sandbox().then(
+        ({ id }) => id,
+        (error: unknown) => (error as Error).message,
+      );
+      return { code: 'graded', reward: turnRewards.length, passed: true, reason };
     },
   };
   const { prepare, collect, grade } = parts();

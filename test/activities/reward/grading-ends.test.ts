@@ -150,11 +150,11 @@ describe('a sandbox that grades', () => {
   });
 });
 
-describe('an execution that is cancelled', () => {
+describe.each(['CANCELLED', 'NOT_FOUND'])('an execution that receives %s', (reason) => {
   it('ends at once with its sandbox and its lease, and its grader’s result is not a verdict', async () => {
     const { grading, abort } = await sleeping();
-    abort('CANCELLED');
-    expect(await grading).toMatchObject({ name: 'CancelledFailure', message: 'CANCELLED' });
+    abort(reason);
+    expect(await grading).toMatchObject({ name: 'CancelledFailure', message: reason });
     await grader.ended;
     expect(await left()).toEqual(nothing);
   });
@@ -164,7 +164,7 @@ describe('an execution that is cancelled', () => {
     const controller = new AbortController();
     const grading = grade(controller.signal).catch((error: unknown) => error);
     await eventually('the set-up runs', async () => ((await bench.provider.list()).length > 0 ? true : undefined));
-    controller.abort(new CancelledFailure('CANCELLED'));
+    controller.abort(new CancelledFailure(reason));
     expect(await grading).toMatchObject({ name: 'CancelledFailure' });
     await grader.ended;
     expect(await left()).toEqual(nothing);

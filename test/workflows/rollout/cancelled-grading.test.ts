@@ -13,13 +13,13 @@ import { callOf, openBench, specOf } from '../../sandboxes/harness.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const bench = await openBench();
-let seconds = 60;
+let command = 'sleep 60';
 
 class Sleeping extends ScriptedEnvironment {
   override async grade(_task: string, _artifact: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {
     const sandbox = await provider.create(specOf(id));
-    await sandbox.exec(callOf(`sleep ${seconds}`, { timeoutMs: 60_000 }));
-    return { code: 'graded', reward: 1, passed: true, reason: '' };
+    const { exitCode } = await sandbox.exec(callOf(command, { callId: `${id}/run`, timeoutMs: 60_000 }));
+    return { code: 'graded', reward: exitCode === 0 ? 1 : 0, passed: true, reason: '' };
   }
 }
 defineEnvironment(new Sleeping('sleeping'));
@@ -51,7 +51,7 @@ async function graded(workflowId: string) {
 }
 
 it('a rollout that is cancelled while it is graded has no verdict, and its grader’s sandbox and lease are gone', async () => {
-  seconds = 60;
+  command = 'sleep 60';
   const handle = await graded('cancelled');
   await expect.poll(() => bench.provider.list()).toEqual(['cancelled#1/grade-1']);
   await handle.cancel();
@@ -61,18 +61,24 @@ it('a rollout that is cancelled while it is graded has no verdict, and its grade
   expect(await store.list('verdict:')).toEqual([]);
 });
 
-it('a worker that stops leaves its grading to another one', async () => {
-  seconds = 60;
+it('a worker that stops leaves its grading to another one, which attaches to it', async () => {
+  command = 'echo ran >> runs; until [ -e go ]; do sleep 0.05; done; [ "$(cat runs)" = ran ]';
   const handle = await graded('handed-on');
+  await expect.poll(() => bench.provider.list()).toEqual(['handed-on#1/grade-1']);
   await world.now.stop();
-  await expect.poll(() => bench.provider.list()).toEqual([]);
-  await expect.poll(() => store.leases('grader-sandbox')).toEqual([]);
-  seconds = 0;
+  expect(await bench.provider.list()).toEqual(['handed-on#1/grade-1']);
+  expect(await store.leases('grader-sandbox')).toMatchObject([{ id: 'handed-on#1/grade-1' }]);
   await world.open();
+  await expect.poll(() => store.begun('reward:handed-on#1')).toBe(2);
+  const sandbox = await bench.provider.connect('handed-on#1/grade-1');
+  await sandbox.write({ callId: 'go', path: 'go', content: new Uint8Array(), note: '' });
+  sandbox.close();
   expect(await world.now.client.workflow.getHandle('handed-on').result()).toMatchObject({
     status: 'graded',
     reward: 1,
   });
   expect(handle.workflowId).toBe('handed-on');
   expect(await store.begun('reward:handed-on#1')).toBe(2);
+  await expect.poll(() => bench.provider.list()).toEqual([]);
+  expect(await store.leases('grader-sandbox')).toEqual([]);
 });
