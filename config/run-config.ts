@@ -12,7 +12,7 @@ import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } fr
 import { type DispatcherSettings, MIN_REPLACE_RATIO, type StragglerSettings } from '../protocol/batch.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../protocol/rollout.ts';
 import type { AlgorithmSettings, RunConfig } from '../protocol/run-config.ts';
-import { algorithmSchema } from './algorithm/config.ts';
+import { algorithmSchema, checkNames } from './algorithm/config.ts';
 import { loraSchema } from './algorithm/critic-schema.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { needsCorrection } from './algorithm/rules.ts';
@@ -285,6 +285,7 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
   const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (module === undefined && modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =

@@ -46,6 +46,8 @@ export interface BundleStore {
 }
 
 const LOADED_WITHIN_MS = 60_000;
+const cacheFolder = (): string => join(cacheDirectory(), 'modules');
+const nameOf = (digest: ObjectRef): string => `${digest.slice('sha256:'.length)}.mjs`;
 
 /** Kept on the process's global object: a process imports a bundle once, whichever copy of this package asks. */
 const shared = globalThis as unknown as Record<symbol, unknown>;
@@ -71,7 +73,7 @@ function bytesAt(file: string): Uint8Array | undefined {
  */
 function fileOf(digest: ObjectRef, code: Uint8Array, folder: string): string {
   if (!isOf(digest, code)) throw new ModulesFailed(`the bundle ${digest} is damaged`);
-  const file = join(folder, `${digest.slice('sha256:'.length)}.mjs`);
+  const file = join(folder, nameOf(digest));
   const there = bytesAt(file);
   if (there !== undefined && isOf(digest, there)) return file;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -97,7 +99,7 @@ async function importFile(digest: ObjectRef, file: string, name: string, withinM
 /** Errors: `ModulesFailed`; those of the disk. */
 export function importBundle(
   { digest, code, paths }: Bundle,
-  { folder = join(cacheDirectory(), 'modules'), withinMs = LOADED_WITHIN_MS } = {},
+  { folder = cacheFolder(), withinMs = LOADED_WITHIN_MS } = {},
 ): Promise<void> {
   const known = loaded.get(digest);
   if (known !== undefined) return known;
@@ -111,15 +113,32 @@ export function importBundle(
   return importing;
 }
 
+/** The bundle of a store, if it may run. Errors: `ModulesUnknown`; those of the store, also for a damaged object. */
+async function bundleIn(store: BundleStore, digest: ObjectRef): Promise<Bundle> {
+  const record = await store.get<ModulesRecord>(keys.modules(digest));
+  if (record === undefined) throw new ModulesUnknown(digest);
+  return { digest, code: await store.getObject(digest), paths: record.paths };
+}
+
+/** Puts a bundle of a store into the cache, where the process's threads find it. Errors: those of `importStored`. */
+export async function cacheStored(digest: ObjectRef, store: BundleStore, folder = cacheFolder()): Promise<void> {
+  const { code } = await bundleIn(store, digest);
+  fileOf(digest, code, folder);
+}
+
+/** Imports a bundle that the process's main thread has put into the cache. Errors: `ModulesFailed`. */
+export async function importCached(digest: ObjectRef, folder = cacheFolder()): Promise<void> {
+  const code = bytesAt(join(folder, nameOf(digest)));
+  if (code === undefined) throw new ModulesFailed(`the bundle ${digest} is missing in ${folder}`);
+  await importBundle({ digest, code, paths: [digest] }, { folder });
+}
+
 /**
  * Imports a bundle of a store. Errors: `ModulesUnknown`, `ModulesFailed`; those of the store, also for a damaged object;
  * those of the disk.
  */
 export async function importStored(digest: ObjectRef, store: BundleStore, folder?: string): Promise<void> {
   // Asked before each use: another store of this process may not have opened it.
-  const record = await store.get<ModulesRecord>(keys.modules(digest));
-  if (record === undefined) throw new ModulesUnknown(digest);
-  if (loaded.has(digest)) return loaded.get(digest);
-  const code = await store.getObject(digest);
-  await importBundle({ digest, code, paths: record.paths }, folder === undefined ? {} : { folder });
+  const bundle = await bundleIn(store, digest);
+  await importBundle(bundle, folder === undefined ? {} : { folder });
 }

@@ -3,6 +3,8 @@
  * The algorithms themselves are in `trainer/algorithms/`.
  */
 
+import type { ObjectRef } from './stages.ts';
+
 export const RATE_SCHEDULES = ['constant', 'linear', 'cosine'] as const;
 
 export interface RateSchedule {
@@ -144,6 +146,8 @@ export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 
   readonly gradientCheckpointing?: boolean;
   /** Absolute path of a user's module that defines advantages and losses (`defineAdvantage`, `defineLoss`). */
   readonly module?: string;
+  /** Digest of the run's modules, which may define advantages and losses too. Absent: it has none. */
+  readonly modules?: ObjectRef;
   /** An estimator's name. Default: `grpo`. */
   readonly advantage?: string;
   readonly normaliseByStd?: boolean;

@@ -280,6 +280,8 @@ export interface RunRecord {
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
   readonly tasks: OpenedTasks;
+  /** Digest of its modules, as in its catalog. Absent: it has none. */
+  readonly modules?: ObjectRef;
   /** The resolved configuration and its digest: the run's name belongs to this configuration only. */
   readonly config?: RunConfig;
   readonly configSha256?: string;

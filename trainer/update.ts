@@ -115,7 +115,7 @@ export class Updater {
       return metricsOf(recorded);
     }
     usefulData(request);
-    await loadAlgorithms(request.algorithm.module);
+    await loadAlgorithms(request.algorithm);
     const { fromDir, lora } = request;
     const session = await this.#trainer.loadState({ dir: fromDir, lora, optimizer: true });
     try {

@@ -8,6 +8,7 @@ import { advantageEstimators } from '../../trainer/algorithms/advantages/registr
 import { loadAlgorithms, namesOfModule } from '../../trainer/algorithms/own-module.ts';
 import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 import { NameTaken } from '../../modules/registry.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import type { AlgorithmSettings, RunConfig } from '../../protocol/run-config.ts';
 import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
@@ -51,20 +52,24 @@ async function checkOwnNames(module: string, { advantage, loss = 'regular' }: Al
 }
 
 /**
- * Errors: `UserInputError` for a module that cannot be loaded, that defines a name of another run's module, or that
+ * `modules`: digest of the run's modules, imported. Errors: `UserInputError` for a module that cannot be loaded, that defines a name of another run's module, or that
  * does not define a name that the configuration uses.
  */
-export async function checkModule({ run, algorithm, training }: RunConfig, store: Store): Promise<void> {
+export async function checkModule(
+  { run, algorithm, training }: RunConfig,
+  modules: ObjectRef | undefined,
+  store: Store,
+): Promise<void> {
   const { module } = algorithm;
   if (module !== undefined) {
     for (const other of await modulesOfOthers(run, store)) {
-      await loadAlgorithms(other).catch((error: unknown) => {
+      await loadAlgorithms({ module: other }).catch((error: unknown) => {
         // Other errors in another run's module do not concern this run.
         if (error instanceof NameTaken && error.modules.includes(module)) refuse(module, error);
       });
     }
-    await loadAlgorithms(module).catch((error: unknown) => refuse(module, error));
+    await loadAlgorithms({ module }).catch((error: unknown) => refuse(module, error));
     await checkOwnNames(module, algorithm);
   }
-  checkDefinitions(algorithm, training?.mode);
+  checkDefinitions(algorithm, training?.mode, modules);
 }

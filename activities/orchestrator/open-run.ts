@@ -181,7 +181,7 @@ export async function openRun(
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
   const known = await store.get<RunRecord>(keys.run(config.run));
   const modules = await openModules(config.modules, known?.tasks.catalog, { store, moduleGuard });
-  await checkModule(config, store);
+  await checkModule(config, modules, store);
   const checked = await checkTasksOfRun(config, tasks, modules);
   const runDir = join(config.dir, config.run);
   // A hub's revision may move: the run continues with the snapshot that it started with.
@@ -203,6 +203,7 @@ export async function openRun(
     ...(critic === undefined ? {} : { critic: { base: critic } }),
     task: inNumbers(checked),
     tasks: await frozen(checked, modules, store),
+    ...(modules && { modules }),
     config,
     configSha256: configDigest(config),
   });
@@ -214,7 +215,7 @@ export async function openRun(
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: record.policy.base, version: 0 };
   return {
-    config: { ...config, opened: record.tasks },
+    config: { ...config, ...(modules && { algorithm: { ...config.algorithm, modules } }), opened: record.tasks },
     runDir: record.runDir,
     policy,
     ...(changes.length > 0 ? { changes } : {}),

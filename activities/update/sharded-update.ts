@@ -15,6 +15,7 @@ import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './check-disk-space.ts';
 import { trainingDataOf } from './training-data.ts';
+import { cacheModulesOf } from './run-modules.ts';
 import { clearOther } from './update-input.ts';
 import { teaches, updateRequestOf } from './update-request.ts';
 
@@ -57,6 +58,7 @@ async function planUpdate(
   await checkWorkersLost(store);
   const prepared = await trainingDataOf(input, store);
   if (!teaches(prepared)) return NOTHING_TO_SHARE;
+  await cacheModulesOf(input.run, store);
   const request = await updateRequestOf(input, prepared, store);
   const [dir, { shards }] = [folderOf(input, request), input];
   return retryWhileDiskUnavailable(request.toDir, patience, async () => {
@@ -83,6 +85,7 @@ export function createShardActivities(deps: ShardDeps): ShardActivities {
       tried(limits, async (_signal, progress) => {
         const { dir, plan, round, shard } = input;
         await begun(input, String(shard), store);
+        await cacheModulesOf(input.run, store);
         await retryWhileDiskUnavailable(dir, patience, () =>
           engine.forwardBackward({ dir, plan, round, shard }, progress),
         );
@@ -92,6 +95,7 @@ export function createShardActivities(deps: ShardDeps): ShardActivities {
       tried(limits, async (_signal, progress) => {
         const { dir, plan, round } = input;
         await begun(input, 'step', store);
+        await cacheModulesOf(input.run, store);
         await retryWhileDiskUnavailable(dir, patience, () => engine.optimStep({ dir, plan, round }, progress));
       }),
   };

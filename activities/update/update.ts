@@ -18,6 +18,7 @@ import { checkWorkersLost } from '../tries.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
 import { roomForCheckpoint } from './check-disk-space.ts';
 import { clearUpdates } from './sharded-update.ts';
+import { cacheModulesOf } from './run-modules.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
 import { checkPlace, clearOther } from './update-input.ts';
@@ -95,6 +96,7 @@ export async function updateOnce(
     await store.begin(key);
     const request = await updateRequestOf(input, prepared, store);
     const { toDir } = request;
+    await cacheModulesOf(input.run, store);
     const taught = teaches(prepared);
     const metrics = await retryWhileDiskUnavailable(toDir, patience, async () => {
       await clearOther(input, request, store);

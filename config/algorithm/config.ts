@@ -6,6 +6,7 @@ import { ADVANTAGES, advantageEstimators } from '../../trainer/algorithms/advant
 import { LOSSES, policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 import { LOSS_REDUCTIONS, RATE_SCHEDULES } from '../../protocol/algorithm.ts';
 import type { AlgorithmSettings, TrainingSettings } from '../../protocol/run-config.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { filled, refusedBy } from './conditional-settings.ts';
 import { criticSchema, gradientBound } from './critic-schema.ts';
@@ -70,14 +71,18 @@ function checkRules(settings: Readonly<Record<string, unknown>>, context: z.Refi
       message: "give a number of tokens: every sequence's sum is divided by it",
     });
   }
-  if (settings['module'] !== undefined) return;
+}
+
+/** Errors: `UserInputError` for a name that is not built in, of a run without modules. */
+export function checkNames(settings: Partial<Pick<AlgorithmSettings, 'advantage' | 'loss'>>): void {
   for (const [kind, builtIn] of [
     ['advantage', ADVANTAGES],
     ['loss', LOSSES],
   ] as const) {
-    if (String(settings[kind]) in builtIn) continue;
-    const remedy = `give one of ${Object.keys(builtIn).join(', ')}, or the module that defines it (algorithm.module)`;
-    context.addIssue({ code: 'custom', path: [kind], message: remedy });
+    const { [kind]: name = '' } = settings;
+    if (name === '' || name in builtIn) continue;
+    const remedy = `give one of ${Object.keys(builtIn).join(', ')}, or the modules that define it (modules)`;
+    throw new UserInputError(`algorithm.${kind}`, name, remedy);
   }
 }
 
@@ -90,23 +95,24 @@ export const algorithmSchema = given.superRefine(checkRules).transform((settings
   };
 });
 
-/** Called after `algorithm.module` was loaded. Errors: `UserInputError` for settings that its definitions exclude. */
+/** Called after the run's modules were loaded. `modules`: their digest. Errors: `UserInputError` for settings that its definitions exclude. */
 export function checkDefinitions(
   { advantage, loss = 'regular', offPolicyCorrection, critic }: AlgorithmSettings,
   mode: TrainingSettings['mode'] = 'sync',
+  modules?: ObjectRef,
 ): void {
   for (const [kind, name, registry] of [
     ['advantage', advantage, advantageEstimators],
     ['loss', loss, policyLosses],
   ] as const) {
-    if (!registry.has(name))
+    if (!registry.has(name, modules))
       throw new UserInputError(
         `algorithm.${kind}`,
         name,
-        `algorithm.module does not define it; give one of ${registry.names().join(', ')}`,
+        `no module of the run defines it; give one of ${registry.names(modules).join(', ')}`,
       );
   }
-  if (critic !== undefined && advantageEstimators.get(advantage).over !== 'token') {
+  if (critic !== undefined && advantageEstimators.get(advantage, modules).over !== 'token') {
     throw new UserInputError(
       'algorithm.critic',
       critic,
@@ -116,7 +122,7 @@ export function checkDefinitions(
   // Modes with overlap set the default before the module is loaded, and it is not applied to such a loss. In sync only
   // the user sets one.
   const isDefault = mode !== 'sync' && isDeepStrictEqual(offPolicyCorrection, offPolicyCorrectionSchema.parse({}));
-  if (offPolicyCorrection !== undefined && !isDefault && !policyLosses.get(loss).correctable) {
+  if (offPolicyCorrection !== undefined && !isDefault && !policyLosses.get(loss, modules).correctable) {
     throw new UserInputError(
       'algorithm.offPolicyCorrection',
       offPolicyCorrection,

@@ -5,8 +5,15 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { toolNamed, toolsOf } from '../../agents/tools/registry.ts';
 import { type Bundle, bundleModules } from '../../modules/bundle.ts';
-import { importBundle, importStored, type ModulesRecord } from '../../modules/import-bundle.ts';
+import {
+  cacheStored,
+  importBundle,
+  importCached,
+  importStored,
+  type ModulesRecord,
+} from '../../modules/import-bundle.ts';
 import { keys } from '../../protocol/records.ts';
+import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 
 let dir: string;
@@ -62,6 +69,29 @@ it('bytes that are not those of the digest never run: a damaged file is written 
   await importBundle(bundle, { folder: dir });
   expect(readFileSync(file)).toEqual(Buffer.from(bundle.code));
   expect(globalThis).not.toHaveProperty('hasRun');
+});
+
+it('a thread finds the losses of a bundle in the cache, each run its own, and nothing else there', async () => {
+  const store = openSqliteStore(join(dir, 'store'));
+  const loss = (value: number) =>
+    `import { defineLoss } from 'longhaul';\ndefineLoss('mine', { correctable: true, terms: ({ mask }) => ({ values: mask.map(() => ${value}), slopes: mask.map(() => 0), metrics: {} }) });\n`;
+  try {
+    const values: unknown[] = [];
+    for (const bundle of [await bundleOf(loss(1)), await bundleOf(loss(2))]) {
+      const { digest, code, paths } = bundle;
+      await expect(importCached(digest, dir)).rejects.toThrow(/is missing/);
+      await store.putObject(code);
+      await store.putOnce<ModulesRecord>(keys.modules(digest), { digest, paths, at: '' });
+      await cacheStored(digest, store, dir);
+      await importCached(digest, dir);
+      const { values: said } = policyLosses.get('mine', digest).terms({ mask: [1] } as never, {} as never);
+      values.push(...said);
+    }
+    expect(values).toEqual([1, 2]);
+    expect(policyLosses.has('mine')).toBe(false);
+  } finally {
+    await store.close();
+  }
 });
 
 it('an object of the store runs only if a run or an eval was opened with it', async () => {

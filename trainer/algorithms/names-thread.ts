@@ -8,5 +8,5 @@ import { policyLosses } from './losses/registry.ts';
 
 const { module, copy } = workerData as { module: string; copy?: string };
 if (copy !== undefined) readFromCopy(module, copy);
-await loadAlgorithms(module);
+await loadAlgorithms({ module });
 parentPort?.postMessage({ advantage: advantageEstimators.names(), loss: policyLosses.names() });

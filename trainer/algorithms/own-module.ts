@@ -2,6 +2,8 @@
 
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import type { ObjectRef } from '../../protocol/stages.ts';
+import { importCached } from '../../modules/import-bundle.ts';
 import { importOwn, copyOf } from '../../modules/import-own.ts';
 
 export interface Names {
@@ -30,7 +32,14 @@ export async function namesOfModule(module: string): Promise<Names> {
   }
 }
 
-/** Errors: those of importing `module`. */
-export async function loadAlgorithms(module: string | undefined): Promise<void> {
+/** What an update's names are defined by. */
+export interface OwnDefinitions {
+  readonly module?: string;
+  readonly modules?: ObjectRef;
+}
+
+/** Loads the module, and the run's modules, which the process's main thread has put into the cache. Errors: its own. */
+export async function loadAlgorithms({ module, modules }: OwnDefinitions): Promise<void> {
   if (module !== undefined) await importOwn(module);
+  if (modules !== undefined) await importCached(modules);
 }

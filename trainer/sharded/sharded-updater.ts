@@ -59,7 +59,7 @@ export class ShardedUpdater {
     const known = await readPlan(dir);
     if (known !== undefined) return told(known);
     usefulData(update);
-    await loadAlgorithms(update.algorithm.module);
+    await loadAlgorithms(update.algorithm);
     // Before the slow preparation: a late plan must not create the folder again if it was removed in the meantime.
     await mkdir(dir, { recursive: true });
     const prepared = await this.#prepare(update, shards).catch(async (error: unknown) => {
@@ -128,7 +128,7 @@ export class ShardedUpdater {
 
   async #planned({ dir, plan }: RoundRequest): Promise<Located> {
     const at = await this.#known.of(dir, plan);
-    await loadAlgorithms(at.plan.request.algorithm.module);
+    await loadAlgorithms(at.plan.request.algorithm);
     return at;
   }
 

@@ -114,7 +114,7 @@ interface Estimated {
 function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): Estimated {
   const { advantage: name = 'grpo', normaliseByStd = true, gamma = 1, lambd = 1 } = settings;
   const given: AdvantageSettings = { normaliseByStd, gamma, lambd };
-  const estimator = advantageEstimators.get(name);
+  const estimator = advantageEstimators.get(name, settings.modules);
   const starts = startsOf(rollouts.map(tokensOf));
   const { rewards, scores, metrics } = rewardsOf(rollouts, starts, settings.kl);
   if (estimator.over === 'token') {

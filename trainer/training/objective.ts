@@ -50,7 +50,7 @@ export function objectiveOf(
   noiseKey: string,
 ): Objective {
   const { starts, mask, old, recorded, advantages, reference } = tokens;
-  const definition = policyLosses.get(settings.loss ?? 'regular');
+  const definition = policyLosses.get(settings.loss ?? 'regular', settings.modules);
   const policy = policyLoss(
     definition,
     { starts, mask, logprobs, old, rollout: recorded, advantages },

@@ -1,5 +1,6 @@
 /** `longhaul check`: loads the tasks and data of a run or an eval here, and checks graders with known solutions. */
 
+import { checkDefinitions } from '../../../config/algorithm/config.ts';
 import { checkTasksOfRun } from '../../../config/open-tasks.ts';
 import { checkTasks } from '../../../config/sweep-config.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
@@ -58,8 +59,12 @@ function graderLines({ policies, withoutOracle, wrong }: CheckedGraders): string
 
 /** What no single task shows: sizes, splits and shares. Errors: `UserInputError`. */
 async function checkWhole(read: CheckConfig, modules: Awaited<ReturnType<typeof modulesOf>>): Promise<void> {
-  if (read.kind === 'run') await checkTasksOfRun(read.config, new TaskLoader(), modules?.digest);
-  else await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest);
+  if (read.kind === 'run') {
+    const { algorithm, training } = read.config;
+    // The run's workers look at `algorithm.module`, which they load by itself.
+    if (algorithm.module === undefined) checkDefinitions(algorithm, training?.mode, modules?.digest);
+    await checkTasksOfRun(read.config, new TaskLoader(), modules?.digest);
+  } else await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest);
 }
 
 async function check(file: string, options: Options, context: VerbContext): Promise<Outcome> {
