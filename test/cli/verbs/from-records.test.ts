@@ -3,7 +3,7 @@
  * disk with a stack trace.
  */
 
-import { someTasks } from '../../support/some-tasks.ts';
+import { openedConfig, someTasks } from '../../support/some-tasks.ts';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,6 @@ import { keys, type OutcomeRecord, type RunEnd, type RunRecord, type StepEntry }
 import { runCommandLine } from '../../../cli/run.ts';
 import { whyUnknown } from '../../../cli/train/live-run.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
-import type { RunConfig } from '../../../protocol/run-config.ts';
 import { stackPaths } from '../../../connection/stack-paths.ts';
 import { writeStackState } from '../../../connection/stack-state.ts';
 
@@ -72,7 +71,7 @@ async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: numbe
     policy,
     task,
     tasks: someTasks,
-    ...(config && { config: config as RunConfig }),
+    ...(config && { config: openedConfig({ policy: { base: '/p' }, task: { name: 't' }, ...config }) }),
   });
   await store.putOnce(keys.evaluation('r', 0), { step: 0, evaluation: evaluation(0.25) });
   const record = {

@@ -46,7 +46,7 @@ export const lostSandboxes: readonly Mutation[] = [
     name: "a restored sandbox's MCP servers are not started",
     fault: LOST,
     file: 'activities/init/restore.ts',
-    before: 'if (task.mcp) await startMcp(input, task.mcp, sandbox);\n',
+    before: 'if (task.mcp) await startMcp(input, task.mcp, mainOf(sandboxes));\n',
     after: '\n',
     tests: [{ file: RESTORED_MCP_TEST, test: 'is started as the lost one was' }],
   },
