@@ -52,8 +52,8 @@ async function checkOwnNames(module: string, { advantage, loss = 'regular' }: Al
 }
 
 /**
- * `modules`: digest of the run's modules, imported. Errors: `UserInputError` for a module that cannot be loaded, that defines a name of another run's module, or that
- * does not define a name that the configuration uses.
+ * `modules`: digest of the run's modules, imported. Errors: `UserInputError` for a module that cannot be loaded, that
+ * defines a name of another run's module, or that does not define a name that the configuration uses.
  */
 export async function checkModule(
   { run, algorithm, training }: RunConfig,
