@@ -236,7 +236,10 @@ it('a run’s own module is loaded before anything is made, and must define the 
   );
   expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({
-    cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/no module of the run defines it; give one of regular/) },
+    cause: {
+      field: 'algorithm.loss',
+      remedy: expect.stringMatching(/no module of the run defines it; give one of regular/),
+    },
   });
   await expect(
     open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } }),
