@@ -6,7 +6,7 @@ import { afterAll, expect, it } from 'vitest';
 import { runCommandLine } from '../../../cli/run.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul odd-'));
-writeFileSync(join(dir, 'sft.yaml'), 'out: x\nstages: []\n');
+writeFileSync(join(dir, 'sft.yaml'), 'out: x\ndata: { a: { files: a.jsonl } }\nstages: []\n');
 writeFileSync(
   join(dir, 'eval.yaml'),
   'tasks: { name: swe-mini, count: 1000000000 }\npolicies: [{ name: s, policy: starter }]\n',
