@@ -9,6 +9,7 @@ import {
   type Execution,
   FORGOTTEN_AFTER_MS,
   type Lease,
+  type LeaseRoom,
   type RolloutEvent,
   type Store,
   type WorkerReport,
@@ -115,17 +116,22 @@ export class MemoryStore implements Store {
   }
 
   async acquireLease(lease: Lease, limit: number): Promise<Lease | undefined> {
-    const others = [...this.#leases.values()].filter(
-      ({ id, kind, host, expiresAt }) =>
-        id !== lease.id && kind === lease.kind && host === lease.host && expiresAt > Date.now(),
-    );
-    if (others.length >= limit) return undefined;
-    this.#leases.set(lease.id, lease);
-    return lease;
+    const isTaken = await this.acquireLeases([lease], { leases: limit, memoryMiB: Number.MAX_SAFE_INTEGER });
+    return isTaken ? lease : undefined;
   }
 
-  async acquireLeases(leases: readonly Lease[]): Promise<boolean> {
-    for (const lease of leases) this.#leases.set(lease.id, lease);
+  async acquireLeases(leases: readonly Lease[], room: LeaseRoom): Promise<boolean> {
+    const ids = new Set(leases.map(({ id }) => id));
+    const others = [...this.#leases.values()].filter(
+      ({ id, kind, host, expiresAt }) =>
+        !ids.has(id) && kind === leases[0]?.kind && host === leases[0].host && expiresAt > Date.now(),
+    );
+    const claimed = [...others, ...leases].reduce((sum, { memoryMiB = 0 }) => sum + memoryMiB, 0);
+    if (others.length + leases.length > room.leases || claimed > room.memoryMiB) return false;
+    for (const lease of leases) {
+      const memoryMiB = Math.max(lease.memoryMiB ?? 0, this.#leases.get(lease.id)?.memoryMiB ?? 0);
+      this.#leases.set(lease.id, { ...lease, ...(memoryMiB > 0 && { memoryMiB }) });
+    }
     return true;
   }
 

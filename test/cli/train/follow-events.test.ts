@@ -43,7 +43,7 @@ async function writeRun(): Promise<void> {
 /** Counts the events that `store` gives from now on; one more is written at each reading, as in a running run. */
 function count(store: Store): { read: number; asked: number } {
   const counts = { read: 0, asked: 0 };
-  const [events, eventsSince] = [store.events.bind(store), store.eventsSince.bind(store)];
+  const [events, changes] = [store.events.bind(store), store.changes.bind(store)];
   const heard = async (given: readonly RolloutEvent[]) => {
     counts.read += given.length;
     await world.now.store.append([dispatched(EVENTS + counts.asked++)]);
@@ -53,9 +53,9 @@ function count(store: Store): { read: number; asked: number } {
     await heard(told);
     return told;
   };
-  store.eventsSince = async (run, after) => {
-    const told = await eventsSince(run, after);
-    await heard(told.events);
+  store.changes = async (...asked) => {
+    const told = await changes(...asked);
+    await heard(told?.events ?? []);
     return told;
   };
   return counts;
@@ -85,9 +85,9 @@ it('`train` reads each event of its run once', async () => {
     { line: () => undefined, bar: () => undefined },
     signal,
   );
-  expect(counts.asked).toBe(4);
-  expect(counts.read).toBe(EVENTS + 3);
-  expect(summary?.accounting.dispatched).toBe(EVENTS + 3);
+  expect(counts.asked).toBe(5);
+  expect(counts.read).toBe(EVENTS + 4);
+  expect(summary?.accounting.dispatched).toBe(EVENTS + 4);
 });
 
 it('so do the summaries of `watch`', async () => {
