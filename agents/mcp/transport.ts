@@ -37,7 +37,7 @@ how() { if [ -s "$d/code" ]; then echo "with code $(cat "$d/code")"; else echo '
  */
 const launchScript = (folder: string, { command, env = {}, cwd = '.' }: McpServer): string => `d=${quoted(folder)}
 ${SHARED}
-rm -rf "$d" && mkdir -p "$d" && mkfifo "$d/in" && : >"$d/out" && : >"$d/err" || exit 1
+rm -rf "$d" && mkdir -p "$d" && mkfifo "$d/in" && : >"$d/out" && : >"$d/err" && : >"$d/new" || exit 1
 set -m
 bash -c 'd=$1; cd "$2" && { shift 2; env "$@"; }; echo $? >"$d/code"' mcp "$d" ${quoted(cwd)} ${Object.entries(env)
   .map(([name, value]) => quoted(`${name}=${value}`))
@@ -46,13 +46,13 @@ echo "$! $(began $!)" >"$d/pid"`;
 
 /**
  * Waits for complete lines after the first `seen` of this exchange's message. The message is sent whole before any line
- * counts: what still writes it would end with this call.
+ * counts: what still writes it would end with this call. What a program wrote before its first message counts, too.
  */
 const exchangeScript = (folder: string, seen: number): string => `d=${quoted(folder)}
 ${SHARED}
 if [ ${seen} = 0 ]; then
   alive || { how; exit ${NOT_RUNNING}; }
-  : >"$d/out"
+  if [ -e "$d/new" ]; then rm "$d/new"; else : >"$d/out"; fi
   [ "$(wc -c <"$d/err")" -le 65536 ] || : >"$d/err"
 fi
 if [ -s "$d/message" ]; then
