@@ -7,8 +7,8 @@ import { classifyDiskError, isTransient } from '../store/disk-errors.ts';
 const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
 
 /**
- * Throws `error` as what `failed` makes of its message, if a user's code threw it, and as it is otherwise: a full disk is
- * not the fault of any code. `what`: "the grader".
+ * Throws `error` as what `failed` makes of its message, if a user's code threw it, and as it is otherwise: a full disk
+ * is not the fault of any code. `what`: "the grader".
  */
 export function blameOwnCode(error: unknown, what: string, failed: (message: string) => Error): never {
   if (isTransient(classifyDiskError(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;

@@ -1,6 +1,6 @@
 /**
- * The sandboxes of a task as one: they are leased at once, made in one order, renewed and ended together. If one of them
- * is lost, all are.
+ * The sandboxes of a task as one: they are leased at once, made in one order, renewed and ended together. If one of
+ * them is lost, all are.
  */
 
 import { sandboxNamed } from '../protocol/records.ts';

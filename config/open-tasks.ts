@@ -49,7 +49,9 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
     throw new TypeError(`task ${key} offers ${stranded}, which runs in a sandbox, and has none: give sandboxes`);
 }
 
-/** Opens the dataset of one entry. `modules`: digest of its modules, imported. Errors: `UserInputError`, under `field`. */
+/**
+ * Opens the dataset of one entry. `modules`: digest of its modules, imported. Errors: `UserInputError`, under `field`.
+ */
 export async function openEntry(
   { environment: name, options, folder }: Pick<TaskEntry, 'environment' | 'options' | 'folder'>,
   field: { readonly name: string; readonly options: string },
@@ -179,8 +181,9 @@ export function sharedBy(
 type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
 
 /**
- * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError` for an unknown environment or split, for invalid
- * options, for more training or held-out tasks than it has, or if a task does not load.
+ * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError`
+ * for an unknown environment or split, for invalid options, for more training or held-out tasks than it has, or if a
+ * task does not load.
  */
 export async function checkTasksOfRun(
   { tasks: entries, evaluation, batch }: Asked,

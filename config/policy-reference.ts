@@ -16,8 +16,9 @@ const LATEST = new RegExp(`^latest:(${RUN})$`);
 const CHECKPOINT = new RegExp(`^(${RUN})@(0|[1-9]\\d{0,8})$`);
 
 /**
- * `starter`: the built-in policy. `oracle`, `empty`: scripts that solve each task, or end at once. `RUN@STEP`: a checkpoint of a run. `latest:RUN`: the last checkpoint that the run
- * published. Anything else is a directory in Hugging Face layout (so is `./starter`).
+ * `starter`: the built-in policy. `oracle`, `empty`: scripts that solve each task, or end at once. `RUN@STEP`: a
+ * checkpoint of a run. `latest:RUN`: the last checkpoint that the run published. Anything else is a directory in
+ * Hugging Face layout (so is `./starter`).
  */
 export function parsePolicyReference(text: string): PolicyReference {
   if (text === 'starter') return { kind: 'starter' };

@@ -100,8 +100,8 @@ export function taskIdsOf(tasks: TaskSelection): readonly string[] {
 }
 
 /**
- * The sources of the tasks; `undefined` for tasks by their keys without modules. `modules`: digest of the eval's modules,
- * imported. Errors: `UserInputError` for an unknown task.
+ * The sources of the tasks; `undefined` for tasks by their keys without modules. `modules`: digest of the eval's
+ * modules, imported. Errors: `UserInputError` for an unknown task.
  */
 export async function checkTasks(
   tasks: TaskSelection,

@@ -130,8 +130,8 @@ async function build(paths: readonly string[]): Promise<Uint8Array> {
 }
 
 /**
- * Bundles the modules at `paths` (absolute). Errors: `UserInputError` for `field`, with the file and line of what cannot
- * be bundled.
+ * Bundles the modules at `paths` (absolute). Errors: `UserInputError` for `field`, with the file and line of what
+ * cannot be bundled.
  */
 export async function bundleModules(paths: readonly string[], field = 'modules'): Promise<Bundle> {
   const missing = paths.find((path) => !existsSync(path));

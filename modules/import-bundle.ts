@@ -134,8 +134,8 @@ export async function importCached(digest: ObjectRef, folder = cacheFolder()): P
 }
 
 /**
- * Imports a bundle of a store. Errors: `ModulesUnknown`, `ModulesFailed`; those of the store, also for a damaged object;
- * those of the disk.
+ * Imports a bundle of a store. Errors: `ModulesUnknown`, `ModulesFailed`; those of the store, also for a damaged
+ * object; those of the disk.
  */
 export async function importStored(digest: ObjectRef, store: BundleStore, folder?: string): Promise<void> {
   // Asked before each use: another store of this process may not have opened it.

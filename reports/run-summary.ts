@@ -47,8 +47,8 @@ function unvariedOf(steps: readonly StepRecord[], settings: VaryingSettings | un
 }
 
 /**
- * `undefined` for an unknown run. With a `ReadModel` as `tallies`, no event is read; else give the same ones in repeated
- * calls: they read each event only once.
+ * `undefined` for an unknown run. With a `ReadModel` as `tallies`, no event is read; else give the same ones in
+ * repeated calls: they read each event only once.
  */
 export async function summaryOf(
   run: string,

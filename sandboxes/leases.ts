@@ -25,7 +25,9 @@ export function memoryOf({
   return limits.memoryMiB + (profile === 'swe' ? 0 : limits.diskMiB) + OWN_MIB;
 }
 
-/** Takes or renews the leases of these sandboxes, all or none. Returns false if the host has no room for all of them. */
+/**
+ * Takes or renews the leases of these sandboxes, all or none. Returns false if the host has no room for all of them.
+ */
 export async function acquireAll(
   specs: readonly SandboxSpec[],
   owner: string,

@@ -143,8 +143,8 @@ function outcomeOf(record: ActRecord): AgentRunOutcome {
 }
 
 /**
- * Runs a turn in its sandbox. If the attempt's artifact was collected already, nothing runs any more, on whatever host it
- * is repeated.
+ * Runs a turn in its sandbox. If the attempt's artifact was collected already, nothing runs any more, on whatever host
+ * it is repeated.
  */
 async function actedIn(
   input: AgentRunInput & SandboxRef,

@@ -1,7 +1,7 @@
 /**
- * Replaces lost sandboxes by fresh ones in the same state: the attempt's recorded calls are run again in `main`, and its
- * digest is compared. If one of several was lost, all are replaced. The policy is not sampled, and no recorded answer
- * changes.
+ * Replaces lost sandboxes by fresh ones in the same state: the attempt's recorded calls are run again in `main`, and
+ * its digest is compared. If one of several was lost, all are replaced. The policy is not sampled, and no recorded
+ * answer changes.
  */
 
 import { McpFailed, type McpServers } from '../../agents/mcp/server.ts';
@@ -47,7 +47,9 @@ export async function startMcp(attempt: Attempt, servers: McpServers, sandbox: S
   }
 }
 
-/** Removes what is left of the lost sandboxes, and their leases, so that their room is free, on whatever host it was. */
+/**
+ * Removes what is left of the lost sandboxes, and their leases, so that their room is free, on whatever host it was.
+ */
 export async function forgetLost(
   input: RestoreInput,
   task: Task,
@@ -59,7 +61,8 @@ export async function forgetLost(
 }
 
 /**
- * Makes the sandboxes of `specs`. A repeated call finds the same ones, and does not touch those in which the attempt has acted since.
+ * Makes the sandboxes of `specs`. A repeated call finds the same ones, and does not touch those in which the attempt
+ * has acted since.
  * Errors: `RestoreFailed`; `SandboxLost` if it was restored and is lost again; those of `create`.
  */
 export async function restoreSandboxes(

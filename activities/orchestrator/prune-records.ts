@@ -181,7 +181,10 @@ export interface PruneReport {
   readonly shrunk: boolean;
 }
 
-/** `url`: the store's. `shrink`: true if nothing else is running. If this is interrupted at any moment, the next call finishes it. */
+/**
+ * `url`: the store's. `shrink`: true if nothing else is running. If this is interrupted at any moment, the next call
+ * finishes it.
+ */
 export async function pruneRecords(
   those: readonly Prunable[],
   url: string,

@@ -1,8 +1,8 @@
 /**
- * The rounds of an attempt's grading. A round ends with a verdict or with a failure, never with its worker: an execution
- * that follows a lost one grades in the same sandboxes under the same call ids, so it attaches to what the lost one
- * started. A round that failed is recorded before its sandboxes end, and the next one has others. Of several executions
- * that are alive, the newest alone makes and ends sandboxes and records a verdict.
+ * The rounds of an attempt's grading. A round ends with a verdict or with a failure, never with its worker: an
+ * execution that follows a lost one grades in the same sandboxes under the same call ids, so it attaches to what the
+ * lost one started. A round that failed is recorded before its sandboxes end, and the next one has others. Of several
+ * executions that are alive, the newest alone makes and ends sandboxes and records a verdict.
  */
 
 import { CancelledFailure } from '@temporalio/activity';

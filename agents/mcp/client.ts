@@ -134,7 +134,9 @@ function toolOf(listed: unknown, session: Session): McpTool {
   };
 }
 
-/** Starts a server in its sandbox and lists its tools, once for each `id`. Errors: `McpFailed`; those of the sandbox. */
+/**
+ * Starts a server in its sandbox and lists its tools, once for each `id`. Errors: `McpFailed`; those of the sandbox.
+ */
 export async function startServer(sandbox: Sandbox, name: string, server: McpServer, id: string): Promise<McpTool[]> {
   const session = new Session(sandbox, name, server, id, START_MS);
   await session.start();

@@ -34,7 +34,9 @@ export function mcpTools(servers: McpServers, listing: McpRecord): Tool[] {
   );
 }
 
-/** Those of the listed tools that a task offers. Errors: `McpFailed` for a missing one, and for names that are no names. */
+/**
+ * Those of the listed tools that a task offers. Errors: `McpFailed` for a missing one, and for names that are no names.
+ */
 function offeredOf(server: string, spec: McpServer, listed: readonly McpTool[]): McpTool[] {
   const names = listed.map(({ name }) => name);
   const missing = spec.tools?.find((name) => !names.includes(name));

@@ -37,7 +37,9 @@ export function shown(value: unknown): string {
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}...` : text;
 }
 
-/** Types that a text is converted to by the type alone. Of others, a text is read as JSON if the schema takes no text. */
+/**
+ * Types that a text is converted to by the type alone. Of others, a text is read as JSON if the schema takes no text.
+ */
 const SCALARS = ['string', 'integer', 'number', 'boolean'];
 
 const isWholeList = ({ type, items }: JsonSchema): boolean =>

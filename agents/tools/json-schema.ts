@@ -23,7 +23,9 @@ export interface Misfit {
 /** Checks all arguments together. Returns the first misfit. */
 export type SchemaCheck = (value: unknown) => Misfit | undefined;
 
-/** Nested values that a check may visit, with every reference followed: no schema takes longer than the value is long. */
+/**
+ * Nested values that a check may visit, with every reference followed: no schema takes longer than the value is long.
+ */
 const MAX_NODES = 2000;
 const MAX_DEPTH = 64;
 

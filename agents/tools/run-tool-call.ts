@@ -19,7 +19,8 @@ export function onlyReads(
 }
 
 /**
- * `allowed`: names of the tools that the task offers. `sandbox`: `undefined` if the task has none. Errors: `SandboxLost`, `SandboxUnavailable`.
+ * `allowed`: names of the tools that the task offers. `sandbox`: `undefined` if the task has none. Errors:
+ * `SandboxLost`, `SandboxUnavailable`.
  */
 export async function runToolCall(
   call: ToolCall,

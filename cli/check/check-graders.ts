@@ -1,4 +1,6 @@
-/** Rolls tasks out with their gold solution and with an empty answer: a grader must give 1 to the one, 0 to the other. */
+/**
+ * Rolls tasks out with their gold solution and with an empty answer: a grader must give 1 to the one, 0 to the other.
+ */
 
 import type { Bundle } from '../../modules/bundle.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';

@@ -1,4 +1,6 @@
-/** The modules of a run or an eval in the command line's process: bundled and imported once, and allowed to the workers. */
+/**
+ * The modules of a run or an eval in the command line's process: bundled and imported once, and allowed to the workers.
+ */
 
 import { loadModulesAt } from '../../activities/orchestrator/open-modules.ts';
 import type { Bundle } from '../../modules/bundle.ts';

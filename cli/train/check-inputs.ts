@@ -25,8 +25,8 @@ async function checkBase(base: string): Promise<void> {
 }
 
 /**
- * Errors: `UserInputError` for modules that do not load, for an unknown task, for more tasks than exist, or a policy that is not in Hugging Face
- * layout; `ModelUnavailable`.
+ * Errors: `UserInputError` for modules that do not load, for an unknown task, for more tasks than exist, or a policy
+ * that is not in Hugging Face layout; `ModelUnavailable`.
  */
 export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
   const modules = await modulesOf(config);

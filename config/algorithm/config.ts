@@ -95,7 +95,10 @@ export const algorithmSchema = given.superRefine(checkRules).transform((settings
   };
 });
 
-/** Called after the run's modules were loaded. `modules`: their digest. Errors: `UserInputError` for settings that its definitions exclude. */
+/**
+ * Called after the run's modules were loaded. `modules`: their digest. Errors: `UserInputError` for settings that its
+ * definitions exclude.
+ */
 export function checkDefinitions(
   { advantage, loss = 'regular', offPolicyCorrection, critic }: AlgorithmSettings,
   mode: TrainingSettings['mode'] = 'sync',

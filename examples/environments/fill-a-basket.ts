@@ -1,6 +1,6 @@
 /**
- * A basket behind an MCP server, which keeps what is in it from call to call. The server runs in the task's sandbox, and
- * its state is graded. Use it with `modules: [fill-a-basket.ts]` and `task: { name: fill-a-basket }`.
+ * A basket behind an MCP server, which keeps what is in it from call to call. The server runs in the task's sandbox,
+ * and its state is graded. Use it with `modules: [fill-a-basket.ts]` and `task: { name: fill-a-basket }`.
  */
 
 import { defineEnvironment, type Task } from 'longhaul';

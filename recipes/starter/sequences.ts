@@ -1,4 +1,6 @@
-/** What the starter is trained on by `longhaul sft`: example `n` is a function of the tokenizer, the kind and `n` only. */
+/**
+ * What the starter is trained on by `longhaul sft`: example `n` is a function of the tokenizer, the kind and `n` only.
+ */
 
 import type { TokenSequence } from '../../trainer/model/token-batch.ts';
 import type { Tokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';

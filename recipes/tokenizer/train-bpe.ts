@@ -32,7 +32,9 @@ function merge(symbols: readonly string[], left: string, right: string): string[
   return out;
 }
 
-/** A pair with the count that it had when it was added. The byte alphabet has no space, so a space parts the symbols. */
+/**
+ * A pair with the count that it had when it was added. The byte alphabet has no space, so a space parts the symbols.
+ */
 interface Candidate {
   readonly pair: string;
   readonly count: number;

@@ -192,7 +192,9 @@ function groupsIn(db: DatabaseSync, run: string, batch: string): GroupTimes[] {
   return [...groups.values()];
 }
 
-/** The groups of batches that were read before, by the last of their gradings: a follower asks for all of them often. */
+/**
+ * The groups of batches that were read before, by the last of their gradings: a follower asks for all of them often.
+ */
 export class KnownGroups {
   readonly #known = new Map<string, { readonly last: unknown; readonly groups: readonly GroupTimes[] }>();
   #made: unknown;

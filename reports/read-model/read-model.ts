@@ -145,7 +145,7 @@ export class ReadModel implements Tallies {
       // A loss of power may damage the file: then it is made again.
       db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF');
       transaction(db, () => {
-        // Of repaired rows nothing else tells.
+        // No change reports that a damaged row was repaired.
         if (!hasTables(db) || db.prepare('SELECT 1 FROM damaged').get() !== undefined) makeTables(db);
       });
     } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * The rows of rollouts while changes are applied: each is read once and written once, and only the columns that changed,
- * since every index of a written column is written too.
+ * The rows of rollouts while changes are applied: each is read once and written once, and only the columns that
+ * changed, since every index of a written column is written too.
  */
 
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';

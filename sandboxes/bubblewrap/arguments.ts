@@ -1,6 +1,7 @@
 /**
  * The command line of bubblewrap: all namespaces are new, except for a network that sandboxes share, there are no
- * capabilities and no other network, and the system is read-only. Only the workspace, /tmp and /dev/shm are writable, each with a limit on size and number of files.
+ * capabilities and no other network, and the system is read-only. Only the workspace, /tmp and /dev/shm are writable,
+ * each with a limit on size and number of files.
  */
 
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';

@@ -1,6 +1,7 @@
 /**
- * The options of a sandbox's container: no network but a loopback interface that several may share, only the capabilities with which the supervisor becomes the
- * policy's user, only the writable places of its profile, and a limit on every resource that can be limited.
+ * The options of a sandbox's container: no network but a loopback interface that several may share, only the
+ * capabilities with which the supervisor becomes the policy's user, only the writable places of its profile, and a
+ * limit on every resource that can be limited.
  */
 
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';

@@ -1,6 +1,6 @@
 /**
- * A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not checked
- * for disk space.
+ * A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not
+ * checked for disk space.
  */
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { someTasks } from '../support/some-tasks.ts';

@@ -1,6 +1,6 @@
 /**
- * Hunts rollouts in messages that lose a message, a state or a reward: tasks without tools and sandboxes, whose environment
- * reads each message, or whose first message is the answer.
+ * Hunts rollouts in messages that lose a message, a state or a reward: tasks without tools and sandboxes, whose
+ * environment reads each message, or whose first message is the answer.
  */
 import { beforeEach, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';

@@ -1,4 +1,6 @@
-/** Hunts a bundle that runs although its bytes are damaged or nobody opened it, and definitions that leak into another. */
+/**
+ * Hunts a bundle that runs although its bytes are damaged or nobody opened it, and definitions that leak into another.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
- * Hunts sandboxes of one task that do not reach each other, or that reach more than each other: real sandboxes that share
- * a network by its names. Not asserted: traffic; see test/sandboxes/isolation.test.ts for a sandbox alone.
+ * Hunts sandboxes of one task that do not reach each other, or that reach more than each other: real sandboxes that
+ * share a network by its names. Not asserted: traffic; see test/sandboxes/isolation.test.ts for a sandbox alone.
  */
 import { afterEach, expect, it } from 'vitest';
 import type { Sandbox, SandboxNetwork } from '../../sandboxes/sandbox.ts';

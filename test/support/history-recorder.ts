@@ -1,4 +1,7 @@
-/** A world whose activities play a script, and the histories of what ran in it as files: named ones alone where the command line names some. */
+/**
+ * A world whose activities play a script, and the histories of what ran in it as files: named ones alone where the
+ * command line names some.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Records the golden histories anew, or those that are named: `node test/support/record-histories.ts [NAME...]`. What is
- * there only after a change of workflow code that is meant to be incompatible: everything else must replay it.
+ * Records the golden histories anew, or those that are named: `node test/support/record-histories.ts [NAME...]`. What
+ * is there only after a change of workflow code that is meant to be incompatible: everything else must replay it.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -20,8 +20,8 @@ const word = z.discriminatedUnion('kind', [
 ]);
 
 /**
- * `path` has its links resolved; a module's path is as named, with the SHA-256 of the file when it was allowed. A bundle
- * is that of the modules of a run or an eval.
+ * `path` has its links resolved; a module's path is as named, with the SHA-256 of the file when it was allowed. A
+ * bundle is that of the modules of a run or an eval.
  */
 export type LocalWord = z.infer<typeof word>;
 

@@ -1,6 +1,6 @@
 /**
- * Hunts a rollout with an MCP server that counts a call twice or loses one: real sandboxes, real store, a scripted policy.
- * Workers are killed between a call and its record, and sandboxes are lost.
+ * Hunts a rollout with an MCP server that counts a call twice or loses one: real sandboxes, real store, a scripted
+ * policy. Workers are killed between a call and its record, and sandboxes are lost.
  */
 import { beforeEach, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';

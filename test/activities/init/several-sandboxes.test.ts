@@ -1,7 +1,7 @@
 /**
- * Hunts tasks with several sandboxes that hold half of what they need, lose one of them unseen, or leave one behind; and
- * tasks that wait for room that no host has.
- * Not asserted: how sandboxes reach each other; see test/sandboxes/network.test.ts.
+ * Hunts tasks with several sandboxes that hold half of what they need, lose one of them unseen, or leave one behind;
+ * and tasks that wait for room that no host has. Not asserted: how sandboxes reach each other; see
+ * test/sandboxes/network.test.ts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';

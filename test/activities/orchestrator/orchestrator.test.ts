@@ -1,4 +1,7 @@
-/** Hunts files that depend on who wrote them, checkpoints that vanish while they are needed, and rollouts without an end. */
+/**
+ * Hunts files that depend on who wrote them, checkpoints that vanish while they are needed, and rollouts without an
+ * end.
+ */
 import { taskKey } from '../../../protocol/task-key.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { someTasks } from '../../support/some-tasks.ts';

@@ -1,6 +1,6 @@
 /**
- * Hunts a call to an MCP server that is made twice, an answer that is lost or belongs to another call, and a server whose
- * end or nonsense is not told: a small server in Python, in a real sandbox.
+ * Hunts a call to an MCP server that is made twice, an answer that is lost or belongs to another call, and a server
+ * whose end or nonsense is not told: a small server in Python, in a real sandbox.
  */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';

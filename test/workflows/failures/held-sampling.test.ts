@@ -1,6 +1,6 @@
 /**
- * Hunts other tokens after a checkpoint was changed and restored: the rollout that would sample from it is held,
- * and samples the same when it is resumed. Server, store, files and the sampling activity are real; the engine is empty.
+ * Hunts other tokens after a checkpoint was changed and restored: the rollout that would sample from it is held, and
+ * samples the same when it is resumed. Server, store, files and the sampling activity are real; the engine is empty.
  */
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { ApplicationFailure } from '@temporalio/common';

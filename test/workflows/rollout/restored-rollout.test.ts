@@ -28,7 +28,10 @@ let turns: ReadonlyArray<readonly ToolCall[]> = [];
 const bash = (command: string): ToolCall => ({ name: 'bash', arguments: { command } });
 const editor = (given: Record<string, unknown>): ToolCall => ({ name: 'str_replace_editor', arguments: given });
 
-/** The shell's directory, variables and functions, the editor's memory and a background process: all of it matters later. */
+/**
+ * The shell's directory, variables and functions, the editor's memory and a background process: all of it matters
+ * later.
+ */
 const WORK: ReadonlyArray<readonly ToolCall[]> = [
   [
     bash(
