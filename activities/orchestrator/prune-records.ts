@@ -20,7 +20,17 @@ import { keepTrajectory } from '../../reports/trajectories.ts';
 const NAMING = 'collect:';
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
 const RECORDS = ['generate', 'act', 'answer', 'mcp', 'restored', 'verdict', 'ungraded', 'tries'] as const;
-const EXECUTIONS = ['init', 'restore', 'model:generate', 'tool', 'replay', 'collect', 'reward'] as const;
+const EXECUTIONS = [
+  'init',
+  'start',
+  'restore',
+  'model:generate',
+  'tool',
+  'step',
+  'replay',
+  'collect',
+  'reward',
+] as const;
 
 const spentUnder = (begins: readonly string[]): Prefixes => ({
   results: begins.flatMap((begin) => RECORDS.map((kind) => `${kind}:${begin}`)),

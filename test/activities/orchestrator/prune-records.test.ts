@@ -60,7 +60,7 @@ async function putManifest(): Promise<void> {
       content: `answer ${turn}`,
     });
   }
-  for (const kind of ['init', 'tool', 'collect', 'reward']) await store.begin(`${kind}:${rollout}#1`);
+  for (const kind of ['init', 'start', 'tool', 'step', 'collect', 'reward']) await store.begin(`${kind}:${rollout}#1`);
   await store.putOnceWithObject(keys.collect(attemptOf()), artifact, (ref) => ({
     artifact: ref,
     bytes: artifact.length,
@@ -99,7 +99,7 @@ it('leaves the trajectory as it was, and nothing that only the work read', async
     JSON.stringify(await trajectoryOf(rollout, { store: world.now.store, tasks: new TaskLoader(world.now.store) })),
   ).toBe(before);
   expect(pruned).toEqual([
-    expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 12, executions: 7, objects: 1 }),
+    expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 12, executions: 9, objects: 1 }),
   ]);
   expect(shrunk).toBe(true);
   expect(bytes.after).toBeLessThanOrEqual(bytes.before);
@@ -177,7 +177,7 @@ it('is refused for a rollout whose last turn cannot be found, and its other turn
 it('only counts in a dry run', async () => {
   await close('completed');
   const { pruned } = await prune(world.now.store, RUN, { dryRun: true });
-  expect(pruned).toEqual([expect.objectContaining({ results: 12, executions: 7, objects: 1 })]);
+  expect(pruned).toEqual([expect.objectContaining({ results: 12, executions: 9, objects: 1 })]);
   expect(await recordsOf('generate:')).toHaveLength(3);
   expect(await recordsOf('pruned:')).toEqual([]);
 });
