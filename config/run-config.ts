@@ -34,7 +34,7 @@ const width = z.int().min(1).optional();
 
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
-  maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  maxContextTokens: count.optional(),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),
@@ -88,7 +88,7 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
+  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional(), maxContextTokens: count.optional() }),
   modules: modulesSchema,
   task: taskSchema.optional(),
   tasks: entriesSchema.optional(),

@@ -244,6 +244,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'none required: its group is graded without it. A run with another name starts it again',
   },
+  'prompt-too-long': {
+    detected: "a task's prompt fills the context before the first turn",
+    errors: ['PromptTooLong', 'ContextTooLong'],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy:
+      "shorten the task's prompt, or raise agent.maxContextTokens and policy.maxContextTokens, or the memory of the engine's cache (`npx longhaul model DIR` shows what fits)",
+  },
   'bad-input': {
     detected: 'an input is invalid',
     errors: [

@@ -8,7 +8,8 @@ export type FinishReason =
   /** The environment's `step` ended the rollout. */
   | 'done'
   | 'max-turns'
-  | 'context-full'
+  /** The context is full. */
+  | 'context'
   | 'response-cut'
   /** The policy refused to answer, or its server's filter removed the answer. */
   | 'refused'
@@ -51,6 +52,8 @@ export type FailureClass =
   | 'straggler'
   /** The rollout is already recorded as failed. */
   | 'failed-before'
+  /** The task's prompt leaves no room for an answer. */
+  | 'prompt-too-long'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

@@ -65,6 +65,8 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine. */
+  engine: (run: string) => `engine:${run}`,
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -140,7 +142,7 @@ export interface GenerateRecord {
   readonly logprobs: readonly number[];
   /** Temperature of the sampling, 0 for greedy. Absent if nothing was sampled, and in chat. */
   readonly temperature?: number;
-  readonly end: 'stop' | 'length' | 'context-full' | 'refused';
+  readonly end: 'stop' | 'length' | 'context' | 'refused';
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
@@ -275,7 +277,13 @@ export interface RunRecord {
   readonly runDir: string;
   readonly seed: number;
   readonly startedAt: string;
-  readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
+  readonly policy: {
+    readonly base: string;
+    readonly parameters: number;
+    readonly vocabulary: number;
+    /** The longest context that its configuration allows. */
+    readonly positions?: number;
+  };
   /** The critic's base directory, if a critic is trained. */
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };

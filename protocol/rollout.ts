@@ -12,8 +12,8 @@ export interface AgentSettings {
   /** Its own options. */
   readonly options?: Readonly<Record<string, unknown>>;
   readonly maxTurns: number;
-  /** Limit for prompt, observations and sampled tokens together. */
-  readonly maxContextTokens: number;
+  /** Limit for prompt, observations and sampled tokens together. Absent: the policy's context. */
+  readonly maxContextTokens?: number;
   /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
   /** Time limit of a rollout's turns, from its first sandbox on. Pauses and gates do not count. Absent: a week. */
@@ -26,12 +26,14 @@ export interface AgentSettings {
   readonly atDeadline?: 'grade' | 'mask';
 }
 
-/** With every limit filled in; a task's own agent stays if there is no `type`. */
-export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options'>> & Pick<AgentSettings, 'type' | 'options'>;
+/** Settings without a default: a task's own agent stays if there is no `type`, and the policy has its own context. */
+type Open = 'type' | 'options' | 'maxContextTokens';
+
+/** With every other limit filled in. */
+export type ResolvedAgent = Required<Omit<AgentSettings, Open>> & Pick<AgentSettings, Open>;
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
-  maxContextTokens: 32_768,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
   atDeadline: 'grade',

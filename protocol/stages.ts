@@ -29,7 +29,8 @@ export interface GenerateInput extends Attempt {
   readonly turn: number;
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
-  readonly maxContextTokens: number;
+  /** Absent: the policy's context is the only limit. */
+  readonly maxContextTokens?: number;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
@@ -45,7 +46,7 @@ export interface AgentChoice {
 }
 
 export interface GenerateOutcome {
-  readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
+  readonly kind: Command['do'] | 'context' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
   readonly contextTokens: number;

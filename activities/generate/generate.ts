@@ -139,7 +139,7 @@ function lineOf({ parsed, end }: GenerateRecord): string {
 }
 
 function kindOf({ command, end }: GenerateRecord): GenerateOutcome['kind'] {
-  if (end === 'context-full' || end === 'refused') return end;
+  if (end === 'context' || end === 'refused') return end;
   return end === 'length' || command === undefined ? 'response-cut' : command.do;
 }
 

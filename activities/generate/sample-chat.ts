@@ -62,7 +62,7 @@ export async function sampleChat(
   deps: TurnDeps,
   ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
-  const { sampling, maxContextTokens, turn, policy } = input;
+  const { sampling, maxContextTokens = Number.POSITIVE_INFINITY, turn, policy } = input;
   if (sampling.topK > 0) {
     throw new UserInputError(
       'sampling.topK',
@@ -80,7 +80,7 @@ export async function sampleChat(
     logprobs: [],
     untrainable: UNTRAINABLE,
   };
-  const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
+  const full: GenerateRecord = { ...base, end: 'context', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
     messages: await transcriptOf(input, earlier, deps),
@@ -90,5 +90,5 @@ export async function sampleChat(
   const answer = await ask(call);
   if (!answer) return full;
   const read = readAnswer(answer, await decidingOf(input, deps));
-  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
+  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context' : read.end };
 }

@@ -140,6 +140,7 @@ export function scriptedActivities(script: Script, log: Log) {
     holdSandbox: (input) => note('holdSandbox', input),
   };
   const gpu: GpuActivities & ShardActivities = {
+    openEngine: async () => ({}),
     checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);

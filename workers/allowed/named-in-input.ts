@@ -90,6 +90,10 @@ const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Name
       field: `${textAt(input, 'field') ?? 'endpoint'}.tokenizer`,
     })),
   generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
+  openEngine: (input) => {
+    const policies = at(input, 'policies');
+    return Array.isArray(policies) ? policies.flatMap((one) => named(one, 'dir', 'policy')) : [];
+  },
   update: inUpdate,
   planUpdate: inUpdate,
   // Policies of a run are found by what its steps record.

@@ -53,7 +53,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   const agent = { ...DEFAULT_AGENT, ...input.agent };
   const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
   positiveInteger('agent.maxTurns', agent.maxTurns);
-  positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  if (agent.maxContextTokens !== undefined) positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
   seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);

@@ -97,7 +97,7 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
     case 'finish':
       return calls > 0 ? { ...state, phase: 'act', finish: 'finish-tool' } : ended(state, 'finish-tool');
     case 'answer':
-    case 'context-full':
+    case 'context':
     case 'response-cut':
     case 'refused':
       return ended(state, kind);

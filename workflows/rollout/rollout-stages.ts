@@ -126,7 +126,7 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
     turn,
     policy: input.policy,
     sampling: input.sampling,
-    maxContextTokens: input.agent.maxContextTokens,
+    ...contextOf(input),
     ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
@@ -135,6 +135,10 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   context.worker = outcome.worker ?? null;
   tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+}
+
+function contextOf({ agent: { maxContextTokens } }: Context['input']): Pick<GenerateInput, 'maxContextTokens'> {
+  return maxContextTokens === undefined ? {} : { maxContextTokens };
 }
 
 /** The agent that the rollout was started with, if it is not the task's own. */

@@ -96,7 +96,7 @@ describe('the agent loop', () => {
   });
 
   it('grades what a full context or a cut response left behind', () => {
-    for (const kind of ['context-full', 'response-cut'] as const) {
+    for (const kind of ['context', 'response-cut'] as const) {
       expect(run([{ type: 'prepared' }, { type: 'generated', kind, calls: 0 }])).toMatchObject({
         phase: 'collect',
         finish: kind,
