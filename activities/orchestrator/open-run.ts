@@ -12,6 +12,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
+import { fileUri } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
 import type { OpenedTasks } from '../../protocol/task-key.ts';
@@ -39,7 +40,7 @@ export interface OpenRunDeps extends OpenModulesDeps {
 }
 
 /**
- * The directory of a policy that is a path or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
+ * The directory of a policy that is a path, a `file:` URI or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
  * Face layout; `ModelUnavailable`.
  */
 export async function checkPolicy(policy: string, field = 'policy.base'): Promise<string> {
@@ -199,8 +200,8 @@ export async function openRun(
     runDir,
     seed: config.seed,
     startedAt: new Date().toISOString(),
-    policy: { base, ...described },
-    ...(critic === undefined ? {} : { critic: { base: critic } }),
+    policy: { base: fileUri(base), ...described },
+    ...(critic === undefined ? {} : { critic: { base: fileUri(critic) } }),
     task: inNumbers(checked),
     tasks: await frozen(checked, modules, store),
     ...(modules && { modules }),
@@ -213,7 +214,7 @@ export async function openRun(
   await removeLeftovers(record.runDir, LEFT_MS);
   await writeAtomically(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
-  const policy = { dir: record.policy.base, version: 0 };
+  const policy = { uri: record.policy.base, version: 0 };
   return {
     config: { ...config, ...(modules && { algorithm: { ...config.algorithm, modules } }), opened: record.tasks },
     runDir: record.runDir,

@@ -11,6 +11,7 @@ import type { Engine } from '../../trainer/engine.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { NoValidRollouts } from '../failures.ts';
 import { COEFFICIENT } from './kl-coefficient.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from '../../protocol/records.ts';
@@ -106,7 +107,7 @@ export async function updateOnce(
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
-      policy: { dir: toDir, version },
+      policy: { uri: fileUri(toDir), version },
       sha256,
       ...(input.units ? { units: input.units } : {}),
       record: {

@@ -105,7 +105,7 @@ const update = () => {
     batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
-    policy: { dir: '/p', version: 4 },
+    policy: { uri: 'file:///p', version: 4 },
   };
   return withFailureMapping(() => updateOnce(input, store, world.now.engine, () => undefined));
 };

@@ -1,4 +1,5 @@
 /** Hunts bad input that is accepted, or refused without field, value and remedy. */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +41,7 @@ beforeEach(() => {
 it('makes the folder with the resolved configuration, and records the run', async () => {
   const { config, runDir, policy } = await open(good());
   expect(runDir).toBe(join(world.now.dir, 'runs', RUN));
-  expect(policy).toEqual({ dir: base(), version: 0 });
+  expect(policy).toEqual({ uri: fileUri(base()), version: 0 });
   expect(config).toMatchObject({
     seed: 5,
     steps: 20,
@@ -199,7 +200,7 @@ it('continues from the last recorded step if rollouts overlap with updates, othe
   const { store } = world.now;
   const step = (n: number, overlap?: object) => ({
     record: { step: n },
-    policy: { dir: `/v${n}`, version: n },
+    policy: { uri: `file:///v${n}`, version: n },
     sha256: 'x',
     keep: false,
     ...(overlap ? { overlap } : {}),
@@ -210,11 +211,20 @@ it('continues from the last recorded step if rollouts overlap with updates, othe
   const again = await open(good());
   expect(again.recorded).toBe(1);
   expect(again.resume).toBeUndefined();
-  const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
+  const overlap = {
+    begun: 5,
+    running: [{ number: 4, policy: { uri: 'file:///v1', version: 1 }, lastStep: 4 }],
+    ended: [],
+  };
   await store.putOnce(keys.step(RUN, 2), step(2, overlap));
-  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { uri: 'file:///v2', version: 2 }, overlap });
   await store.putOnce(keys.update(RUN, 3), { units: [4, 5] });
-  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap, owed: [4, 5] });
+  expect((await open(good())).resume).toEqual({
+    step: 2,
+    policy: { uri: 'file:///v2', version: 2 },
+    overlap,
+    owed: [4, 5],
+  });
 });
 
 it('trains the first step on the units of its update, if only the update is recorded', async () => {

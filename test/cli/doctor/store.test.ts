@@ -2,6 +2,7 @@
  * Hunts damage that `doctor --store` does not name, undamaged stores that it calls damaged, and damage that ends with
  * exit code 0.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,11 +29,11 @@ beforeEach(async () => {
     await store.putOnce(keys.outcome(`train/first/step-1/t-train-${i}/0`), { reason: `reason ${i}.` });
   await store.putOnce(evalKeys.record('nightly'), { eval: 'nightly', note: 'note 1' });
   await store.putOnce(keys.step('second', 1), {
-    policy: { dir: join(dir, 'step-1'), version: 1 },
+    policy: { uri: fileUri(join(dir, 'step-1')), version: 1 },
     sha256,
   } as StepEntry);
   await store.putOnce(keys.step('second', 2), {
-    policy: { dir: join(dir, 'taken away'), version: 2 },
+    policy: { uri: fileUri(join(dir, 'taken away')), version: 2 },
     sha256: 'gone',
   } as StepEntry);
   const artifact = await store.putObject(Buffer.from('diff 1 of it'));

@@ -3,6 +3,7 @@
  * absolute path, by links, by an adapter's base, or over other files. Not asserted: that real workers use the guard
  * (`test/e2e/endpoint-rollout.test.ts` asserts that, and for those of a stack `test/e2e/steering.test.ts`).
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import {
   mkdirSync,
   mkdtempSync,
@@ -91,10 +92,10 @@ describe('every worker', () => {
       (next, execute) => (input) => execute?.(input as never, next as never) as Promise<string>,
       async () => 'begun',
     );
-    await expect(first({ args: [{ policy: { dir: '/etc' } }], headers: {} })).rejects.toMatchObject({
+    await expect(first({ args: [{ policy: { uri: 'file:///etc' } }], headers: {} })).rejects.toMatchObject({
       type: 'UserInputError',
     });
-    expect(await first({ args: [{ policy: { dir: starter } }], headers: {} })).toBe('begun');
+    expect(await first({ args: [{ policy: { uri: fileUri(starter) } }], headers: {} })).toBe('begun');
   });
 });
 
@@ -107,9 +108,9 @@ describe('a folder that is read', () => {
       join(dir, 'cache', 'm'),
       join(dir, 'hf', 'hub', 'm'),
     ])
-      expect([allowed, await generate({ dir: allowed })]).toEqual([allowed, 'begun']);
+      expect([allowed, await generate({ uri: fileUri(allowed) })]).toEqual([allowed, 'begun']);
     for (const other of [join(outside, 'model'), '/etc', '/', join(project, '..', 'outside', 'model'), `${project}-2`])
-      expect([other, await generate({ dir: other })]).toEqual([other, 'policy.dir']);
+      expect([other, await generate({ uri: fileUri(other) })]).toEqual([other, 'policy.uri']);
     expect(await generate({ dir: join(outside, 'model') }, { LONGHAUL_PLACES: `/nowhere:${outside}` })).toBe('begun');
     expect(await generate({ endpoint: { tokenizer: join(outside, 'model') } })).toBe('policy.endpoint.tokenizer');
     expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' }, field: 'policies.x.endpoint' }])).toBe(
@@ -119,19 +120,19 @@ describe('a folder that is read', () => {
 
   it('is looked at behind its links, and an adapter at its base', async () => {
     symlinkSync(join(outside, 'model'), join(project, 'link'));
-    expect(await generate({ dir: join(project, 'link') })).toBe('policy.dir');
+    expect(await generate({ uri: fileUri(join(project, 'link')) })).toBe('policy.uri');
     writeFileSync(
       join(project, 'model', 'adapter_config.json'),
       JSON.stringify({ base_model_name_or_path: join(outside, 'model') }),
     );
-    expect(await generate({ dir: join(project, 'model') })).toBe('policy.dir');
+    expect(await generate({ uri: fileUri(join(project, 'model')) })).toBe('policy.uri');
     expect(await generate({ dir: join(project, 'model') }, { LONGHAUL_PLACES: outside })).toBe('begun');
   });
 
   it('is any of those that a configuration of a run or an eval can name', async () => {
     const model = join(outside, 'model');
     expect(await openRun({})).toBe('begun');
-    expect(await openRun({ policy: { base: 'hf:org/name@main' } })).toBe('begun');
+    expect(await openRun({ policy: { base: 'hub:org/name@main' } })).toBe('begun');
     expect(await openRun({ policy: { base: model } })).toBe('policy.base');
     expect(await openRun({ algorithm: { critic: { base: model } } })).toBe('algorithm.critic.base');
     for (const [policy, field] of [
@@ -229,11 +230,13 @@ describe('an activity that a client makes up', () => {
 
   it('says of no folder elsewhere that it is the policy of a step', async () => {
     expect(
-      await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(outside, 'model') } }]),
-    ).toBe('policy.dir');
+      await of('recordStep', [
+        { runDir: runDir(), record: { step: 1 }, policy: { uri: fileUri(join(outside, 'model')) } },
+      ]),
+    ).toBe('policy.uri');
     expect(
       await of('recordStep', [
-        { runDir: runDir(), record: { step: 1 }, policy: { dir: join(runDir(), 'checkpoints', 'step-1') } },
+        { runDir: runDir(), record: { step: 1 }, policy: { uri: fileUri(join(runDir(), 'checkpoints', 'step-1')) } },
       ]),
     ).toBe('begun');
   });
@@ -243,9 +246,9 @@ describe('what the command line was given', () => {
   it('the workers of its folder may use, at once', async () => {
     const around = { env: {}, cwd: project };
     const model = join(outside, 'model');
-    expect(await generate({ dir: model })).toBe('policy.dir');
-    await allowRollout(around, { task: 't', policy: { dir: model, version: 0 } });
-    expect(await generate({ dir: model })).toBe('begun');
+    expect(await generate({ uri: fileUri(model) })).toBe('policy.uri');
+    await allowRollout(around, { task: 't', policy: { uri: fileUri(model), version: 0 } });
+    expect(await generate({ uri: fileUri(model) })).toBe('begun');
     const config = {
       run: 'mine',
       dir: join(outside, 'runs'),
@@ -270,7 +273,7 @@ describe('what the command line was given', () => {
     expect(await openRun({ dir: home })).toBe('dir');
     writeFileSync(join(home, 'allowed', `${'0'.repeat(64)}.json`), '{"kind":"read","path":"/","also":1}');
     writeFileSync(join(home, 'allowed', 'summary.json'), '{"kind":"read","path":"/"}');
-    expect(await generate({ dir: '/etc' })).toBe('policy.dir');
+    expect(await generate({ uri: 'file:///etc' })).toBe('policy.uri');
   });
 });
 

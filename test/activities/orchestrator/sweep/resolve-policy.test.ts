@@ -2,6 +2,7 @@
  * Hunts references that are read as another kind, and checkpoints that vanish, or are incomplete, while an eval uses
  * them.
  */
+import { fileUri, pathOf } from '../../../../protocol/policy-uri.ts';
 import { someTasks } from '../../../support/some-tasks.ts';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -49,11 +50,16 @@ beforeEach(async () => {
 async function publish(step: number) {
   makePolicy(checkpoint(step), `weights ${step}`);
   writeFileSync(join(checkpoint(step), 'optimizer.safetensors'), 'moments');
-  const entry = { record: { step }, policy: { dir: checkpoint(step), version: step }, sha256: '', keep: false };
+  const entry = {
+    record: { step },
+    policy: { uri: fileUri(checkpoint(step)), version: step },
+    sha256: '',
+    keep: false,
+  };
   await world.now.store.putOnce<StepEntry>(keys.step('r', step), entry as StepEntry);
 }
 
-const dirOf = ({ ref }: Awaited<ReturnType<typeof resolve>>) => ('dir' in ref ? ref.dir : '');
+const dirOf = ({ ref }: Awaited<ReturnType<typeof resolve>>) => ('uri' in ref ? pathOf(ref.uri) : '');
 
 it('a checkpoint stays for the eval when the run removes it, without the moments', async () => {
   for (const step of [9, 10]) await publish(step);
@@ -86,7 +92,7 @@ it.each(['tokenizer.json', 'model.safetensors'])(
 );
 
 it('a run that has made no step is its base; other names are refused', async () => {
-  expect(await resolve('latest:r')).toMatchObject({ ref: { dir: join(world.now.dir, 'base'), version: 0 } });
+  expect(await resolve('latest:r')).toMatchObject({ ref: { uri: fileUri(join(world.now.dir, 'base')), version: 0 } });
   await publish(1);
   await expect(resolve('r@2')).rejects.toMatchObject({
     field: 'policies.p',
