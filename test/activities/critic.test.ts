@@ -66,8 +66,8 @@ async function rolledOut(): Promise<void> {
     runDir: dir,
     seed: 7,
     startedAt: '2026-01-01T00:00:00.000Z',
-    policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
-    critic: { base: qwen3Dir },
+    policy: { base: fileUri(qwen3Dir), parameters: 1, vocabulary: 512 },
+    critic: { base: fileUri(qwen3Dir) },
     task: { name: 'toy', train: 2, heldOut: 1 },
     tasks: someTasks,
   });

@@ -32,7 +32,7 @@ let artifact: ObjectRef;
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), 'longhaul-damaged-'));
   const written = openSqliteStore(dir);
-  const policy = { base: '/p', parameters: 1, vocabulary: 1 };
+  const policy = { base: 'file:///p', parameters: 1, vocabulary: 1 };
   await written.putOnce<RunRecord>(keys.run(RUN), {
     run: RUN,
     runDir,

@@ -35,7 +35,7 @@ async function aRun(runDir: string) {
       parsed: { kind: 'no-call', content: '' },
     });
   }
-  const base = { base: qwen3Dir, parameters: 1, vocabulary: 1 };
+  const base = { base: fileUri(qwen3Dir), parameters: 1, vocabulary: 1 };
   await store.putOnce<RunRecord>(keys.run(RUN), {
     run: RUN,
     runDir,

@@ -32,10 +32,10 @@ describe('a turn', () => {
     world.now.engine.answers = [saying(call('ls'))];
     const input = turnInput(1);
     const outcome = await generate(input);
-    const { rollout, policy, sampling, noiseKey } = input;
+    const { rollout, sampling, noiseKey } = input;
     expect(world.now.engine.requests).toEqual([
       {
-        policy: { ...policy, digest: 'files of /policy' },
+        policy: { dir: '/policy', version: 3, digest: 'files of /policy' },
         cacheKey: rollout,
         tokens: PROMPT,
         sampling,
@@ -146,7 +146,11 @@ describe('a turn', () => {
 
   it('a folder that never existed is a wrong input: nobody could restore it', async () => {
     const mistyped = ofFolder(turnInput(1, { policy: { uri: 'file:///typo', version: 0 } }));
-    await expect(mistyped).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.uri', value: '/typo' });
+    await expect(mistyped).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'policy.uri',
+      value: 'file:///typo',
+    });
   });
 
   it('a folder that exists and lacks a file is a torn checkpoint', async () => {
@@ -272,8 +276,8 @@ describe('a policy that a run trains meanwhile', () => {
     await updated(5);
     await generate(following(2));
     expect(world.now.engine.requests.map(({ policy }) => policy)).toMatchObject([
-      { uri: 'file:///policy', version: 3 },
-      { uri: 'file:///v5', version: 5 },
+      { dir: '/policy', version: 3 },
+      { dir: '/v5', version: 5 },
     ]);
     expect([(await recordOf(1))?.version, (await recordOf(2))?.version]).toEqual([3, 5]);
   });

@@ -54,7 +54,7 @@ it('makes the folder with the resolved configuration, and records the run', asyn
     run: RUN,
     runDir,
     seed: 5,
-    policy: { base: base(), parameters: 12, vocabulary: 34 },
+    policy: { base: fileUri(base()), parameters: 12, vocabulary: 34 },
     task: { name: 'toy', train: 10, heldOut: 200 },
   });
 });
@@ -419,9 +419,11 @@ describe('the model that a critic starts from', () => {
 
   it('is the base policy or the given directory, recorded with the run', async () => {
     await open(withCritic({}));
-    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: base() } });
+    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: fileUri(base()) } });
     await open({ ...withCritic({ base: other() }), run: 'second' });
-    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({ critic: { base: other() } });
+    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({
+      critic: { base: fileUri(other()) },
+    });
     await open({ ...good(), run: 'third' });
     expect(await world.now.store.get<RunRecord>(keys.run('third'))).not.toHaveProperty('critic');
   });

@@ -107,7 +107,7 @@ describe('recordStep', () => {
       runId: RUN,
       status: 'running',
       steps: [stepRecord(1)],
-      checkpoints: [{ step: 1, path: 'checkpoints/step-1', sha256: 'sha-1' }],
+      checkpoints: [{ step: 1, uri: fileUri(checkpointDir(world.now.dir, 1)), sha256: 'sha-1' }],
     });
   });
 

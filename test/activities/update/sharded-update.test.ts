@@ -211,8 +211,8 @@ describe('an update in shards', () => {
         runDir: dir,
         seed: 7,
         startedAt: '2026-01-01T00:00:00.000Z',
-        policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
-        critic: { base: qwen3Dir },
+        policy: { base: fileUri(qwen3Dir), parameters: 1, vocabulary: 512 },
+        critic: { base: fileUri(qwen3Dir) },
         task: { name: 'toy', train: 2, heldOut: 1 },
         tasks: someTasks,
       });
@@ -318,7 +318,7 @@ describe('an update in shards', () => {
       runDir: world.now.dir,
       seed: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '/base', parameters: 1, vocabulary: 1 },
+      policy: { base: 'file:///base', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
     });
     const bookkeeping = orchestratorActivities({

@@ -144,7 +144,7 @@ describe('an update', () => {
       runDir: dir,
       seed: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '/base', parameters: 1, vocabulary: 1 },
+      policy: { base: 'file:///base', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
       tasks: someTasks,
     });
@@ -265,7 +265,7 @@ describe('a rollout ends once', () => {
       runDir: world.now.dir,
       seed: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '', parameters: 1, vocabulary: 1 },
+      policy: { base: 'file:///', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
       tasks: someTasks,
     });

@@ -33,7 +33,7 @@ beforeEach(async () => {
     sha256,
   } as StepEntry);
   await store.putOnce(keys.step('second', 2), {
-    policy: { uri: fileUri(join(dir, 'taken away')), version: 2 },
+    policy: { uri: fileUri(join(dir, 'taken-away')), version: 2 },
     sha256: 'gone',
   } as StepEntry);
   const artifact = await store.putObject(Buffer.from('diff 1 of it'));
@@ -123,13 +123,13 @@ function damageCheckpoint(): void {
 
 /** Why: checkpoints are found by the records of steps, and a damaged record must not hide the other checkpoints. */
 it('verifies the checkpoints of whole records beside a damaged one, and counts those that it cannot know', async () => {
-  changeOnDisk(storeDir, ['taken away', 'taken_away']);
+  changeOnDisk(storeDir, ['taken-away', 'taken_away']);
   damageCheckpoint();
   const { exitCode, store } = await verdict();
   expect([exitCode, store.read.checkpoints, store.unknownCheckpoints]).toEqual([1, 1, 1]);
   expect(store.first.map(({ kind, key }) => [kind, key])).toEqual([
     ['records', keys.step('second', 2)],
-    ['checkpoint', join(dir, 'step-1')],
+    ['checkpoint', fileUri(join(dir, 'step-1'))],
   ]);
   expect((await doctor()).out).toContain(
     '1 more checkpoints were not verified: the records of their steps are damaged',
@@ -167,7 +167,7 @@ it('names a checkpoint whose files are not those that its step has on record', a
     [
       {
         kind: 'checkpoint',
-        key: join(dir, 'step-1'),
+        key: fileUri(join(dir, 'step-1')),
         problem: expect.stringContaining('its weights hash to'),
         runs: ['second'],
       },

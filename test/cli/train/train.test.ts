@@ -1,5 +1,6 @@
 /** Hunts runs that start with inputs that cannot work, and results of an old run shown for a new configuration. */
 
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -119,7 +120,7 @@ test('paths of a configuration are resolved from its folder, wherever the comman
     (set) => ['--set', set],
   );
   const { document } = await train(['--dry-run', ...sets], undefined, cwd);
-  const base = join(directory, 'policy');
+  const base = fileUri(join(directory, 'policy'));
   expect(document).toMatchObject({
     policy: { base },
     algorithm: { module: join(directory, 'mine.ts'), critic: { base } },

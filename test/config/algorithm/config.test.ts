@@ -126,7 +126,7 @@ it('fills in only settings that have an effect', () => {
   const gae = algorithmOf({ advantage: 'gae', critic: { learningRate: 1e-4, base: 'critic' } });
   expect(gae).toMatchObject({ gamma: 1, lambd: 1, valueClip: 0.2, zeroVarianceFilter: false });
   expect(gae.critic).toEqual({
-    base: '/critic',
+    base: 'file:///critic',
     learningRate: 1e-4,
     warmup: 0,
     schedule: 'constant',

@@ -20,7 +20,7 @@ const endpoint = (over: object) => ({ endpoint: { baseUrl: 'http://127.0.0.1:800
 describe('a policy', () => {
   it('of a directory is unchanged', () => {
     expect(resolve({ uri: 'file:///p', version: 4 })).toEqual({ uri: 'file:///p', version: 4 });
-    expect(resolve({ dir: '/p' })).toEqual({ uri: 'file:///p', version: 0 });
+    expect(resolve({ uri: 'file:///p' })).toEqual({ uri: 'file:///p', version: 0 });
   });
 
   it('of an endpoint needs an address and a model, and gets the rest', () => {

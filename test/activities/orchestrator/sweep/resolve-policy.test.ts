@@ -17,14 +17,14 @@ const world = useWorld();
 
 it.each([
   ['starter', { kind: 'starter' }, 'starter'],
-  ['./starter', { kind: 'directory', dir: './starter' }, 'starter'],
+  ['./starter', { kind: 'model', model: './starter' }, 'starter'],
   ['quickstart@25', { kind: 'checkpoint', run: 'quickstart', step: 25 }, 'quickstart@25'],
   ['quickstart@0', { kind: 'checkpoint', run: 'quickstart', step: 0 }, 'quickstart@0'],
   ['latest:my.run-1', { kind: 'latest', run: 'my.run-1' }, 'latest-my.run-1'],
-  ['/models/a b@3', { kind: 'directory', dir: '/models/a b@3' }, 'a-b@3'],
-  ['runs/x/checkpoints/step-5/', { kind: 'directory', dir: 'runs/x/checkpoints/step-5/' }, 'step-5'],
-  ['run@last', { kind: 'directory', dir: 'run@last' }, 'run@last'],
-  ['..', { kind: 'directory', dir: '..' }, 'policy'],
+  ['/models/a b@3', { kind: 'model', model: '/models/a b@3' }, 'a-b@3'],
+  ['runs/x/checkpoints/step-5/', { kind: 'model', model: 'runs/x/checkpoints/step-5/' }, 'step-5'],
+  ['run@last', { kind: 'model', model: 'run@last' }, 'run@last'],
+  ['..', { kind: 'model', model: '..' }, 'policy'],
 ])('%s', (text, reference, name) => {
   expect(parsePolicyReference(text)).toEqual(reference);
   expect(defaultPolicyName(text)).toBe(name);
@@ -42,7 +42,7 @@ beforeEach(async () => {
     runDir: runDir(),
     seed: 1,
     startedAt: '',
-    policy: { base, parameters: 1, vocabulary: 1 },
+    policy: { base: fileUri(base), parameters: 1, vocabulary: 1 },
     task: { name: 'toy', train: 1, heldOut: 1 },
     tasks: someTasks,
   });
@@ -104,6 +104,6 @@ it('a run that has made no step is its base; other names are refused', async () 
     remedy: expect.stringMatching(/config.json/) as string,
   });
   expect(await resolve('starter')).toMatchObject({
-    ref: { version: 0, dir: expect.stringMatching(/examples\/starter$/) as string },
+    ref: { version: 0, uri: expect.stringMatching(/examples\/starter$/) as string },
   });
 });
