@@ -114,7 +114,6 @@ export async function readRunConfig(path: string, options: ConfigOptions, cwd: s
   const model = (text: string) => modelUri(text, folder);
   let tree = placed(await readSettings(path, options.set), ['policy', 'base'], model);
   tree = placed(tree, ['algorithm', 'critic', 'base'], model);
-  tree = placed(tree, ['algorithm', 'module'], (text) => resolve(folder, text));
   const run = options.runId ?? tree['run'] ?? nameOfFile(path);
   return resolveRunConfig({ ...tree, run }, cwd, folder);
 }

@@ -284,8 +284,8 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   refuseEndpoint(given);
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
-  const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
-  if (module === undefined && modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
+  const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =
@@ -302,7 +302,6 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
       ...config.algorithm,
       ...correction,
       ...(critic?.base !== undefined && { critic: { ...critic, base: modelUri(critic.base, cwd) } }),
-      ...(module !== undefined && { module: absolute(module) }),
     },
   } as unknown as RunConfig;
 }

@@ -22,7 +22,7 @@ import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../pr
 import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
-import { checkModule } from './check-module.ts';
+import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { openModules, type OpenModulesDeps } from './open-modules.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
@@ -182,7 +182,7 @@ export async function openRun(
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
   const known = await store.get<RunRecord>(keys.run(config.run));
   const modules = await openModules(config.modules, known?.tasks.catalog, { store, moduleGuard });
-  await checkModule(config, modules, store);
+  checkDefinitions(config.algorithm, config.training?.mode, modules);
   const checked = await checkTasksOfRun(config, tasks, modules);
   const runDir = join(config.dir, config.run);
   // A hub's revision may move: the run continues with the snapshot that it started with.

@@ -19,7 +19,7 @@ import { checkWorkersLost } from '../tries.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
 import { roomForCheckpoint } from './check-disk-space.ts';
 import { clearUpdates } from './sharded-update.ts';
-import { cacheModulesOf } from './run-modules.ts';
+import { cacheModulesOf } from '../../modules/import-bundle.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
 import { checkPlace, clearOther } from './update-input.ts';

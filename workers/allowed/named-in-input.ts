@@ -1,4 +1,4 @@
-/** The folders and modules of this machine that an activity's input names, each with the name of its field. */
+/** The folders of this machine that an activity's input names, each with the name of its field. */
 
 import { resolve } from 'node:path';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
@@ -10,7 +10,7 @@ import { modelUri } from '../../trainer/hub/hub-id.ts';
 export interface Named {
   readonly field: string;
   readonly path: string;
-  readonly kind: 'policy' | 'files' | 'write' | 'run' | 'module';
+  readonly kind: 'policy' | 'files' | 'write' | 'run';
 }
 
 /** The value at a dotted path; `undefined` if there is none. */
@@ -51,7 +51,6 @@ function inRun(config: unknown, run: unknown): Named[] {
     ...folderIn('dir', textAt(config, 'dir') ?? 'runs', run ?? at(config, 'run')),
     ...model('policy.base', textAt(config, 'policy.base')),
     ...model('algorithm.critic.base', textAt(config, 'algorithm.critic.base')),
-    ...named(config, 'algorithm.module', 'module'),
   ];
 }
 
@@ -79,7 +78,6 @@ const inUpdate = (input: unknown): Named[] => [
   ...named(input, 'runDir', 'write'),
   ...model('policy.uri', textAt(input, 'policy.uri')),
   ...model('algorithm.critic.base', textAt(input, 'algorithm.critic.base')),
-  ...named(input, 'algorithm.module', 'module'),
 ];
 
 const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Named[]>> = {
@@ -108,11 +106,6 @@ const otherwise = (input: unknown): Named[] => [...named(input, 'runDir', 'write
 
 export function namedInInput(activity: string, args: readonly unknown[]): Named[] {
   return (Object.hasOwn(BY_ACTIVITY, activity) ? BY_ACTIVITY[activity] : otherwise)?.(...args) ?? [];
-}
-
-/** The run that an activity's input names. */
-export function runOf(activity: string, [input, run]: readonly unknown[]): string | undefined {
-  return activity === 'openRun' && typeof run === 'string' ? run : textAt(input, 'run');
 }
 
 /** The first of these fields whose value is not a whole number of at least 0, with its name. */
