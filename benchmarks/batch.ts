@@ -76,7 +76,7 @@ export function inputOf(
     step: 1,
     tasks: Array.from({ length: Math.ceil(rollouts / SAMPLES) }, (_, i) => `empty-train-${i}`),
     samples: SAMPLES,
-    policy: { dir: 'empty', version: 0 },
+    policy: { uri: 'file:///empty', version: 0 },
     agent: { maxTurns: turns, maxContextTokens: 100_000, toolTimeoutSeconds: 60 },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 },
     seed: 0,
