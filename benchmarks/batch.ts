@@ -47,11 +47,7 @@ export async function startOrchestrator(address: string, home: string): Promise<
   const env = { ...process.env, ...command.env, ...own };
   const child = spawn(command.command, command.args, { env, stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
-  for (
-    const deadline = Date.now() + READY_WITHIN_MS;
-    !existsSync(readyFile(home, WORKER));
-    await sleep(100)
-  ) {
+  for (const deadline = Date.now() + READY_WITHIN_MS; !existsSync(readyFile(home, WORKER)); await sleep(100)) {
     if (child.exitCode === null && Date.now() <= deadline) continue;
     child.kill('SIGKILL');
     throw new Error(`The orchestrator is not ready: ${readFileSync(log, 'utf8').slice(-2000)}`);
