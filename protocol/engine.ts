@@ -3,8 +3,8 @@
 export interface OpenEngineInput {
   /** The run, or `eval/ID`. */
   readonly run: string;
-  /** The policies from directories, each with the setting that names it. */
-  readonly policies: ReadonlyArray<{ readonly field: string; readonly dir: string }>;
+  /** The policies of the embedded engine, each with the setting that names it. */
+  readonly policies: ReadonlyArray<{ readonly field: string; readonly uri: string }>;
   /** `policy.maxContextTokens`. Absent: what each policy's configuration and the engine's memory allow. */
   readonly policyContextTokens?: number;
   /** `agent.maxContextTokens`. Absent: each policy's context. */

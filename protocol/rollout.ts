@@ -14,6 +14,10 @@ export interface AgentSettings {
   readonly maxTurns: number;
   /** Limit for prompt, observations and sampled tokens together. Absent: the policy's context. */
   readonly maxContextTokens?: number;
+  /** Sub-agents that may work below each other. */
+  readonly maxDepth?: number;
+  /** Segments of one agent: each summary of its history opens the next one. */
+  readonly maxSegments?: number;
   /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
   /** Time limit of a rollout's turns, from its first sandbox on. Pauses and gates do not count. Absent: a week. */
@@ -34,6 +38,8 @@ export type ResolvedAgent = Required<Omit<AgentSettings, Open>> & Pick<AgentSett
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
+  maxDepth: 2,
+  maxSegments: 10,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
   atDeadline: 'grade',

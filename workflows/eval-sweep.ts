@@ -133,8 +133,8 @@ class Sweep {
       if ('scripted' in policy || asked.has(policyName)) continue;
       if (!(await orchestrator.nextChunk({ eval: id, round, cell, index: 0 })).chunk) continue;
       asked.add(policyName);
-      if ('dir' in policy) {
-        policies.push({ field: `policies.${policyName}`, dir: policy.dir });
+      if ('uri' in policy) {
+        policies.push({ field: `policies.${policyName}`, uri: policy.uri });
         continue;
       }
       await checkEndpointOnce({

@@ -34,11 +34,11 @@ export interface TrainResult {
 }
 
 /** The run's configuration with the context that the engine gives its policy. */
-async function openEngine(config: OpenedConfig, { dir }: PolicyRef): Promise<OpenedConfig> {
+async function openEngine(config: OpenedConfig, { uri }: PolicyRef): Promise<OpenedConfig> {
   const { run, policy, agent } = config;
   const { contextTokens } = await engine.openEngine({
     run,
-    policies: [{ field: 'policy.base', dir }],
+    policies: [{ field: 'policy.base', uri }],
     ...(policy.maxContextTokens !== undefined && { policyContextTokens: policy.maxContextTokens }),
     ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
   });

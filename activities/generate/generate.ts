@@ -9,17 +9,14 @@ import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-check
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { ContextOf } from '../../config/policy-context.ts';
 import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
+import { pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import {
-  contextTokensAfter,
-  type GenerateRecord,
-  keys,
-  sampledTokensOf,
-  type UpdateEntry,
-} from '../../protocol/records.ts';
+import { type GenerateRecord, keys, type UpdateEntry } from '../../protocol/records.ts';
+import { contextTokensAfter, sampledTokensOf } from '../../protocol/transcript.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
@@ -39,6 +36,8 @@ export interface GenerateDeps {
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
   /** `fingerprintOf` the policy in a directory. */
   readonly digestOf: (policyDir: string) => Promise<string>;
+  /** Absent: the engine alone knows where the context ends. */
+  readonly contextOf?: ContextOf;
   /** This worker's name; absent if there is no other worker that could sample a rollout's next turn. */
   readonly worker?: string;
 }
@@ -49,15 +48,15 @@ export interface GenerateDeps {
  * `UserInputError`.
  */
 async function refuseUnknown(
-  { dir, digest }: PolicyRef,
+  { uri, digest }: PolicyRef,
   { run, attempt, turn }: GenerateInput,
   store: Store,
 ): Promise<void> {
-  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(dir)) return;
+  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(pathOf(uri))) return;
   if ((await store.get(keys.run(run))) !== undefined) return;
   throw new UserInputError(
-    'policy.dir',
-    dir,
+    'policy.uri',
+    uri,
     'the gpu worker finds no such folder: give a directory in Hugging Face layout',
   );
 }
@@ -71,7 +70,8 @@ async function checkedDigest(
   input: GenerateInput,
   { digestOf, store }: GenerateDeps,
 ): Promise<string> {
-  const { dir, digest } = policy;
+  const { uri, digest } = policy;
+  const dir = pathOf(uri);
   const found = await intact(dir, () => digestOf(dir)).catch(async (error: unknown) => {
     if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, store);
     throw error;
@@ -83,12 +83,19 @@ async function checkedDigest(
 /** The policy itself, or the newest version that its run has made since. The turn's record names the version. */
 async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolicy> {
   if (!('newestOf' in policy) || policy.newestOf === undefined) return policy;
-  let { dir, version } = policy;
+  let { uri, version } = policy;
   for (;;) {
     const next = await store.get<UpdateEntry>(keys.update(policy.newestOf, version + 1));
-    if (!next) return { dir, version };
-    ({ dir, version } = next.policy);
+    if (!next) return { uri, version };
+    ({ uri, version } = next.policy);
   }
+}
+
+/** The input with a context that the policy has on this engine: the agent sees what is left of it. */
+async function withinContext(input: GenerateInput, dir: string, { contextOf }: GenerateDeps): Promise<GenerateInput> {
+  if (contextOf === undefined) return input;
+  const { tokens } = await contextOf(dir);
+  return { ...input, maxContextTokens: Math.min(input.maxContextTokens ?? tokens, tokens) };
 }
 
 async function sample(
@@ -104,27 +111,24 @@ async function sample(
     return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
   }
   const digest = await checkedDigest(policy, input, deps);
+  const dir = pathOf(policy.uri);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(
-    input,
-    await intact(policy.dir, () => deps.tokenizerOf(policy.dir)),
-    deps,
-    async (call) => {
-      const request = {
-        policy: { ...policy, digest },
-        cacheKey: rollout,
-        noiseKey,
-        ...call,
-        ...(priority === undefined ? {} : { priority }),
-      };
-      const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
-        request,
-        signal,
-        (told) => (cost = told),
-      );
-      return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
-    },
-  );
+  const tokenizer = await intact(dir, () => deps.tokenizerOf(dir));
+  const record = await sampleIds(await withinContext(input, dir, deps), tokenizer, deps, async (call) => {
+    const request = {
+      policy: { dir, version: policy.version, digest },
+      cacheKey: rollout,
+      noiseKey,
+      ...call,
+      ...(priority === undefined ? {} : { priority }),
+    };
+    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
+      request,
+      signal,
+      (told) => (cost = told),
+    );
+    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
+  });
   return { ...record, digest, ...(cost && { cost }) };
 }
 
@@ -145,6 +149,7 @@ function kindOf({ command, end }: GenerateRecord): GenerateOutcome['kind'] {
 
 function callsToRun({ command, parsed }: GenerateRecord): number {
   if (parsed.kind !== 'calls') return 0;
+  if (command?.do === 'delegate') return command.call ?? 0;
   if (command?.do !== 'finish') return parsed.calls.length;
   const finish = parsed.calls.findIndex((call) => call.name === 'finish');
   return finish < 0 ? parsed.calls.length : finish;
@@ -152,8 +157,8 @@ function callsToRun({ command, parsed }: GenerateRecord): number {
 
 /** `undefined` if the checkpoint is missing: retention may have removed it, and its records stay valid. */
 async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
-  if (!('dir' in policy)) return undefined;
-  return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
+  if (!('uri' in policy)) return undefined;
+  return policy.digest ?? digestOf(pathOf(policy.uri)).catch(() => undefined);
 }
 
 /** A rollout's records belong to one policy: those of another policy would appear as its own. */
@@ -201,10 +206,11 @@ export async function generateTurn(
   return {
     kind: kindOf(record),
     calls: callsToRun(record),
+    ...(record.command?.do === 'delegate' && { agent: record.command.name }),
     contextTokens: contextTokensAfter(turns),
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),
     ...(record.cost && { ms: Math.round(record.cost.seconds * 1000) }),
-    ...(deps.worker === undefined || !('dir' in input.policy) ? {} : { worker: deps.worker }),
+    ...(deps.worker === undefined || !('uri' in input.policy) ? {} : { worker: deps.worker }),
   };
 }

@@ -5,6 +5,7 @@
 
 import { checkContext, type ContextOf } from '../../config/policy-context.ts';
 import type { OpenedEngine, OpenEngineInput } from '../../protocol/engine.ts';
+import { folderOf } from '../../protocol/policy-uri.ts';
 import { keys } from '../../protocol/records.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { Store } from '../../store/store.ts';
@@ -24,8 +25,10 @@ export async function openEngine(input: OpenEngineInput, deps: OpenEngineDeps): 
   const known = await store.get<OpenedEngine>(key);
   const agreed = known?.contextTokens;
   const lengths: number[] = [];
-  for (const { field, dir } of policies) {
-    const context = await deps.contextOf?.(dir);
+  for (const { field, uri } of policies) {
+    // Policies of other backends have their own contexts.
+    const dir = folderOf(uri);
+    const context = dir === undefined ? undefined : await deps.contextOf?.(dir);
     if (context === undefined) continue;
     if (agreed !== undefined && agreed > context.tokens)
       throw new UserInputError(

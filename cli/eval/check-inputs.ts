@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-policy.ts';
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
@@ -19,9 +20,9 @@ export async function checkContexts(config: SweepConfig): Promise<void> {
   for (const policy of config.policies) {
     if ('endpoint' in policy) continue;
     const reference = parsePolicyReference(policy.policy);
-    if (reference.kind !== 'directory' && reference.kind !== 'starter') continue;
-    const dir = reference.kind === 'directory' ? reference.dir : starter;
-    await checkContextHere(askedContext(config), dir, `policies.${policy.name}`);
+    if (reference.kind !== 'model' && reference.kind !== 'starter') continue;
+    const model = reference.kind === 'model' ? reference.model : fileUri(starter);
+    await checkContextHere(askedContext(config), model, `policies.${policy.name}`);
   }
 }
 
@@ -37,7 +38,7 @@ export async function checkEvalInputs(config: SweepConfig): Promise<void> {
       continue;
     }
     const reference = parsePolicyReference(policy.policy);
-    if (reference.kind === 'directory') await checkPolicy(reference.dir, field);
+    if (reference.kind === 'model') await checkPolicy(reference.model, field);
     if (reference.kind === 'starter') await checkPolicy(starter, field);
   }
   await checkContexts(config);

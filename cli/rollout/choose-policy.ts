@@ -6,9 +6,10 @@ import { packageRoot } from '#setup/paths.mjs';
 import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
-import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { modelUri } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
+import { fileUri, pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RolloutInput } from '../../protocol/rollout.ts';
 import { contextBound, type PolicyContext } from '../../trainer/sampler/cache/cache-budget.ts';
@@ -40,8 +41,8 @@ const FORMS = 'give starter, oracle, empty, RUN@STEP, latest:RUN, or a directory
 
 async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
-  if (reference.kind === 'starter') return { dir: join(packageRoot, 'examples', 'starter'), version: 0 };
-  if (reference.kind === 'directory') return { dir: await resolveModel(absoluteModel(name, context.cwd)), version: 0 };
+  if (reference.kind === 'starter') return { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 };
+  if (reference.kind === 'model') return { uri: fileUri(await resolveModel(modelUri(name, context.cwd))), version: 0 };
   const { ref } = await withLocalStore(context, ({ store }) => findPolicy(name, option, store));
   if ('scripted' in ref) throw new UserInputError(option, name, 'give a policy with weights: a script has none');
   return ref;
@@ -69,8 +70,9 @@ export async function chooseReference(
 ): Promise<ChosenReference> {
   const policy = await refOf(name, context, option);
   try {
-    await readFile(join(policy.dir, 'tokenizer.json'));
-    const here = await contextIfReadable(policy.dir, env, gpuDevices(env).length > 0);
+    const dir = pathOf(policy.uri, option);
+    await readFile(join(dir, 'tokenizer.json'));
+    const here = await contextIfReadable(dir, env, gpuDevices(env).length > 0);
     if (here === undefined) return { policy, maxTokens: DEFAULT_SAMPLING.maxTokens };
     const maxTokens = Math.min(DEFAULT_SAMPLING.maxTokens, Math.ceil(here.tokens / 4));
     return { policy, context: here, maxTokens };

@@ -11,7 +11,6 @@ import { planGpuPool } from '../../workers/gpu-pool.ts';
 import { readRetention, RETENTION_VARIABLE } from '../../stack/temporal-server/retention.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { contextBound } from '../../trainer/sampler/cache/cache-budget.ts';
-import { askedContext, checkContext } from '../../config/policy-context.ts';
 import { contextHere, type Surroundings, surroundings } from '../connect/context-here.ts';
 
 const FLOAT = 4;
@@ -71,7 +70,8 @@ function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: Surroundings
 async function contextLine(config: RunConfig, around: Surroundings): Promise<string[]> {
   const context = await contextHere(config.policy.base, around);
   if (context === undefined) return [];
-  const tokens = checkContext(askedContext(config), context, 'policy.base');
+  const { maxContextTokens: asked = config.policy.maxContextTokens ?? context.tokens } = config.agent;
+  const tokens = Math.min(asked, context.tokens);
   const { bytesPerToken, cacheBytes } = context;
   const full = tokens * bytesPerToken;
   return [

@@ -1,6 +1,6 @@
 /** `longhaul model`: what a policy is, the context that it has here, and the memory that this takes. */
 
-import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { modelUri } from '../../trainer/hub/hub-id.ts';
 import { describePolicy, readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { contextBound } from '../../trainer/sampler/cache/cache-budget.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
@@ -11,7 +11,7 @@ import { gibibytes } from '../train/memory-plan.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 async function describe(model: string, { say, env, cwd }: VerbContext): Promise<Outcome> {
-  const dir = await checkPolicy(absoluteModel(model, cwd), 'model');
+  const dir = await checkPolicy(modelUri(model, cwd), 'model');
   const { family, layers, heads, kvHeads, headDim } = await readModelConfig(dir).catch((error: unknown) => {
     throw new UserInputError('model', model, `give another model: ${String(error)}`, { cause: error });
   });

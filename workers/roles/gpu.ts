@@ -74,6 +74,7 @@ export async function runGpu(context: RoleContext): Promise<void> {
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
+  const isGpu = gpuDevices(process.env).length > 0;
   const deps: GenerateDeps & OpenEngineDeps = {
     store,
     tasks: workerTasks(store),
@@ -81,7 +82,7 @@ export async function runGpu(context: RoleContext): Promise<void> {
     endpoints: new EndpointClient(),
     tokenizerOf: (dir) => tokenizers.of(dir),
     digestOf: (dir) => digests.of(dir),
-    contextOf: (dir) => contextOf(dir, process.env, gpuDevices(process.env).length > 0),
+    contextOf: (dir) => contextOf(dir, process.env, isGpu),
   };
   const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
   const workers = queuesOf(settings.gpu, name, {

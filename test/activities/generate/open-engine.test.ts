@@ -5,13 +5,14 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openEngine } from '../../../activities/generate/open-engine.ts';
 import { contextIfReadable, contextOf } from '../../../config/policy-context.ts';
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { packageRoot } from '#setup/paths.mjs';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 
 /** 1,024 positions; a token takes 2 KiB of keys and values. */
 const starter = join(packageRoot, 'examples', 'starter');
-const one = [{ field: 'policy.base', dir: starter }];
+const one = [{ field: 'policy.base', uri: fileUri(starter) }];
 
 let dir: string;
 let store: Store;
@@ -75,7 +76,7 @@ describe('an engine', () => {
   });
 
   it('leaves each of several policies its own context, and bounds all of them by a setting', async () => {
-    const policies = [...one, { field: 'policies.b', dir: starter }];
+    const policies = [...one, { field: 'policies.b', uri: fileUri(starter) }];
     expect(await openEngine({ run: 'eval/a', policies }, withMiB(64))).toEqual({});
     const asked = { policies, maxContextTokens: 700 };
     expect(await openEngine({ run: 'eval/b', ...asked }, withMiB(64))).toEqual({ contextTokens: 700 });
