@@ -123,6 +123,11 @@ export function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[
 /** Characters of messages, where tokens cannot be counted. */
 const charactersOf = (messages: readonly Message[]): number => JSON.stringify(messages).length;
 
+/** About the tokens of the context after a turn that says `content`: four characters are one. */
+export function tokensAbout(agent: AgentAtWork, content: string): number {
+  return Math.ceil((charactersOf(messagesOf(agent)) + content.length) / 4);
+}
+
 /** A finished turn, and how large contexts are in the policy's own tokens. */
 export interface FinishedTurn {
   readonly parsed: ParsedTurn;

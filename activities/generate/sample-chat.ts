@@ -4,7 +4,7 @@
  */
 
 import { schemasOf } from '../../agents/tools/toolbox.ts';
-import { type AgentAtWork, agentAtWork, decided, type TurnDeps } from './agent-at-work.ts';
+import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
 import type { ParsedTurn } from '../../protocol/message.ts';
@@ -31,7 +31,7 @@ function readAnswer(
   agent: AgentAtWork,
 ): Pick<GenerateRecord, 'parsed' | 'command' | 'chat' | 'end'> {
   const chat = { turn, usage };
-  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : 0;
+  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : tokensAbout(agent, turn.content);
   const read = (parsed: ParsedTurn) => ({ chat, ...decided(agent, { parsed, form: 'chat', contextTokens }) });
   if (finish === 'unreadable')
     return read({ kind: 'malformed', content: '', error: 'The server itself did not understand it.' });
