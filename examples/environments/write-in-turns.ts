@@ -44,7 +44,9 @@ function taskOf(index: number, lines: number, summaryAt: number): Task {
     // After every line but the last the policy is asked for a summary.
     oracle: async () =>
       await Promise.resolve(
-        Array.from({ length: lines }, (_, i) => [said(`A ${wordOf(index, i)}.`), said(next(i + 1))]).flat().slice(0, -1),
+        Array.from({ length: lines }, (_, i) => [said(`A ${wordOf(index, i)}.`), said(next(i + 1))])
+          .flat()
+          .slice(0, -1),
       ),
   };
 }
