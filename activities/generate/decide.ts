@@ -1,9 +1,9 @@
 /** The decision of a rollout's agent after a turn that the policy ended by itself. */
 
 import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
-import type { CallForm } from '../../agents/hints.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import type { Command } from '../../protocol/command.ts';
+import type { CodecName } from '../../protocol/conversation.ts';
 import type { ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
@@ -30,6 +30,6 @@ export async function decidingOf(input: GenerateInput, deps: TurnDeps): Promise<
   };
 }
 
-export function commandOf({ type, options, ...view }: Deciding, parsed: ParsedTurn, form: CallForm): Command {
+export function commandOf({ type, options, ...view }: Deciding, parsed: ParsedTurn, form: CodecName): Command {
   return type.decide({ ...view, parsed, form }, options);
 }

@@ -1,9 +1,15 @@
 /** One turn in token ids: the context only grows, by appended ids, and sampled ids are decoded and parsed once. */
 
 import { commandOf, type Deciding, decidingOf } from './decide.ts';
-import type { ParsedTurn } from '../../protocol/message.ts';
-import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
-import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
+import type { Message, ParsedTurn, ToolSchema } from '../../protocol/message.ts';
+import { opensReasoning, parseTurn, withoutReasoning } from '../../agents/codecs/codec.ts';
+import { type ConversationForm, conversationForm } from '../../agents/conversation-form.ts';
+import {
+  type ChatTokenizer,
+  renderAfterTurn,
+  renderContinuation,
+  renderPrompt,
+} from '../../agents/render-conversation.ts';
 import { schemasOf } from '../../agents/tools/toolbox.ts';
 import type { Store } from '../../store/store.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
@@ -42,43 +48,87 @@ export interface IdsAnswer {
   readonly stopText?: string;
 }
 
+/** Tokens of a prompt's end that show whether the template opened the reasoning. */
+const PROMPT_END = 8;
+
+const isInReasoning = (tokenizer: PolicyTokenizer, prompt: readonly number[]): boolean =>
+  opensReasoning(tokenizer.decode(prompt.slice(-PROMPT_END)));
+
 /** A finished turn as its agent reads it. Text that cannot be parsed is kept as it was sampled. */
-function readTurn(text: string, form: ToolCallFormat, agent: Deciding): Pick<GenerateRecord, 'parsed' | 'command'> {
+function readTurn(
+  text: string,
+  { form, tools, inReasoning }: Pick<Prompt, 'form' | 'tools' | 'inReasoning'>,
+  agent: Deciding,
+): Pick<GenerateRecord, 'parsed' | 'command'> {
   const read: ParsedTurn =
-    agent.type.reads === 'text' ? { kind: 'no-call', content: text } : parseToolCalls(text, form);
+    agent.type.reads === 'text'
+      ? { kind: 'no-call', content: text }
+      : parseTurn(text, form.codec, { tools, inReasoning });
   const parsed = read.kind === 'malformed' ? { ...read, content: text } : read;
-  return { parsed, command: commandOf(agent, parsed, form) };
+  return { parsed, command: commandOf(agent, parsed, form.codec.name) };
 }
 
 interface Prompt {
   readonly appended: readonly number[];
   readonly reset: boolean;
   readonly context: readonly number[];
+  readonly form: ConversationForm;
+  readonly tools: readonly ToolSchema[];
+  /** True if the template has opened the reasoning: the policy's text begins inside of it. */
+  readonly inReasoning: boolean;
+}
+
+/** A turn's message without its reasoning. */
+function unreasoned(turn: GenerateRecord, { codec }: ConversationForm, tokenizer: PolicyTokenizer): Message {
+  const message = spoken(turn);
+  const inReasoning = isInReasoning(tokenizer, turn.appended);
+  return { ...message, content: withoutReasoning(message.content, codec, { inReasoning }) };
+}
+
+/** The ids after the last turn; `undefined` if earlier text changes. */
+function following(
+  input: GenerateInput,
+  last: GenerateRecord,
+  added: readonly Message[],
+  { messages, tools }: ReturnType<ConversationForm['whole']>,
+  tokenizer: PolicyTokenizer,
+): number[] | undefined {
+  const { reasoning } = input.conversation ?? {};
+  const render = reasoning === undefined ? renderContinuation : renderAfterTurn;
+  const ids = render(tokenizer, messages, added, tools);
+  // A turn that was ended by a text lacks the token that ends a turn.
+  return ids && [...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)), ...ids];
 }
 
 async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, { store, tasks }: TurnDeps): Promise<Prompt> {
+  const form = conversationForm(tokenizer, input.conversation ?? {});
   const messages = await openingMessages(input, { store, tasks });
   const schemas = schemasOf(await offeredTools(input, { store, tasks }));
+  const made = (appended: readonly number[], reset: boolean, context: readonly number[]): Prompt => {
+    return { appended, reset, context, form, tools: schemas, inReasoning: isInReasoning(tokenizer, context) };
+  };
+  const prompt = (said: readonly Message[]): number[] => {
+    const whole = form.whole(said, schemas);
+    return renderPrompt(tokenizer, whole.messages, whole.tools);
+  };
   const turns = await turnsOf(store, input);
   const earlier = turns.slice(0, input.turn - 1);
   const last = earlier.at(-1);
   if (!last) {
-    const appended = renderPrompt(tokenizer, messages, schemas);
-    return { appended, reset: false, context: appended };
+    const first = prompt(messages);
+    return made(first, false, first);
   }
   const acts = await actsOf(store, input);
-  const added = answerTo(last, acts.get(input.turn - 1));
-  const past = contextAfter(earlier);
-  const following = renderContinuation(tokenizer, messages, added, schemas);
-  // A turn that was ended by a text lacks the token that ends a turn.
-  const appended = following && [
-    ...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)),
-    ...following,
-  ];
-  if (appended) return { appended, reset: false, context: [...past, ...appended] };
-  const whole = earlier.flatMap((turn, i) => [spoken(turn), ...answerTo(turn, acts.get(i + 1))]);
-  const afresh = renderPrompt(tokenizer, [...messages, ...whole], schemas);
-  return { appended: afresh, reset: true, context: afresh };
+  const removes = input.conversation?.reasoning === 'remove';
+  const spokenIn = (turn: GenerateRecord) => (removes ? unreasoned(turn, form, tokenizer) : spoken(turn));
+  // Text without its reasoning is another text: earlier ids start again.
+  const isChanged = removes && spokenIn(last).content !== spoken(last).content;
+  const added = form.added(answerTo(last, acts.get(input.turn - 1)));
+  const appended = isChanged ? undefined : following(input, last, added, form.whole(messages, schemas), tokenizer);
+  if (appended) return made(appended, false, [...contextAfter(earlier), ...appended]);
+  const whole = earlier.flatMap((turn, i) => [spokenIn(turn), ...answerTo(turn, acts.get(i + 1))]);
+  const afresh = prompt([...messages, ...whole]);
+  return made(afresh, true, afresh);
 }
 
 /** Samples the turn by `ask`, unless the context has no room for it. */
@@ -88,7 +138,8 @@ export async function sampleIds(
   deps: TurnDeps,
   ask: (call: IdsCall) => Promise<IdsAnswer>,
 ): Promise<GenerateRecord> {
-  const { appended, reset, context } = await promptOf(input, tokenizer, deps);
+  const prompt = await promptOf(input, tokenizer, deps);
+  const { appended, reset, context } = prompt;
   const room = input.maxContextTokens - context.length;
   const nothing: ParsedTurn = { kind: 'no-call', content: '' };
   const { version } = input.policy;
@@ -113,7 +164,7 @@ export async function sampleIds(
     temperature: sampling.temperature,
     end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
     ...(stopped
-      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate), await decidingOf(input, deps))
+      ? readTurn(text, prompt, await decidingOf(input, deps))
       : { parsed: { kind: 'no-call', content: text } }),
     ...(untrainable === undefined ? {} : { untrainable }),
     ...(stopText === undefined ? {} : { stopText }),

@@ -57,7 +57,7 @@ export async function sampleScript(
     logprobs: [],
     end: 'stop',
     parsed,
-    command: isOver ? { do: 'answer' } : commandOf(agent, parsed, 'chat'),
+    command: isOver ? { do: 'answer' } : commandOf(agent, parsed, 'server'),
     untrainable: UNTRAINABLE,
     scripted: policy.scripted,
   };
