@@ -202,6 +202,8 @@ export interface StartRecord {
   readonly state: unknown;
   /** Replace the task's own messages. Absent: the task's own are used. */
   readonly messages?: readonly Message[];
+  /** Digest of the workspace after it. Absent: the task has no sandbox, or its workspace is too large. */
+  readonly digest?: string;
 }
 
 /** The tools of the task's MCP servers, by server, as they were listed when the attempt's sandbox was made. */

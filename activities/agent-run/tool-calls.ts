@@ -24,7 +24,7 @@ import {
   keys,
   type RestoredRecord,
 } from '../../protocol/records.ts';
-import { actsOf } from '../../store/read-records.ts';
+import { lastActBefore } from '../../store/read-records.ts';
 import { MessageBudget, timed } from './message-budget.ts';
 import { OUTCOME_UNKNOWN, runInWorker } from './run-in-worker.ts';
 import type { Secrets } from './secrets.ts';
@@ -199,8 +199,7 @@ async function leftBy(
   sandbox: Sandbox,
   { attempt, tools, store }: Acting,
 ): Promise<Left> {
-  const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
-  const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
+  const { digest: known, untouched }: Left = (await lastActBefore(turn, attempt, store)) ?? { untouched: true };
   const hasRead = calls.every((call) => onlyReads(call, [...tools.keys()], tools));
   if (untouched && hasRead) return { untouched };
   // If a workspace was too large for a digest once, no further digest is tried.
