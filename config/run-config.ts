@@ -36,6 +36,8 @@ const width = z.int().min(1).optional();
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
   maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
+  maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),

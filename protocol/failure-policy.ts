@@ -142,6 +142,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'fix the environment at the file and line that the message names',
   },
+  'agent-failed': {
+    detected: "an agent's decide threw, or returned a command that cannot be followed",
+    errors: ['AgentFailed'],
+    // It is pure: the same turn is decided in the same way.
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'fix the type of agent that the message names',
+  },
   'tool-failed': {
     detected: "a tool's own code threw",
     errors: ['ToolFailed'],

@@ -30,6 +30,8 @@ export type FailureClass =
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */
   | 'environment-failed'
+  /** An agent's `decide` failed, or decided what cannot be done. */
+  | 'agent-failed'
   /** The code of a user's tool failed. */
   | 'tool-failed'
   /** The artifact could not be copied out of the sandbox, nor out of a control sandbox. */

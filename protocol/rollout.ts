@@ -15,6 +15,10 @@ export interface AgentSettings extends ConversationSettings {
   readonly maxTurns: number;
   /** Limit for prompt, observations and sampled tokens together. */
   readonly maxContextTokens: number;
+  /** Sub-agents that may work below each other. */
+  readonly maxDepth?: number;
+  /** Segments of one agent: each summary of its history opens the next one. */
+  readonly maxSegments?: number;
   /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
   /** Time limit of a rollout's turns, from its first sandbox on. Pauses and gates do not count. Absent: a week. */
@@ -36,6 +40,8 @@ export type ResolvedAgent = Required<Omit<AgentSettings, OpenSettings>> & Pick<A
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
   maxContextTokens: 32_768,
+  maxDepth: 2,
+  maxSegments: 10,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
   atDeadline: 'grade',

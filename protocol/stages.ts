@@ -3,6 +3,7 @@
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
 import type { ConversationSettings } from './conversation.ts';
+import type { Place } from './frames.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
@@ -26,11 +27,12 @@ export interface CheckEndpointInput {
   readonly field: string;
 }
 
-export interface GenerateInput extends Attempt {
+export interface GenerateInput extends Attempt, Place {
   readonly turn: number;
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
   readonly maxContextTokens: number;
+  readonly limits: TurnLimits;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
   /** Absent: all as the policy's template does it. */
@@ -39,6 +41,15 @@ export interface GenerateInput extends Attempt {
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
   readonly withinMs?: number;
+}
+
+/** Limits of a rollout's turns that its agents know of. */
+export interface TurnLimits {
+  readonly maxTurns: number;
+  /** Sub-agents below each other. */
+  readonly maxDepth: number;
+  /** Segments of one agent. */
+  readonly maxSegments: number;
 }
 
 /** A type of agent, and its own options. */
@@ -51,6 +62,8 @@ export interface GenerateOutcome {
   readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
+  /** The name of the sub-agent that is called. Present if `kind` is `delegate`. */
+  readonly agent?: string;
   readonly contextTokens: number;
   readonly sampledTokens: number;
   /** The turn in one line, for the workflow's details. */

@@ -1,13 +1,7 @@
 /** A turn whose message goes to the environment: its `step` reads the message, and its answer is recorded once. */
 
-import {
-  type ActRecord,
-  attemptKey,
-  type GenerateRecord,
-  keys,
-  spoken,
-  type StartRecord,
-} from '../../protocol/records.ts';
+import { type ActRecord, attemptKey, type GenerateRecord, keys, type StartRecord } from '../../protocol/records.ts';
+import { spoken } from '../../protocol/transcript.ts';
 import type { Attempt } from '../../protocol/stages.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { lastActBefore } from '../../store/read-records.ts';

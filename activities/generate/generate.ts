@@ -14,13 +14,8 @@ import { pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import {
-  contextTokensAfter,
-  type GenerateRecord,
-  keys,
-  sampledTokensOf,
-  type UpdateEntry,
-} from '../../protocol/records.ts';
+import { type GenerateRecord, keys, type UpdateEntry } from '../../protocol/records.ts';
+import { contextTokensAfter, sampledTokensOf } from '../../protocol/transcript.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
@@ -143,6 +138,7 @@ function kindOf({ command, end }: GenerateRecord): GenerateOutcome['kind'] {
 
 function callsToRun({ command, parsed }: GenerateRecord): number {
   if (parsed.kind !== 'calls') return 0;
+  if (command?.do === 'delegate') return command.call ?? 0;
   if (command?.do !== 'finish') return parsed.calls.length;
   const finish = parsed.calls.findIndex((call) => call.name === 'finish');
   return finish < 0 ? parsed.calls.length : finish;
@@ -199,6 +195,7 @@ export async function generateTurn(
   return {
     kind: kindOf(record),
     calls: callsToRun(record),
+    ...(record.command?.do === 'delegate' && { agent: record.command.name }),
     contextTokens: contextTokensAfter(turns),
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),

@@ -54,6 +54,8 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
   positiveInteger('agent.maxTurns', agent.maxTurns);
   positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  positiveInteger('agent.maxDepth', agent.maxDepth);
+  positiveInteger('agent.maxSegments', agent.maxSegments);
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
   seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);

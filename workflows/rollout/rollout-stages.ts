@@ -8,6 +8,7 @@ import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
+import { placeOf, placeText } from '../../protocol/frames.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
@@ -55,7 +56,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
-      return generate(attempt, state.turn, withinMs, context);
+      return generate(attempt, state, withinMs, context);
     case 'act':
       return act(attempt, state, withinMs, context);
     case 'collect':
@@ -118,10 +119,19 @@ function take(collected: CollectOutcome, context: Context): void {
   context.sandbox = null;
 }
 
-async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
+async function generate(
+  attempt: Attempt,
+  { turn, frames }: LoopState,
+  withinMs: number,
+  context: Context,
+): Promise<LoopEvent> {
   const { input } = context;
+  const { maxTurns, maxDepth, maxSegments } = input.agent;
+  const place = placeOf(frames);
   const outcome = await sampled(attempt.attempt, context, {
     ...attempt,
+    ...place,
+    limits: { maxTurns, maxDepth, maxSegments },
     withinMs,
     turn,
     policy: input.policy,
@@ -133,8 +143,10 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   context.contextTokens = outcome.contextTokens;
   context.clock.heard(outcome);
   context.worker = outcome.worker ?? null;
-  tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
-  return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+  const { kind, calls, agent } = outcome;
+  const where = placeText(place);
+  tell(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
+  return { type: 'generated', kind, calls, ...(agent !== undefined && { agent }) };
 }
 
 /** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */

@@ -201,7 +201,7 @@ describe('the context', () => {
     ],
   ])('after %s continues with a hint', async (_, text, hint) => {
     world.now.engine.answers = [saying(text), saying(finishCall)];
-    expect(await generate(turnInput(1))).toMatchObject({ kind: 'tell', calls: 0 });
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'reply', calls: 0 });
     await generate(turnInput(2));
     expect(world.now.engine.requests[1]?.tokens).toEqual([
       ...PROMPT,
