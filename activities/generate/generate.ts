@@ -17,10 +17,14 @@ import {
   contextTokensAfter,
   type GenerateRecord,
   keys,
+  padded,
   sampledTokensOf,
   type UpdateEntry,
 } from '../../protocol/records.ts';
 import { turnsOf } from '../../store/read-records.ts';
+import { costOf, type Spending } from '../../protocol/budget.ts';
+import { POLICY, spentEvent } from '../../reports/spending.ts';
+import { checkBudget } from '../budgets.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
 import { sampleEndpoint } from './sample-endpoint.ts';
@@ -177,6 +181,19 @@ async function checkSamePolicy(
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
+/** What the turn's call used. The prompt is the whole context, as a server counts it. */
+function spendingOf(
+  record: GenerateRecord,
+  turns: readonly GenerateRecord[],
+  { policy, turn }: GenerateInput,
+): Spending {
+  const sampled = sampledTokensOf(record);
+  const isCalled = record.end !== 'context-full' || sampled > 0;
+  const prompt = isCalled && record.scripted === undefined ? contextTokensAfter(turns) - sampled : 0;
+  const usd = 'endpoint' in policy ? costOf(policy.endpoint.pricePerMillionTokens, prompt, sampled) : undefined;
+  return { by: POLICY, call: padded(turn), prompt, sampled, ...(usd !== undefined && { usd }) };
+}
+
 /** `priority`: its place in the engine's queue. */
 export async function generateTurn(
   input: GenerateInput,
@@ -189,6 +206,7 @@ export async function generateTurn(
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
     await checkWorkersLost(store);
+    await checkBudget(input.run, store);
     await store.begin(`model:${key}`);
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));
@@ -196,8 +214,11 @@ export async function generateTurn(
   await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;
   const at = new Date().toISOString();
-  await store.append([{ run, rollout, attempt, event: 'turn', at, detail: String(input.turn) }]);
   const turns = (await turnsOf(store, input)).slice(0, input.turn);
+  await store.append([
+    { run, rollout, attempt, event: 'turn', at, detail: String(input.turn) },
+    spentEvent(input, spendingOf(record, turns, input)),
+  ]);
   return {
     kind: kindOf(record),
     calls: callsToRun(record),

@@ -11,7 +11,8 @@ import { hasSandbox, type Task } from '../../tasks/environment.ts';
 import { checkSandboxes } from '../../tasks/resources.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { InitActivities } from '../../protocol/activities.ts';
-import type { Attempt, Card, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
+import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
+import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type McpRecord, sandboxKey, type StartRecord } from '../../protocol/records.ts';
@@ -33,8 +34,7 @@ import {
 import { checkWorkersLost, tried } from '../tries.ts';
 import { forgetLost, restoreSandboxes, startMcp } from './restore.ts';
 
-export interface InitDeps {
-  readonly store: Store;
+export interface InitDeps extends AskDeps {
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
@@ -101,7 +101,7 @@ async function recordStarted({ run, rollout, attempt }: Attempt, { store }: Init
  * beginning.
  */
 async function make(
-  input: Attempt,
+  input: Attempt & Asking,
   ref: SandboxRef,
   { task, specs }: Placed,
   deps: InitDeps,
@@ -202,7 +202,7 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
 
 /** Makes the attempt's sandboxes, or finds those that it has. */
 async function prepareSandboxes(
-  input: Attempt,
+  input: Attempt & Asking,
   task: Task,
   deps: InitDeps,
   signal: AbortSignal,
@@ -229,7 +229,7 @@ async function prepareSandboxes(
 
 /** Calls the task's `start`, once for each attempt. `sandboxes`: the attempt's own; empty if the task has none. */
 async function start(
-  input: Attempt,
+  input: Attempt & Asking,
   task: Task,
   sandboxes: TaskSandboxes,
   deps: InitDeps,
@@ -244,7 +244,9 @@ async function start(
     new EnvironmentFailed(`start of ${input.task} took longer than ${seconds} s (resources.setUpSeconds)`);
   const result = await withFurtherSandboxes(deps, input.rollout, (further) =>
     within({ ms: seconds * 1000, clock: new OwnClock(), over }, signal, async (own) =>
-      task.start?.(contextOver(sandboxes, further, { key: input.task, id, execution, signal: own })),
+      withAsk({ attempt: input, place: 'start', signal: own, withinMs: seconds * 1000 }, deps, async (asks) =>
+        task.start?.(contextOver(sandboxes, further, { key: input.task, id, execution, signal: own, ...asks })),
+      ),
     ),
   ).catch((error: unknown) => blameOwnCode(error, 'start', (message) => new EnvironmentFailed(message)));
   const { state, messages } = result ?? {};
@@ -254,12 +256,12 @@ async function start(
 }
 
 export function createInitActivities(deps: InitDeps): InitActivities {
-  const limits = { store: deps.store, place: 'init' } as const;
+  const limitsOf = (input: Asking) => ({ store: deps.store, place: 'init', ...patienceWithJudges(input) }) as const;
   return {
-    restoreSandbox: (input) => tried(limits, (signal, progress) => restored(input, deps, signal, progress)),
+    restoreSandbox: (input) => tried(limitsOf(input), (signal, progress) => restored(input, deps, signal, progress)),
 
     prepare: (input) =>
-      tried(limits, async (signal, progress) => {
+      tried(limitsOf(input), async (signal, progress) => {
         const { task } = await deps.tasks.load(input);
         if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress));
         checkSandboxes(task, input.task);

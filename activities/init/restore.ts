@@ -89,6 +89,7 @@ export async function restoreSandboxes(
       tools: await offeredTools(input, deps),
       sandbox: mainOf(sandboxes),
       store,
+      asking: deps,
       // Tools that run in the worker are never run again.
       secrets: new Secrets({}),
       signal,

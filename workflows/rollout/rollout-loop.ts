@@ -43,13 +43,15 @@ export type LoopState = Readonly<{
 export type LoopEvent =
   | { readonly type: 'prepared'; readonly sandboxless?: boolean; readonly inPlace?: boolean }
   | { readonly type: 'restored'; readonly inPlace?: boolean }
-  | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
+  | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind'] | 'token-budget'; readonly calls: number }
   /**
    * `unfinished`: a call before `finish` was refused. `collected`: the turn was the last, and the artifact was
    * collected with it. `done`: the environment ended the rollout.
    */
   | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean; readonly done?: boolean }
   | { readonly type: 'collected' }
+  /** The rollout may sample no further token: its work so far is graded. */
+  | { readonly type: 'out-of-tokens' }
   /** The policy itself used all its time: its work so far is graded. */
   | { readonly type: 'out-of-time' }
   | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason?: string }
@@ -87,7 +89,12 @@ function nextTurn(state: LoopState, limits: LoopLimits): LoopState {
     : { ...state, phase: 'generate', turn: state.turn + 1 };
 }
 
-function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: number, limits: LoopLimits): LoopState {
+function afterGenerate(
+  state: LoopState,
+  kind: GenerateOutcome['kind'] | 'token-budget',
+  calls: number,
+  limits: LoopLimits,
+): LoopState {
   switch (kind) {
     case 'act':
     case 'step':
@@ -99,6 +106,7 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
     case 'answer':
     case 'context-full':
     case 'response-cut':
+    case 'token-budget':
     case 'refused':
       return ended(state, kind);
   }
@@ -170,6 +178,8 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
     // A turn that was not sampled in time does not count, even if a worker still records it.
     return ended({ ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn }, 'deadline');
   }
+  if (phase === 'generate' && event.type === 'out-of-tokens')
+    return ended({ ...state, turn: state.turn - 1 }, 'token-budget');
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
   if (phase === 'grade' && event.type === 'graded') {
     const { reward, passed, reason } = event;
