@@ -130,11 +130,6 @@ export class ToolFailed extends Error {
   override readonly name = 'ToolFailed';
 }
 
-/** A run's module is missing, or not the one with which the run started. */
-export class ModuleChanged extends Error {
-  override readonly name = 'ModuleChanged';
-}
-
 /** A judge gave no answer; `retryAfterMs` is how long its server asked to wait. */
 export class JudgeUnavailable extends Error {
   override readonly name = 'JudgeUnavailable';

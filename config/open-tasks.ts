@@ -1,7 +1,7 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
 import { checkServers } from '../agents/mcp/server.ts';
-import { toolboxOf } from '../agents/tools/toolbox.ts';
+import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
@@ -42,8 +42,11 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
     throw new TypeError(`task ${key} has no messages: load must return a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
   if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
-  const toolbox = toolboxOf(tools, modules);
-  checkServers(task.mcp ?? {}, hasSandbox(task));
+  const { agents = {}, mcp = {} } = task;
+  const servers = Object.keys(mcp);
+  checkSubAgents(agents, tools, servers, modules);
+  const toolbox = toolsOfAll(tools, agents, servers, modules);
+  checkServers(mcp, hasSandbox(task));
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)

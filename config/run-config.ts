@@ -3,7 +3,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
-import { absoluteModel } from '../trainer/hub/hub-id.ts';
+import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
 import type { Budget } from '../protocol/budget.ts';
@@ -38,6 +38,8 @@ export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
   maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
   maxSampledTokens: count.optional(),
+  maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
+  maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),
@@ -290,8 +292,8 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const judged = judgesIn(given);
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
-  const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
-  if (module === undefined && modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
+  const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
   checkPriced(
     config.budget as Budget | undefined,
@@ -308,12 +310,11 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
     dir: absolute(config.dir),
     ...resolveModules(modules, folder),
     tasks: entries,
-    policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
+    policy: { ...config.policy, base: modelUri(config.policy.base, cwd) },
     algorithm: {
       ...config.algorithm,
       ...correction,
-      ...(critic?.base !== undefined && { critic: { ...critic, base: absoluteModel(critic.base, cwd) } }),
-      ...(module !== undefined && { module: absolute(module) }),
+      ...(critic?.base !== undefined && { critic: { ...critic, base: modelUri(critic.base, cwd) } }),
     },
   } as unknown as RunConfig;
 }

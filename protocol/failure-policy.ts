@@ -162,6 +162,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'fix the environment at the file and line that the message names',
   },
+  'agent-failed': {
+    detected: "an agent's decide threw, or returned a command that cannot be followed",
+    errors: ['AgentFailed'],
+    // It is pure: the same turn is decided in the same way.
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'fix the type of agent that the message names',
+  },
   'tool-failed': {
     detected: "a tool's own code threw",
     errors: ['ToolFailed'],
@@ -203,15 +212,6 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy:
       'stop the stack and restore the store from a copy, or start a run with another name; `npx longhaul doctor --store` lists the damaged records',
-  },
-  'module-changed': {
-    detected:
-      "a run's module (`algorithm.module`) was changed and no copy of it exists, or the workers have loaded another version of it",
-    errors: ['ModuleChanged'],
-    retried: [],
-    recovery: 'hold',
-    breaks: true,
-    remedy: 'restore the file or restart the stack, as the message says',
   },
   'data-changed': {
     detected: 'the records of a dataset are not those with which the run or eval started',

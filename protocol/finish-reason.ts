@@ -36,6 +36,8 @@ export type FailureClass =
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */
   | 'environment-failed'
+  /** An agent's `decide` failed, or decided what cannot be done. */
+  | 'agent-failed'
   /** The code of a user's tool failed. */
   | 'tool-failed'
   /** The artifact could not be copied out of the sandbox, nor out of a control sandbox. */
@@ -47,7 +49,6 @@ export type FailureClass =
   /** The disk was full or read-only, or the store locked, during all tries. */
   | 'store-unavailable'
   | 'store-damaged'
-  | 'module-changed'
   | 'data-changed'
   /** The rollout's time was over, and the policy itself used less than half of it. */
   | 'deadline'

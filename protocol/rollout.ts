@@ -15,6 +15,10 @@ export interface AgentSettings {
   readonly maxTurns: number;
   /** Limit for prompt, observations and sampled tokens together. */
   readonly maxContextTokens: number;
+  /** Sub-agents that may work below each other. */
+  readonly maxDepth?: number;
+  /** Segments of one agent: each summary of its history opens the next one. */
+  readonly maxSegments?: number;
   /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
   /** Tokens that a rollout may sample in all its turns. Then it is graded. Absent: no limit. */
@@ -36,6 +40,8 @@ export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options' | 'm
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
   maxContextTokens: 32_768,
+  maxDepth: 2,
+  maxSegments: 10,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
   atDeadline: 'grade',

@@ -2,6 +2,7 @@
 
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
+import type { Place } from './frames.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Judges } from './judge.ts';
 import type { SamplingParameters } from './sampling.ts';
@@ -32,17 +33,27 @@ export interface CheckEndpointInput {
   readonly field: string;
 }
 
-export interface GenerateInput extends Attempt {
+export interface GenerateInput extends Attempt, Place {
   readonly turn: number;
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
   readonly maxContextTokens: number;
+  readonly limits: TurnLimits;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
   readonly withinMs?: number;
+}
+
+/** Limits of a rollout's turns that its agents know of. */
+export interface TurnLimits {
+  readonly maxTurns: number;
+  /** Sub-agents below each other. */
+  readonly maxDepth: number;
+  /** Segments of one agent. */
+  readonly maxSegments: number;
 }
 
 /** A type of agent, and its own options. */
@@ -55,6 +66,8 @@ export interface GenerateOutcome {
   readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
+  /** The name of the sub-agent that is called. Present if `kind` is `delegate`. */
+  readonly agent?: string;
   readonly contextTokens: number;
   readonly sampledTokens: number;
   /** The turn in one line, for the workflow's details. */

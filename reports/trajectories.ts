@@ -2,12 +2,12 @@
 
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Message } from '../protocol/message.ts';
 import type { AskExchange, AskRecord } from '../protocol/judge.ts';
 import type { Store } from '../store/store.ts';
 import { openingMessages } from '../tasks/opening-messages.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
-import { contextTokensAfter, keys, type OutcomeRecord, saidIn, sampledTokensOf } from '../protocol/records.ts';
+import { keys, type OutcomeRecord } from '../protocol/records.ts';
+import { contextTokensAfter, type Said, saidIn, sampledTokensOf } from '../protocol/transcript.ts';
 import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
 import { writeAtomically } from '../store/atomic-write.ts';
 
@@ -19,7 +19,8 @@ export interface TrajectoryDeps {
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly status: OutcomeRecord['status'];
-  readonly messages: readonly Message[];
+  /** Those of a sub-agent have its `agentPath`, those after a summary their `segment`. */
+  readonly messages: readonly Said[];
   readonly policyVersions: readonly number[];
   readonly sampledTokens: number;
   readonly contextTokens: number;
@@ -59,7 +60,7 @@ async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
   const asked = await askedIn(outcome, store);
   return {
-    messages: saidIn(turns, acts),
+    messages: saidIn({ turns, acts }),
     policyVersions: [...new Set(turns.map((turn) => turn.version))],
     sampledTokens: turns.reduce((sum, turn) => sum + sampledTokensOf(turn), 0),
     contextTokens: contextTokensAfter(turns),

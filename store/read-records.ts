@@ -68,3 +68,20 @@ export async function actsOf(
   const rows = await store.list<ActRecord>(`act:${attemptKey(attempt)}/`);
   return new Map(rows.map(({ key, value }) => [Number(key.slice(key.lastIndexOf('/') + 1)), value]));
 }
+
+/**
+ * The last answers before `turn` that `counts` accepts. Turns without answers are skipped, so that it mostly reads one
+ * record, however many turns there are.
+ */
+export async function lastActBefore(
+  turn: number,
+  attempt: Attempt,
+  store: Pick<Store, 'get'>,
+  counts: (record: ActRecord) => boolean = () => true,
+): Promise<ActRecord | undefined> {
+  for (let before = turn - 1; before > 0; before -= 1) {
+    const record = await store.get<ActRecord>(keys.act(attempt, before));
+    if (record !== undefined && counts(record)) return record;
+  }
+  return undefined;
+}

@@ -5,9 +5,11 @@
 
 import type { z } from 'zod';
 import type { McpServers } from '../agents/mcp/server.ts';
+import type { SubAgents } from '../agents/sub-agents.ts';
 import type { ToolChoice } from '../agents/tools/toolbox.ts';
 import type { FinishReason } from '../protocol/finish-reason.ts';
 import type { Message } from '../protocol/message.ts';
+import type { Said } from '../protocol/transcript.ts';
 import type { AgentChoice, Verdict } from '../protocol/stages.ts';
 import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 
@@ -84,6 +86,8 @@ export interface Task {
   readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
+  /** Sub-agents by name, which the tool `delegate` can call. They act in the task's sandboxes. Absent: none. */
+  readonly agents?: SubAgents;
   /** By name; the tools act on `main`. They are made and lost together. Empty or absent: the task needs none. */
   readonly sandboxes?: Readonly<Record<string, SandboxRequest>>;
   /**
@@ -129,8 +133,11 @@ export function hasSandbox({ sandboxes = {} }: Pick<Task, 'sandboxes'>): boolean
 
 /** The work to grade. */
 export interface Work {
-  /** All messages of the rollout, the task's own first. */
-  readonly transcript: readonly Message[];
+  /**
+   * All messages of the rollout, the task's own first. Those of a sub-agent have its `agentPath`, those after a summary
+   * their `segment`.
+   */
+  readonly transcript: readonly Said[];
   /** The `answer` of the finish tool, or the last message if it ended the rollout. Empty if there is none. */
   readonly answer: string;
   readonly finish: FinishReason;

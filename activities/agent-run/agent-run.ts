@@ -11,6 +11,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 import { type AskDeps, patienceWithJudges } from '../ask.ts';
+import type { Place } from '../../protocol/frames.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
@@ -97,19 +98,19 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
 }
 
 /** How the calls of a turn run. `sandbox`: `undefined` if the task has none. */
-async function actingOf(
+function actingOf(
   input: AgentRunInput,
   sandbox: Sandbox | undefined,
   repeat: (turn: number) => Promise<void>,
   deps: AgentRunDeps,
   signal: AbortSignal,
-): Promise<Acting> {
+): Acting {
   const { store, secrets = new Secrets(process.env) } = deps;
   const { toolTimeoutSeconds, withinMs } = input;
-  const tools = await offeredTools(input, deps);
+  const toolsAt = (place: Place) => offeredTools(input, place, deps);
   return {
     attempt: input,
-    tools,
+    toolsAt,
     sandbox,
     store,
     asking: deps,
@@ -133,7 +134,7 @@ async function act(
   const { task } = await tasks.load(input);
   const sandbox = mainOf(sandboxes);
   const stepping = { attempt: input, task, sandboxes, place: deps, signal };
-  const acting = await actingOf(input, sandbox, (turn) => repeatStep(stepping, turn), deps, signal);
+  const acting = actingOf(input, sandbox, (turn) => repeatStep(stepping, turn), deps, signal);
   const takeOut = async (record: Pick<ActRecord, 'unfinished' | 'done'>) => {
     if (!collects(input, record)) return false;
     await takenOut(input, sandboxes, signal, deps);
@@ -178,7 +179,9 @@ async function actedIn(
   const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
   const known =
     (await store.get<ActRecord>(keys.act(input, turn))) ??
-    (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
+    (isOver
+      ? await recordLastTurn({ attempt: input, store, toolsAt: (place) => offeredTools(input, place, deps) }, turn)
+      : undefined);
   const isDone =
     known !== undefined && (isOver || (!collects(input, known) && (await isHere(input.sandbox, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
@@ -199,7 +202,7 @@ async function actedWithout(input: AgentRunInput, signal: AbortSignal, deps: Age
   const { task } = await tasks.load(input);
   const stepping = { attempt: input, task, sandboxes: {}, place: deps, signal };
   if (await isStep(input, store)) return outcomeOf(await stepTurn(stepping, input.turn));
-  const acting = await actingOf(input, undefined, (turn) => repeatStep(stepping, turn), deps, signal);
+  const acting = actingOf(input, undefined, (turn) => repeatStep(stepping, turn), deps, signal);
   return outcomeOf(await actTurn(acting, input.turn, async () => await Promise.resolve(true)));
 }
 

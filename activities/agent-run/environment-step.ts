@@ -1,16 +1,10 @@
 /** A turn whose message goes to the environment: its `step` reads the message, and its answer is recorded once. */
 
-import {
-  type ActRecord,
-  attemptKey,
-  type GenerateRecord,
-  keys,
-  spoken,
-  type StartRecord,
-} from '../../protocol/records.ts';
+import { type ActRecord, attemptKey, type GenerateRecord, keys, type StartRecord } from '../../protocol/records.ts';
+import { spoken } from '../../protocol/transcript.ts';
 import type { Asking, Attempt } from '../../protocol/stages.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
-import { actsOf } from '../../store/read-records.ts';
+import { lastActBefore } from '../../store/read-records.ts';
 import { MAIN, type StepResult, type Task } from '../../tasks/environment.ts';
 import { type AskDeps, withAsk } from '../ask.ts';
 import { EnvironmentFailed } from '../failures.ts';
@@ -34,11 +28,8 @@ export async function stateBefore(
   attempt: Attempt,
   store: SandboxPlace['store'],
 ): Promise<ActRecord['state']> {
-  const stepped = [...(await actsOf(store, attempt))].filter(
-    ([before, { state }]) => before < turn && state !== undefined,
-  );
-  const last = stepped.toSorted(([a], [b]) => b - a)[0];
-  return last === undefined ? (await store.get<StartRecord>(keys.start(attempt)))?.state : last[1].state;
+  const stepped = await lastActBefore(turn, attempt, store, ({ state }) => state !== undefined);
+  return stepped === undefined ? (await store.get<StartRecord>(keys.start(attempt)))?.state : stepped.state;
 }
 
 function checked(result: StepResult | undefined, key: string): StepResult {

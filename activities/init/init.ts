@@ -15,24 +15,11 @@ import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../prot
 import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, keys, type McpRecord, sandboxKey, type StartRecord } from '../../protocol/records.ts';
-import { EnvironmentFailed } from '../failures.ts';
-import { blameOwnCode } from '../own-code.ts';
-import { OwnClock, within } from '../own-time.ts';
-import { contextOver, withFurtherSandboxes } from '../task-context.ts';
-import {
-  closeAll,
-  connectAll,
-  createAll,
-  endAll,
-  mainOf,
-  refTo,
-  specsOf,
-  type TaskSandboxes,
-  type TaskSpecs,
-} from '../task-sandboxes.ts';
+import { attemptKey, keys, type McpRecord, sandboxKey } from '../../protocol/records.ts';
+import { closeAll, connectAll, createAll, endAll, mainOf, refTo, specsOf, type TaskSpecs } from '../task-sandboxes.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { forgetLost, restoreSandboxes, startMcp } from './restore.ts';
+import { startTask } from './start.ts';
 
 export interface InitDeps extends AskDeps {
   readonly tasks: TaskLoader;
@@ -114,7 +101,7 @@ async function make(
   const made = acted ? await connectAll(provider, ref) : await createAll(provider, specs);
   try {
     if (!acted) {
-      await start(input, task, made, deps, signal);
+      await startTask({ attempt: input, task, sandboxes: made, place: deps, signal });
       if (task.mcp) await store.putOnce<McpRecord>(keys.mcp(input), await startMcp(input, task.mcp, mainOf(made)));
     }
   } finally {
@@ -184,7 +171,7 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
   const execution = await store.begin(key);
   try {
     await imagesOf(placed.specs, deps, signal, progress);
-    await restoreSandboxes(input, task, placed.specs, deps);
+    await restoreSandboxes(input, task, placed.specs, deps, signal);
     if (wasCancelled(signal)) signal.throwIfAborted();
   } catch (error) {
     const acted =
@@ -227,34 +214,6 @@ async function prepareSandboxes(
   }
 }
 
-/** Calls the task's `start`, once for each attempt. `sandboxes`: the attempt's own; empty if the task has none. */
-async function start(
-  input: Attempt & Asking,
-  task: Task,
-  sandboxes: TaskSandboxes,
-  deps: InitDeps,
-  signal: AbortSignal,
-): Promise<void> {
-  const { store } = deps;
-  if (task.start === undefined || (await store.get(keys.start(input))) !== undefined) return;
-  const id = `${attemptKey(input)}/start`;
-  const execution = await store.begin(`start:${attemptKey(input)}`);
-  const seconds = task.resources?.setUpSeconds ?? Number.POSITIVE_INFINITY;
-  const over = () =>
-    new EnvironmentFailed(`start of ${input.task} took longer than ${seconds} s (resources.setUpSeconds)`);
-  const result = await withFurtherSandboxes(deps, input.rollout, (further) =>
-    within({ ms: seconds * 1000, clock: new OwnClock(), over }, signal, async (own) =>
-      withAsk({ attempt: input, place: 'start', signal: own, withinMs: seconds * 1000 }, deps, async (asks) =>
-        task.start?.(contextOver(sandboxes, further, { key: input.task, id, execution, signal: own, ...asks })),
-      ),
-    ),
-  ).catch((error: unknown) => blameOwnCode(error, 'start', (message) => new EnvironmentFailed(message)));
-  const { state, messages } = result ?? {};
-  if (state === undefined || (messages !== undefined && !Array.isArray(messages)))
-    throw new EnvironmentFailed(`start of ${input.task} must return { state, messages }`);
-  await store.putOnce<StartRecord>(keys.start(input), { state, ...(messages && { messages }) });
-}
-
 export function createInitActivities(deps: InitDeps): InitActivities {
   const limitsOf = (input: Asking) => ({ store: deps.store, place: 'init', ...patienceWithJudges(input) }) as const;
   return {
@@ -266,7 +225,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
         if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress));
         checkSandboxes(task, input.task);
         await checkWorkersLost(deps.store);
-        await start(input, task, {}, deps, signal);
+        await startTask({ attempt: input, task, sandboxes: {}, place: deps, signal });
         await recordStarted(input, deps);
         return cardOf(task, null);
       }),

@@ -1,6 +1,6 @@
 /**
- * Replaces lost sandboxes by fresh ones in the same state: the attempt's recorded calls are run again in `main`, and
- * its digest is compared. If one of several was lost, all are replaced. The policy is not sampled, and no recorded
+ * Replaces lost sandboxes by fresh ones in the same state: the task's `start` and the attempt's recorded calls are
+ * run again, and digests of `main` are compared. If one of several was lost, all are replaced. The policy is not sampled, and no recorded
  * answer changes.
  */
 
@@ -15,10 +15,12 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Attempt, RestoreInput } from '../../protocol/stages.ts';
 import { attemptKey, keys, type McpRecord, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
+import type { Place } from '../../protocol/frames.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
 import { Secrets } from '../agent-run/secrets.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
+import { repeatStart } from './start.ts';
 import {
   allKeptAlive,
   closeAll,
@@ -70,6 +72,7 @@ export async function restoreSandboxes(
   task: Task,
   specs: TaskSpecs,
   deps: RestoreDeps,
+  signal: AbortSignal,
 ): Promise<void> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const id = sandboxKey(input, input.restore);
@@ -82,11 +85,10 @@ export async function restoreSandboxes(
   try {
     const turns = [...(await actsOf(store, input))];
     const { toolTimeoutSeconds } = input;
-    const { signal } = new AbortController();
     const stepping = { attempt: input, task, sandboxes, place: deps, signal };
     const acting = {
       attempt: input,
-      tools: await offeredTools(input, deps),
+      toolsAt: (place: Place) => offeredTools(input, place, deps),
       sandbox: mainOf(sandboxes),
       store,
       asking: deps,
@@ -97,6 +99,7 @@ export async function restoreSandboxes(
       toolTimeoutSeconds,
     };
     await allKeptAlive(leases, sandboxes, input.rollout, sandboxTtlSeconds, async () => {
+      await repeatStart(stepping);
       if (task.mcp) await startMcp(input, task.mcp, mainOf(sandboxes));
       await replayTurns(acting, turns);
     });

@@ -14,8 +14,8 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
 import { FailedBefore, QuestionRefused } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
-import type { Message } from '../../protocol/message.ts';
-import { type ActRecord, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { answerIn, saidIn } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';
 import type { TaskSandboxes } from '../task-sandboxes.ts';
@@ -44,14 +44,10 @@ async function gradeBy({ task, source }: LoadedTask, ctx: TaskContext, work: Wor
   }
 }
 
-/** The last text of the policy: the finish tool's `answer`, or a message without a call. */
-function answerOf(transcript: readonly Message[]): string {
-  const last = transcript.findLast(({ role }) => role === 'assistant');
-  if (last?.role !== 'assistant') return '';
-  const finish = last.toolCalls?.find(({ name }) => name === 'finish');
-  const given = finish?.arguments['answer'];
-  if (finish === undefined) return last.content;
-  return typeof given === 'string' ? given : given === undefined ? '' : JSON.stringify(given);
+/** The last text of the rollout's own agent: the finish tool's `answer`, or a message without a call. */
+function lastAnswer(turns: readonly GenerateRecord[]): string {
+  const last = turns.findLast(({ agentPath }) => agentPath === undefined);
+  return last === undefined ? '' : answerIn(last);
 }
 
 type Metrics = Readonly<Record<string, number>>;
@@ -67,16 +63,14 @@ async function workOf(
   input: RewardInput,
   { store, tasks }: Pick<RewardDeps, 'store' | 'tasks'>,
 ): Promise<{ readonly work: Work; readonly metrics: Metrics }> {
-  const [turns, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
-  const transcript = [
-    ...(await openingMessages(input, { store, tasks })),
-    ...saidIn(turns.slice(0, input.turns), acts),
-  ];
+  const [recorded, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
+  const turns = recorded.slice(0, input.turns);
+  const transcript = [...(await openingMessages(input, { store, tasks })), ...saidIn({ turns, acts })];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
   const state = await stateBefore(input.turns + 1, input, store);
   const { finish, turns: count } = input;
   const turnRewards = Array.from({ length: count }, (_, i) => acts.get(i + 1)?.reward ?? 0);
-  const work = { transcript, answer: answerOf(transcript), finish, turns: count, artifact, state, turnRewards };
+  const work = { transcript, answer: lastAnswer(turns), finish, turns: count, artifact, state, turnRewards };
   return { work, metrics: metricsOf(acts, count) };
 }
 

@@ -13,7 +13,7 @@ import {
   reduce,
   stageOf,
 } from '../../workflows/rollout/rollout-loop.ts';
-import { rolloutIds } from '../../protocol/rollout.ts';
+import { DEFAULT_AGENT, rolloutIds } from '../../protocol/rollout.ts';
 import { tasksOfStep } from '../../workflows/training/step-tasks.ts';
 import type {
   AgentRunActivities,
@@ -63,8 +63,10 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
       return { type: 'prepared' };
     case 'generate': {
       const noiseKey = `${seed}/${step}/${task}/${sample}/${turn}`;
+      const { maxTurns, maxDepth, maxSegments } = { ...DEFAULT_AGENT, ...agent };
       const { kind, calls } = await act.generate({
         ...attempt,
+        limits: { maxTurns, maxDepth, maxSegments },
         turn,
         policy,
         sampling,
@@ -130,7 +132,7 @@ export function outsideTemporal<T>(body: () => Promise<T>): Promise<T> {
 export function trainInMemory(config: OpenedConfig, runDir: string, act: Activities): Promise<string> {
   const { run, batch, dispatcher } = config;
   return outsideTemporal(async () => {
-    let policy: PolicyRef = { dir: config.policy.base, version: 0 };
+    let policy: PolicyRef = { uri: config.policy.base, version: 0 };
     let sha256 = '';
     for (let step = 1; step <= config.steps; step += 1) {
       const { tasks } = tasksOfStep(config, step);

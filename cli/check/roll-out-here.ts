@@ -17,7 +17,8 @@ import type { ModulesRecord } from '../../modules/import-bundle.ts';
 import { classOfError } from '../../protocol/failure-policy.ts';
 import type { ScriptedPolicy } from '../../protocol/policy.ts';
 import { keys } from '../../protocol/records.ts';
-import type { AgentSettings } from '../../protocol/rollout.ts';
+import { placeOf } from '../../protocol/frames.ts';
+import { type AgentSettings, DEFAULT_AGENT } from '../../protocol/rollout.ts';
 import type { Asking, Card, CollectOutcome, ObjectRef } from '../../protocol/stages.ts';
 import type { TaskCatalog } from '../../protocol/task-key.ts';
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
@@ -78,10 +79,13 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
         agent.type === undefined
           ? {}
           : { agent: { type: agent.type, ...(agent.options && { options: agent.options }) } };
+      const { maxTurns, maxDepth, maxSegments } = { ...DEFAULT_AGENT, ...agent };
       const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 1 };
       const input = {
         ...attempt,
         ...asked,
+        ...placeOf(state.frames),
+        limits: { maxTurns, maxDepth, maxSegments },
         turn,
         policy,
         sampling,
@@ -89,8 +93,12 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
         noiseKey: '',
       };
       // A scripted policy asks for no engine, tokenizer or endpoint.
-      const { kind, calls } = await generateTurn(input, { store, tasks } as unknown as GenerateDeps, signal);
-      return { type: 'generated', kind, calls };
+      const {
+        kind,
+        calls,
+        agent: callee,
+      } = await generateTurn(input, { store, tasks } as unknown as GenerateDeps, signal);
+      return { type: 'generated', kind, calls, ...(callee !== undefined && { agent: callee }) };
     }
     case 'act': {
       const collect = collectsWith(state, limitsOf(agent));

@@ -2,7 +2,7 @@
  * Hunts rollouts in messages that lose a message, a state or a reward: tasks without tools and sandboxes, whose
  * environment reads each message, or whose first message is the answer.
  */
-import { beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it, vi } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
@@ -197,4 +197,37 @@ it('a call of a tool is refused where there is no sandbox, and the rollout goes 
   expect(record?.command).toEqual({ do: 'act' });
   await say(2, '<function=search>\n<parameter=query>x</parameter>\n</function>');
   expect(await act(2)).toEqual({ line: 'Error: there is no tool "search"; use bash, finish.' });
+});
+
+it('a step reads a record or two of earlier turns, however many there are', async () => {
+  const { store } = world.now;
+  task = { ...counting, step: async () => await Promise.resolve({ state: {}, messages: [] }) };
+  const { prepare, say, act } = parts();
+  await prepare();
+  const readsOf = async (turn: number) => {
+    await say(turn, 'more');
+    const [get, list] = [vi.spyOn(store, 'get'), vi.spyOn(store, 'list')];
+    await act(turn);
+    const reads = [get, list].flatMap((spy) => spy.mock.calls.filter(([key]) => key.startsWith('act:')));
+    [get, list].forEach((spy) => spy.mockRestore());
+    return reads.length;
+  };
+  const reads: number[] = [];
+  for (let turn = 1; turn <= 12; turn += 1) reads.push(await readsOf(turn));
+  expect(reads.slice(1)).toEqual(reads.slice(1).map(() => reads[1]));
+});
+
+it('the state of an early step reaches a later one over turns without a step', async () => {
+  const { store } = world.now;
+  task = counting;
+  const { prepare, say, act } = parts();
+  await prepare();
+  await say(1, 'one');
+  await act(1);
+  await store.putOnce<ActRecord>(keys.act(attempt, 2), { messages: [] });
+  await say(2, 'a turn of calls');
+  await say(3, 'a turn that was answered with a hint');
+  await say(4, 'two');
+  await act(4);
+  expect(stepped.at(-1)).toEqual([{ said: 1 }, 'two']);
 });

@@ -190,7 +190,7 @@ export function scriptedActivities(script: Script, log: Log) {
         logprobDrift: drift,
         ...told,
       };
-      return { policy: { dir: `v${step}`, version: step }, sha256: 'x', record };
+      return { policy: { uri: `file:///v${step}`, version: step }, sha256: 'x', record };
     },
   };
   const reward: RewardActivities = {
@@ -208,7 +208,7 @@ export function scriptedActivities(script: Script, log: Log) {
       return {
         config,
         runDir: '/run',
-        policy: { dir: 'v0', version: 0 },
+        policy: { uri: 'file:///v0', version: 0 },
         changes: script.changes?.() ?? [],
         ...recorded,
       };
@@ -248,7 +248,7 @@ function scriptedSweeps(note: (activity: string, input: { rollout?: string }) =>
         name: `${name}/t1`,
         policyName: name,
         samplingName: 't1',
-        policy: { dir: `/${name}`, version: i },
+        policy: { uri: `file:///${name}`, version: i },
         sampling,
         samples: 2,
       }));

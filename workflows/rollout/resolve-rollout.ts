@@ -58,6 +58,8 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   positiveInteger('agent.maxTurns', agent.maxTurns);
   positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
   if (agent.maxSampledTokens !== undefined) positiveInteger('agent.maxSampledTokens', agent.maxSampledTokens);
+  positiveInteger('agent.maxDepth', agent.maxDepth);
+  positiveInteger('agent.maxSegments', agent.maxSegments);
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
   seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);

@@ -5,6 +5,7 @@
 
 import type { FailureClass, FinishReason } from '../../protocol/finish-reason.ts';
 import { FAILURES } from '../../protocol/failure-policy.ts';
+import { called, type Frames, OWN_FRAMES, summarised } from '../../protocol/frames.ts';
 import type { Stage } from '../../protocol/rollout.ts';
 import type { AgentRunInput, GenerateOutcome } from '../../protocol/stages.ts';
 
@@ -32,6 +33,10 @@ export type LoopState = Readonly<{
   inPlace?: true;
   /** Turns started in this attempt. */
   turn: number;
+  /** The agents at work. */
+  frames: Frames;
+  /** In phase `act`: the sub-agent that works after the turn's calls; absent: none. */
+  callee?: string;
   finish?: FinishReason;
   reward?: number;
   passed?: boolean;
@@ -43,7 +48,13 @@ export type LoopState = Readonly<{
 export type LoopEvent =
   | { readonly type: 'prepared'; readonly sandboxless?: boolean; readonly inPlace?: boolean }
   | { readonly type: 'restored'; readonly inPlace?: boolean }
-  | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind'] | 'token-budget'; readonly calls: number }
+  /** `agent`: the sub-agent that is called, with the kind `delegate`. */
+  | {
+      readonly type: 'generated';
+      readonly kind: GenerateOutcome['kind'] | 'token-budget';
+      readonly calls: number;
+      readonly agent?: string;
+    }
   /**
    * `unfinished`: a call before `finish` was refused. `collected`: the turn was the last, and the artifact was
    * collected with it. `done`: the environment ended the rollout.
@@ -57,7 +68,7 @@ export type LoopEvent =
   | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason?: string }
   | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
 
-export const initialState: LoopState = { phase: 'prepare', attempt: 1, turn: 1 };
+export const initialState: LoopState = { phase: 'prepare', attempt: 1, turn: 1, frames: OWN_FRAMES };
 
 /** The stage of a phase; `graded` and `failed` are `done`. */
 export function stageOf(state: LoopState): Stage | 'done' {
@@ -89,45 +100,59 @@ function nextTurn(state: LoopState, limits: LoopLimits): LoopState {
     : { ...state, phase: 'generate', turn: state.turn + 1 };
 }
 
-function afterGenerate(
-  state: LoopState,
-  kind: GenerateOutcome['kind'] | 'token-budget',
-  calls: number,
-  limits: LoopLimits,
-): LoopState {
+/** The agent at work has ended: its caller continues. The rollout ends with its own agent. */
+function left(state: LoopState, finish: FinishReason, limits: LoopLimits): LoopState {
+  const frames = state.frames.slice(0, -1);
+  return frames.length === 0 ? ended(state, finish) : nextTurn({ ...state, frames }, limits);
+}
+
+/** Sub-agent `name` continues in place of the agent at work. */
+function entered(state: LoopState, name: string, limits: LoopLimits): LoopState {
+  return nextTurn({ ...state, frames: called(state.frames, name, state.turn) }, limits);
+}
+
+type Generated = Extract<LoopEvent, { type: 'generated' }>;
+
+function afterGenerate(state: LoopState, { kind, calls, agent = '' }: Generated, limits: LoopLimits): LoopState {
   switch (kind) {
     case 'act':
     case 'step':
       return { ...state, phase: 'act' };
-    case 'tell':
+    case 'reply':
       return nextTurn(state, limits);
+    case 'summarise':
+      return nextTurn({ ...state, frames: summarised(state.frames) }, limits);
+    case 'delegate':
+      return calls > 0 ? { ...state, phase: 'act', callee: agent } : entered(state, agent, limits);
     case 'finish':
-      return calls > 0 ? { ...state, phase: 'act', finish: 'finish-tool' } : ended(state, 'finish-tool');
+      return calls > 0 ? { ...state, phase: 'act', finish: 'finish-tool' } : left(state, 'finish-tool', limits);
     case 'answer':
     case 'context-full':
     case 'response-cut':
-    case 'token-budget':
     case 'refused':
+      return left(state, kind, limits);
+    case 'token-budget':
       return ended(state, kind);
   }
 }
 
-/** If a call was refused, `finish` does not count: the policy has not seen the refusal yet. */
+/** If a call was refused, `finish` does not count, nor the call of a sub-agent: the policy has not seen it yet. */
 function afterAct(
-  { finish, ...state }: LoopState,
+  { finish, callee, ...state }: LoopState,
   { unfinished, done }: Extract<LoopEvent, { type: 'acted' }>,
   limits: LoopLimits,
 ): LoopState {
   if (done) return ended(state, 'done');
-  return finish === undefined || unfinished ? nextTurn(state, limits) : ended(state, finish);
+  if (callee !== undefined && !unfinished) return entered(state, callee, limits);
+  return finish === undefined || unfinished ? nextTurn(state, limits) : left(state, finish, limits);
 }
 
 /** When the artifact is collected together with the turn's calls, because the turn may be the last one. */
 export function collectsWith(state: LoopState, limits: LoopLimits): AgentRunInput['collect'] {
-  const { turn, finish } = state;
+  const { turn, finish, frames } = state;
   if (!collects(state)) return undefined;
   if (turn >= limits.maxTurns) return 'always';
-  return finish === undefined ? undefined : 'if-finished';
+  return finish === undefined || frames.length > 1 ? undefined : 'if-finished';
 }
 
 /**
@@ -169,7 +194,7 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
     return { ...state, phase: 'generate', ...(sandboxless && { sandboxless }), ...(inPlace && { inPlace }) };
   }
   if (phase === 'restore' && event.type === 'restored') return afterRestore(state, event.inPlace);
-  if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
+  if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event, limits);
   if (phase === 'act' && event.type === 'acted') {
     const next = afterAct(state, event, limits);
     return event.collected ? reduce(next, { type: 'collected' }, limits) : next;

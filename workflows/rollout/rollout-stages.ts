@@ -8,6 +8,7 @@ import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
+import { placeOf, placeText } from '../../protocol/frames.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
@@ -57,7 +58,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
-      return generate(attempt, state.turn, withinMs, context);
+      return generate(attempt, state, withinMs, context);
     case 'act':
       return act(attempt, state, withinMs, context);
     case 'collect':
@@ -121,12 +122,21 @@ function take(collected: CollectOutcome, context: Context): void {
   context.sandbox = null;
 }
 
-async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
+async function generate(
+  attempt: Attempt,
+  { turn, frames }: LoopState,
+  withinMs: number,
+  context: Context,
+): Promise<LoopEvent> {
   const { input } = context;
+  const { maxTurns, maxDepth, maxSegments } = input.agent;
+  const place = placeOf(frames);
   const left = (input.agent.maxSampledTokens ?? Number.POSITIVE_INFINITY) - context.sampledTokens;
   if (left <= 0) return { type: 'out-of-tokens' };
   const outcome = await sampled(attempt.attempt, context, {
     ...attempt,
+    ...place,
+    limits: { maxTurns, maxDepth, maxSegments },
     withinMs,
     turn,
     policy: input.policy,
@@ -139,9 +149,11 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   context.sampledTokens += outcome.sampledTokens;
   context.clock.heard(outcome);
   context.worker = outcome.worker ?? null;
-  tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
-  const isCutHere = outcome.kind === 'response-cut' && left < input.sampling.maxTokens;
-  return { type: 'generated', kind: isCutHere ? 'token-budget' : outcome.kind, calls: outcome.calls };
+  const { kind, calls, agent } = outcome;
+  const where = placeText(place);
+  tell(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
+  const isCutHere = kind === 'response-cut' && left < input.sampling.maxTokens;
+  return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
 /** The agent that the rollout was started with, if it is not the task's own. */
@@ -157,7 +169,7 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: C
 
 /** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
 async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
-  if ('dir' in input.policy) return generateNearCache(context, input);
+  if ('uri' in input.policy) return generateNearCache(context, input);
   const { sandbox } = context;
   if (!sandbox) return onEndpoint.generate(input);
   let over = false;

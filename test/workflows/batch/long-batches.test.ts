@@ -25,7 +25,7 @@ const batchInput = (tasks: number, samples: number, dispatcher: DispatcherSettin
   step: 1,
   tasks: Array.from({ length: tasks }, (_, i) => `t-train-${i}`),
   samples,
-  policy: { dir: '/p', version: 1 },
+  policy: { uri: 'file:///p', version: 1 },
   agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   seed: 1,
@@ -153,7 +153,7 @@ describe('a long batch', () => {
   });
 
   it('pauses in one history and is resumed in a later one', async () => {
-    world.script = { turn: ({ turn }) => (turn < 2 ? 'tell' : 'finish') };
+    world.script = { turn: ({ turn }) => (turn < 2 ? 'reply' : 'finish') };
     const handle = await start(batchInput(6, 3, pipeline));
     for (const at of [3, 9]) {
       await expect.poll(() => world.count('computeReward')).toBeGreaterThan(at);

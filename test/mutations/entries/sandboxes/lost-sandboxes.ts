@@ -2,6 +2,7 @@
 
 import type { Mutation } from '../../mutation.ts';
 
+const START_TEST = 'test/activities/init/restored-start.test.ts';
 const LOST = 'a sandbox is killed, or its first process';
 const DAEMON = 'the Docker daemon is killed';
 const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
@@ -179,5 +180,13 @@ export const lostSandboxes: readonly Mutation[] = [
     tests: [
       { file: TRAPS_TEST, test: 'that falls silent, in a stream or a call, does not hold anybody up', hangs: true },
     ],
+  },
+  {
+    name: 'a restored sandbox lacks what start made',
+    fault: LOST,
+    file: 'activities/init/restore.ts',
+    before: 'await repeatStart(stepping);',
+    after: '',
+    tests: [{ file: START_TEST, test: 'has run start again before the recorded calls, and the record of start stays' }],
   },
 ];
