@@ -12,7 +12,7 @@ import { checkSandboxes } from '../../tasks/resources.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { InitActivities } from '../../protocol/activities.ts';
 import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
-import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
+import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type McpRecord, sandboxKey } from '../../protocol/records.ts';
