@@ -5,6 +5,7 @@ import type { Command } from './command.ts';
 import type { ConversationSettings } from './conversation.ts';
 import type { Place } from './frames.ts';
 import type { Endpoint } from './endpoint.ts';
+import type { Judges } from './judge.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
 
@@ -17,6 +18,12 @@ export interface Attempt {
   readonly task: string;
   /** Says what the key means: a `TaskCatalog` in the store. Absent: SOURCE is an environment's name. */
   readonly catalog?: ObjectRef;
+}
+
+/** Input of an activity in which a task's functions or tools run. */
+export interface Asking {
+  /** The models that they may ask. Absent: none. */
+  readonly judges?: Judges;
 }
 
 export interface CheckEndpointInput {
@@ -105,14 +112,14 @@ export interface TaskLimits {
   readonly gradeSeconds?: number;
 }
 
-export interface RestoreInput extends Attempt {
+export interface RestoreInput extends Attempt, Asking {
   /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;
 }
 
 /** Without a sandbox, its fields are absent. */
-export interface AgentRunInput extends Attempt, Partial<SandboxRef> {
+export interface AgentRunInput extends Attempt, Asking, Partial<SandboxRef> {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
   /** Milliseconds until the rollout's time is over; everything of the turn stops then. Absent: no limit. */
@@ -143,7 +150,7 @@ export interface CollectOutcome {
   readonly bytes: number;
 }
 
-export interface RewardInput extends Attempt {
+export interface RewardInput extends Attempt, Asking {
   /** Absent: the task collects nothing. */
   readonly artifact?: ObjectRef;
   readonly finish: FinishReason;
