@@ -17,6 +17,7 @@ import {
 } from '../protocol/task-key.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { type Dataset, hasSandbox, type Task } from '../tasks/environment.ts';
+import { checkDeclaredJudges } from './judges-schema.ts';
 import { environmentNamed } from '../tasks/registry.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 
@@ -181,7 +182,7 @@ export function sharedBy(
   return shares;
 }
 
-type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
+type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'judges'>;
 
 /**
  * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError`
@@ -189,7 +190,7 @@ type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
  * task does not load.
  */
 export async function checkTasksOfRun(
-  { tasks: entries, evaluation, batch }: Asked,
+  { tasks: entries, evaluation, batch, judges }: Asked,
   loader: TaskLoader,
   modules?: ObjectRef,
 ): Promise<CheckedTasks> {
@@ -226,6 +227,11 @@ export async function checkTasksOfRun(
     const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });
+  checkDeclaredJudges(
+    entries.map(({ environment }) => environment),
+    judges,
+    modules,
+  );
   checkKeys([...train, ...held]);
   for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields, modules);
   checkStep(train, batch);

@@ -3,6 +3,7 @@
 import type {
   AgentRunInput,
   AgentRunOutcome,
+  Asking,
   Attempt,
   Card,
   CheckEndpointInput,
@@ -25,7 +26,7 @@ import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds }
 
 export interface InitActivities {
   /** Starts the task, and makes its sandboxes if it has any. */
-  prepare(input: Attempt): Promise<Card>;
+  prepare(input: Attempt & Asking): Promise<Card>;
   /** Makes fresh sandboxes in the state of the lost ones after the attempt's last recorded turn. */
   restoreSandbox(input: RestoreInput): Promise<Card>;
 }

@@ -10,6 +10,8 @@ export type FinishReason =
   | 'max-turns'
   | 'context-full'
   | 'response-cut'
+  /** It sampled as many tokens as agent.maxSampledTokens allows. */
+  | 'token-budget'
   /** The policy refused to answer, or its server's filter removed the answer. */
   | 'refused'
   /** The rollout's time was over, and the policy itself used at least half of it. */
@@ -27,6 +29,10 @@ export type FailureClass =
   | 'record-mismatch'
   | 'engine-lost'
   | 'endpoint-unavailable'
+  /** A judge gave no answer. */
+  | 'judge-unavailable'
+  /** The run, the eval or a judge has used what its budget allows. */
+  | 'budget-spent'
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */
   | 'environment-failed'

@@ -50,6 +50,11 @@ export const keys = {
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
+  /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
+  ask: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, place: string, digest: string, number: number) =>
+    `${keys.asks(attempt)}${place}/${digest}/${number}`,
+  /** Prefix of all answers of judges in the attempt. */
+  asks: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `ask:${attemptKey(attempt)}/`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   /** Round `round` of the grading failed. Rounds count from 1. */
@@ -118,7 +123,7 @@ export function runOfKey(key: string): string | undefined {
  */
 export function resultKeyOf(execution: string): string | undefined {
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/su.exec(execution) ?? [];
-  if (kind === 'model') return rest;
+  if (kind === 'model' || kind === 'judge') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
   if (kind === 'start') return execution;

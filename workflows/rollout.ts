@@ -48,7 +48,8 @@ export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
 
 /** Carried over continue-as-new, which happens before a turn or while the rollout is held. */
-export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+export interface RolloutProgress
+  extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'sampledTokens' | 'lines' | 'paused'> {
   /** Absent: none. */
   readonly taskLimits?: TaskLimits;
   /** Absent: it is not held. */
@@ -101,6 +102,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     sandbox = null,
     taskLimits = {},
     contextTokens = 0,
+    sampledTokens = 0,
     worker = null,
     lines = [],
     paused = false,
@@ -121,6 +123,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     sandbox,
     taskLimits,
     contextTokens,
+    sampledTokens,
     worker,
     lines,
     doing: held ? tripLine(held) : '',
@@ -134,13 +137,14 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
 
 function progressOf(
   state: LoopState,
-  { sandbox, taskLimits, contextTokens, worker, lines, paused, held, resumed, gates, clock }: Context,
+  { sandbox, taskLimits, contextTokens, sampledTokens, worker, lines, paused, held, resumed, gates, clock }: Context,
 ): RolloutProgress {
   return {
     state,
     sandbox,
     ...(Object.keys(taskLimits).length > 0 && { taskLimits }),
     contextTokens,
+    sampledTokens,
     ...(worker === null ? {} : { worker }),
     lines,
     paused,
@@ -297,8 +301,8 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
     // If the rollout continues after this, the time was taken by machines.
     context.clock.stoodStill(Date.now() - since);
     const failure = classify(error);
-    const { breaks, recovery } = FAILURES[failure.failure];
-    if (recovery === 'hold' && context.input.holds) return hold(failure, state, context);
+    const { breaks, recovery, alwaysHolds = false } = FAILURES[failure.failure];
+    if (recovery === 'hold' && (context.input.holds || alwaysHolds)) return hold(failure, state, context);
     // While a run is paused, its machines are being repaired: what fails meanwhile is repeated after the resume.
     if (context.paused && breaks && (recovery === 'mask' || recovery === 'hold')) {
       return standStill(state, context, () => !context.paused);
@@ -308,7 +312,10 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
         ? atDeadline(state, context, failure)
         : { type: 'failed', ...failure };
     const failed = reduce(state, event, context.limits);
-    if (failed.attempt !== state.attempt) context.clock.beginAnew();
+    if (failed.attempt !== state.attempt) {
+      context.clock.beginAnew();
+      context.sampledTokens = 0;
+    }
     if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }

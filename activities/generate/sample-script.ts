@@ -57,7 +57,7 @@ export async function sampleScript(
     logprobs: [],
     ...(isOver
       ? { end: 'stop', parsed, command: { do: 'answer' } }
-      : decided(agent, { parsed, form: 'chat', contextTokens: tokensAbout(agent, message.content) })),
+      : decided(agent, { parsed, form: 'server', contextTokens: tokensAbout(agent, message.content) })),
     untrainable: UNTRAINABLE,
     scripted: policy.scripted,
   };

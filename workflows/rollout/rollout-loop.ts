@@ -51,7 +51,7 @@ export type LoopEvent =
   /** `agent`: the sub-agent that is called, with the kind `delegate`. */
   | {
       readonly type: 'generated';
-      readonly kind: GenerateOutcome['kind'];
+      readonly kind: GenerateOutcome['kind'] | 'token-budget';
       readonly calls: number;
       readonly agent?: string;
     }
@@ -61,6 +61,8 @@ export type LoopEvent =
    */
   | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean; readonly done?: boolean }
   | { readonly type: 'collected' }
+  /** The rollout may sample no further token: its work so far is graded. */
+  | { readonly type: 'out-of-tokens' }
   /** The policy itself used all its time: its work so far is graded. */
   | { readonly type: 'out-of-time' }
   | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason?: string }
@@ -129,6 +131,8 @@ function afterGenerate(state: LoopState, { kind, calls, agent = '' }: Generated,
     case 'response-cut':
     case 'refused':
       return left(state, kind, limits);
+    case 'token-budget':
+      return ended(state, kind);
   }
 }
 
@@ -199,6 +203,8 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
     // A turn that was not sampled in time does not count, even if a worker still records it.
     return ended({ ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn }, 'deadline');
   }
+  if (phase === 'generate' && event.type === 'out-of-tokens')
+    return ended({ ...state, turn: state.turn - 1 }, 'token-budget');
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
   if (phase === 'grade' && event.type === 'graded') {
     const { reward, passed, reason } = event;

@@ -15,6 +15,7 @@ import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
 import type {
+  Asking,
   Attempt,
   Card,
   CollectOutcome,
@@ -22,7 +23,7 @@ import type {
   GenerateOutcome,
   SandboxRef,
 } from '../../protocol/stages.ts';
-import { attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
+import { askingOf, attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;
@@ -47,12 +48,13 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   const withinMs = context.clock.leftMs(Date.now());
   if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
   begin(context, state);
+  const asking = askingOf(context);
   switch (state.phase) {
     case 'prepare':
       await checkPolicy(state, context);
-      return prepare(attempt, context);
+      return prepare({ ...attempt, ...asking }, context);
     case 'restore': {
-      const lost = { ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: toolSecondsOf(context) };
+      const lost = { ...attempt, ...asking, restore: state.restores ?? 1, toolTimeoutSeconds: toolSecondsOf(context) };
       return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
@@ -69,7 +71,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
-async function prepare(attempt: Attempt, context: Context): Promise<LoopEvent> {
+async function prepare(attempt: Attempt & Asking, context: Context): Promise<LoopEvent> {
   const card = await lostTime(context, init.prepare(attempt));
   context.clock.start(Date.now());
   return { type: 'prepared', sandboxless: card.sandbox === null, ...placed(card, context) };
@@ -97,6 +99,7 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
   const input = {
     ...attempt,
+    ...askingOf(context),
     ...sandbox,
     turn: state.turn,
     toolTimeoutSeconds,
@@ -128,6 +131,8 @@ async function generate(
   const { input } = context;
   const { maxTurns, maxDepth, maxSegments } = input.agent;
   const place = placeOf(frames);
+  const left = (input.agent.maxSampledTokens ?? Number.POSITIVE_INFINITY) - context.sampledTokens;
+  if (left <= 0) return { type: 'out-of-tokens' };
   const outcome = await sampled(attempt.attempt, context, {
     ...attempt,
     ...place,
@@ -135,23 +140,30 @@ async function generate(
     withinMs,
     turn,
     policy: input.policy,
-    sampling: input.sampling,
+    sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
     maxContextTokens: input.agent.maxContextTokens,
     ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
+  context.sampledTokens += outcome.sampledTokens;
   context.clock.heard(outcome);
   context.worker = outcome.worker ?? null;
   const { kind, calls, agent } = outcome;
   const where = placeText(place);
   tell(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
-  return { type: 'generated', kind, calls, ...(agent !== undefined && { agent }) };
+  const isCutHere = kind === 'response-cut' && left < input.sampling.maxTokens;
+  return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
-/** The agent that the rollout was started with, if it is not the task's own. */
-function agentOf({ agent: { type, options } }: Context['input']): Pick<GenerateInput, 'agent'> {
-  return type === undefined ? {} : { agent: { type, ...(options && { options }) } };
+/** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
+function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation'> {
+  const { type, options, codec, preamble, reasoning } = agent;
+  const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
+  return {
+    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+    ...(Object.keys(conversation).length > 0 && { conversation }),
+  };
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
@@ -182,7 +194,7 @@ async function grade(attempt: Attempt, { finish, turn, inPlace }: LoopState, con
   if (!finish) throw new TypeError('The rollout has not finished');
   const artifact = context.collected?.artifact;
   const { gradeSeconds } = context.taskLimits;
-  const input = { ...attempt, ...(artifact && { artifact }), finish, turns: turn };
+  const input = { ...attempt, ...askingOf(context), ...(artifact && { artifact }), finish, turns: turn };
   const verdict = await withinOutage(
     inPlace
       ? gradingOn(sandboxOf(context).host, gradeSeconds).gradeInPlace({ ...input, ...sandboxOf(context) })
