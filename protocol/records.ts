@@ -47,6 +47,7 @@ export const keys = {
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
+  program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
@@ -120,7 +121,7 @@ export function resultKeyOf(execution: string): string | undefined {
   if (kind === 'model') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
-  if (kind === 'start') return execution;
+  if (kind === 'start' || kind === 'program') return execution;
   if (kind === 'step')
     return `act:${rest.slice(0, rest.lastIndexOf('/'))}/${padded(Number(rest.slice(rest.lastIndexOf('/') + 1)))}`;
   const [, attempt = '', turn, index] = /^(.*)\/(\d+)\/(\d+)$/su.exec(rest) ?? [];
@@ -148,6 +149,8 @@ export interface GenerateRecord {
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
   readonly scripted?: ScriptedPolicy['scripted'];
+  /** True if a program reported the turn. */
+  readonly reported?: true;
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -194,6 +197,22 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** How the program that is the agent ended. */
+export interface ProgramRecord {
+  readonly finish: FinishReason;
+  /** For the grader: what the program reported, or printed. Absent: the last message. */
+  readonly answer?: string;
+  /** Of a program that ran in the sandbox. */
+  readonly exit?: {
+    readonly code: number | null;
+    readonly signal: string | null;
+    readonly outOfMemory: boolean;
+    /** Bytes of its output that were not kept. */
+    readonly droppedBytes: number;
+    readonly ms: number;
+  };
 }
 
 /** The result of the environment's `start`, once per attempt. */

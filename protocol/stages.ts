@@ -5,6 +5,7 @@ import type { Command } from './command.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
+import type { ProgramCard } from './program.ts';
 
 /** Names one attempt of one rollout: the prefix of every key that it records under. */
 export interface Attempt {
@@ -15,6 +16,11 @@ export interface Attempt {
   readonly task: string;
   /** Says what the key means: a `TaskCatalog` in the store. Absent: SOURCE is an environment's name. */
   readonly catalog?: ObjectRef;
+}
+
+export interface PrepareInput extends Attempt {
+  /** Replaces the task's own agent. */
+  readonly agent?: AgentChoice;
 }
 
 export interface CheckEndpointInput {
@@ -79,6 +85,8 @@ export interface Card {
   readonly gradedIn: 'fresh' | 'agents' | 'none';
   /** Absent: the task sets none. */
   readonly limits?: TaskLimits;
+  /** Present if the agent is a program. */
+  readonly program?: ProgramCard;
 }
 
 /** The time limits that a task sets itself. */
@@ -89,7 +97,7 @@ export interface TaskLimits {
   readonly gradeSeconds?: number;
 }
 
-export interface RestoreInput extends Attempt {
+export interface RestoreInput extends PrepareInput {
   /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;

@@ -15,7 +15,7 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Message } from '../../protocol/message.ts';
-import { type ActRecord, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import { type ActRecord, keys, type OutcomeRecord, type ProgramRecord, saidIn } from '../../protocol/records.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';
 import type { TaskSandboxes } from '../task-sandboxes.ts';
@@ -74,10 +74,12 @@ async function workOf(
     ...saidIn(turns.slice(0, input.turns), acts),
   ];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
+  const program = await store.get<ProgramRecord>(keys.program(input));
+  const answer = program?.answer ?? answerOf(transcript);
   const state = await stateBefore(input.turns + 1, input, store);
   const { finish, turns: count } = input;
   const turnRewards = Array.from({ length: count }, (_, i) => acts.get(i + 1)?.reward ?? 0);
-  const work = { transcript, answer: answerOf(transcript), finish, turns: count, artifact, state, turnRewards };
+  const work = { transcript, answer, finish, turns: count, artifact, state, turnRewards };
   return { work, metrics: metricsOf(acts, count) };
 }
 
