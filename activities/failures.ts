@@ -128,8 +128,3 @@ export class EnvironmentFailed extends Error {
 export class ToolFailed extends Error {
   override readonly name = 'ToolFailed';
 }
-
-/** A run's module is missing, or not the one with which the run started. */
-export class ModuleChanged extends Error {
-  override readonly name = 'ModuleChanged';
-}

@@ -102,7 +102,7 @@ async function measure(client: Client, options: OrchestrationOptions) {
   const perBlock = Math.ceil(options.rollouts / blocks);
   const input = (maxTurns: number): RolloutInput => ({
     task: 'empty-train-0',
-    policy: { dir: 'empty', version: 0 },
+    policy: { uri: 'file:///empty', version: 0 },
     agent: { maxTurns, maxContextTokens: 100_000, toolTimeoutSeconds: 60 },
     run: 'bench',
   });

@@ -41,7 +41,7 @@ export async function referenceBatch(input: ReferenceInput, progress?: BatchProg
 /** `bench durability`: the steps of `train` with their files and records, without evaluations. */
 export async function steps(config: OpenedConfig, runDir: string): Promise<string> {
   const { run, seed, batch, agent, sampling, dispatcher, algorithm } = config;
-  let policy: PolicyRef = { dir: config.policy.base, version: 0 };
+  let policy: PolicyRef = { uri: config.policy.base, version: 0 };
   let sha256 = '';
   for (let step = 1; step <= config.steps; step += 1) {
     const begun = Date.now();

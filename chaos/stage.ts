@@ -36,7 +36,7 @@ export interface Stage {
  * There is one GPU worker, so that the plan can name it.
  */
 export function ownEnvironment(env: NodeJS.ProcessEnv, dir: string): NodeJS.ProcessEnv {
-  const named = /^(TEMPORAL_|LONGHAUL_(HOME|STORE|ROLES|HOST|MODULES|MODULE_DIGESTS|WORKER_NAME|TEMPORAL_UI)$)/u;
+  const named = /^(TEMPORAL_|LONGHAUL_(HOME|STORE|ROLES|HOST|MODULE_PLACES|WORKER_NAME|TEMPORAL_UI)$)/u;
   const kept = Object.entries(env).filter(([name]) => !named.test(name));
   const profiles = join(dir, 'temporal.toml');
   mkdirSync(dir, { recursive: true });

@@ -3,6 +3,7 @@
 import { basename } from 'node:path';
 import { createEmbeddedEngine, EngineLost } from '../trainer/embedded/embedded-engine.ts';
 import { fingerprintOf } from '../trainer/checkpoints/policy-files.ts';
+import { pathOf } from '../protocol/policy-uri.ts';
 import type { ChatModel } from '../servers/openai/chat-completions.ts';
 import { LOOPBACK } from '../servers/http/admission.ts';
 import type { HttpLimits } from '../servers/http/http-server.ts';
@@ -60,7 +61,8 @@ type Chosen = Awaited<ReturnType<typeof chooseReference>>;
 
 /** Samples one token, so that a policy that cannot be loaded fails before the first request. */
 async function loaded({ model, servedName, maxContextTokens }: ServeSettings, chosen: Chosen): Promise<ChatModel> {
-  const { dir, version } = chosen.policy;
+  const { uri, version } = chosen.policy;
+  const dir = pathOf(uri, '--model');
   const contextTokens = Math.min(maxContextTokens, chosen.maxContextTokens);
   const engine = await createEmbeddedEngine({ maxContext: contextTokens });
   try {

@@ -10,6 +10,7 @@ const number = z.int().min(0).optional();
 
 const schema = z.strictObject({
   task: z.string().min(1),
+  catalog: z.templateLiteral(['sha256:', z.string()]).optional(),
   policy: z.unknown(),
   agent: agentSchema.optional(),
   sampling: samplingSchema.optional(),

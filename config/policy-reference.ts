@@ -5,7 +5,7 @@ import type { ScriptedPolicy } from '../protocol/policy.ts';
 export type PolicyReference =
   | { readonly kind: 'starter' }
   | { readonly kind: 'scripted'; readonly scripted: ScriptedPolicy['scripted'] }
-  | { readonly kind: 'directory'; readonly dir: string }
+  | { readonly kind: 'model'; readonly model: string }
   | { readonly kind: 'checkpoint'; readonly run: string; readonly step: number }
   | { readonly kind: 'latest'; readonly run: string };
 
@@ -17,8 +17,8 @@ const CHECKPOINT = new RegExp(`^(${RUN})@(0|[1-9]\\d{0,8})$`);
 
 /**
  * `starter`: the built-in policy. `oracle`, `empty`: scripts that solve each task, or end at once. `RUN@STEP`: a
- * checkpoint of a run. `latest:RUN`: the last checkpoint that the run published. Anything else is a directory in
- * Hugging Face layout (so is `./starter`).
+ * checkpoint of a run. `latest:RUN`: the last checkpoint that the run published. Anything else is a
+ * directory in Hugging Face layout (so is `./starter`), a hub id, or a URI.
  */
 export function parsePolicyReference(text: string): PolicyReference {
   if (text === 'starter') return { kind: 'starter' };
@@ -27,13 +27,12 @@ export function parsePolicyReference(text: string): PolicyReference {
   if (latest !== undefined) return { kind: 'latest', run: latest };
   const [, run, step] = CHECKPOINT.exec(text) ?? [];
   if (run !== undefined) return { kind: 'checkpoint', run, step: Number(step) };
-  return { kind: 'directory', dir: text };
+  return { kind: 'model', model: text };
 }
 
 /** A name for results and ids: letters, digits, dot, dash, underscore and `@`. */
 export function defaultPolicyName(text: string): string {
   const reference = parsePolicyReference(text);
-  const name =
-    reference.kind === 'directory' ? (text.split('/').findLast((part) => /\w/.test(part)) ?? 'policy') : text;
+  const name = reference.kind === 'model' ? (text.split('/').findLast((part) => /\w/.test(part)) ?? 'policy') : text;
   return name.replaceAll(/[^A-Za-z0-9._@-]+/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'policy';
 }

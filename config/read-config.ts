@@ -5,7 +5,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { resolveRunConfig } from './run-config.ts';
-import { absoluteModel } from '../trainer/hub/hub-id.ts';
+import { modelUri } from '../trainer/hub/hub-id.ts';
 import type { RunConfig } from '../protocol/run-config.ts';
 
 export interface ConfigOptions {
@@ -111,10 +111,9 @@ function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text
  */
 export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {
   const folder = dirname(resolve(cwd, path));
-  const model = (text: string) => absoluteModel(text, folder);
+  const model = (text: string) => modelUri(text, folder);
   let tree = placed(await readSettings(path, options.set), ['policy', 'base'], model);
   tree = placed(tree, ['algorithm', 'critic', 'base'], model);
-  tree = placed(tree, ['algorithm', 'module'], (text) => resolve(folder, text));
   const run = options.runId ?? tree['run'] ?? nameOfFile(path);
   return resolveRunConfig({ ...tree, run }, cwd, folder);
 }

@@ -3,7 +3,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
-import { absoluteModel } from '../trainer/hub/hub-id.ts';
+import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
@@ -284,8 +284,8 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   refuseEndpoint(given);
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
-  const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
-  if (module === undefined && modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
+  const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =
@@ -297,12 +297,11 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
     dir: absolute(config.dir),
     ...resolveModules(modules, folder),
     tasks: entries,
-    policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
+    policy: { ...config.policy, base: modelUri(config.policy.base, cwd) },
     algorithm: {
       ...config.algorithm,
       ...correction,
-      ...(critic?.base !== undefined && { critic: { ...critic, base: absoluteModel(critic.base, cwd) } }),
-      ...(module !== undefined && { module: absolute(module) }),
+      ...(critic?.base !== undefined && { critic: { ...critic, base: modelUri(critic.base, cwd) } }),
     },
   } as unknown as RunConfig;
 }

@@ -10,6 +10,7 @@ import type { SweepPolicy } from '../protocol/eval.ts';
 import { resolveEndpoint } from '../workflows/rollout/resolve-policy.ts';
 import type { GivenEndpoint } from '../protocol/policy.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
+import { modelUri } from '../trainer/hub/hub-id.ts';
 import { defaultPolicyName, parsePolicyReference } from './policy-reference.ts';
 
 /** Used in workflow ids and folder names. */
@@ -75,6 +76,6 @@ export function resolveWritten(written: WrittenPolicy, index: number, cwd: strin
   }
   const { policy } = given;
   const reference = parsePolicyReference(policy);
-  const text = reference.kind === 'directory' && !isAbsolute(policy) ? resolve(cwd, policy) : policy;
+  const text = reference.kind === 'model' ? modelUri(policy, cwd) : policy;
   return { name: ('name' in given ? given.name : undefined) ?? defaultPolicyName(policy), policy: text };
 }

@@ -10,10 +10,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { writeWhole } from '#setup/files.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
-import { keys } from '../protocol/records.ts';
+import { keys, type RunRecord } from '../protocol/records.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
 import type { Bundle } from './bundle.ts';
-import { whileLoading } from './import-own.ts';
+import { whileLoading } from './loading.ts';
 import { messageWithPlace } from './own-frame.ts';
 import { knowBundle } from './source-places.ts';
 
@@ -31,7 +31,7 @@ export class ModulesUnknown extends Error {
   }
 }
 
-/** What a store records of a bundle that may run. Only the opening of a run or an eval writes it. */
+/** What a store records of a bundle that may run. The opening of a run or an eval writes it, and `longhaul rollout`. */
 export interface ModulesRecord {
   readonly digest: ObjectRef;
   readonly paths: readonly string[];
@@ -120,10 +120,13 @@ async function bundleIn(store: BundleStore, digest: ObjectRef): Promise<Bundle> 
   return { digest, code: await store.getObject(digest), paths: record.paths };
 }
 
-/** Puts a bundle of a store into the cache, where the process's threads find it. Errors: those of `importStored`. */
-export async function cacheStored(digest: ObjectRef, store: BundleStore, folder = cacheFolder()): Promise<void> {
-  const { code } = await bundleIn(store, digest);
-  fileOf(digest, code, folder);
+/**
+ * Puts the bundle of the run's modules, if it has any, into the cache, where the threads that train find it. Errors:
+ * `ModulesUnknown`; those of the store, also for a damaged object; those of the disk.
+ */
+export async function cacheModulesOf(run: string, store: BundleStore, folder = cacheFolder()): Promise<void> {
+  const { modules } = (await store.get<RunRecord>(keys.run(run))) ?? {};
+  if (modules !== undefined) fileOf(modules, (await bundleIn(store, modules)).code, folder);
 }
 
 /** Imports a bundle that the process's main thread has put into the cache. Errors: `ModulesFailed`. */

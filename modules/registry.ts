@@ -3,7 +3,7 @@
  * that a bundle of a run's modules defines are known under the bundle's digest alone.
  */
 
-import { loadingNow } from './import-own.ts';
+import { loadingNow } from './loading.ts';
 import { didYouMean } from './closest.ts';
 
 /** A name that is not defined. */
@@ -14,17 +14,10 @@ export class UnknownName extends TypeError {
 /** A name that is already defined. */
 export class NameTaken extends TypeError {
   override readonly name = 'NameTaken';
-  /** The users' modules that define it: the first one, and the present one. */
-  readonly modules: readonly [first: string | undefined, now: string | undefined];
 
-  constructor(what: string, first: string | undefined, now: string | undefined) {
-    const whose =
-      first === undefined
-        ? ''
-        : `, by ${first}${now === undefined ? '' : first === now ? ' itself' : `, and ${now} defines it too`}`;
-    const stays = first === undefined ? '' : '; a process keeps what it has loaded until it restarts';
-    super(`${what} is already defined${whose}: give another name${stays}`);
-    this.modules = [first, now];
+  /** `module`: the users' modules that define it twice. Absent: it is built in, or a program defined it. */
+  constructor(what: string, module?: string) {
+    super(`${what} is already defined${module === undefined ? '' : `, by ${module} itself`}: give another name`);
   }
 }
 
@@ -34,8 +27,6 @@ export class Registry<T> {
   readonly #parts: Map<string, T>;
   /** By digest of a bundle, then by name. */
   readonly #bundled: Map<string, Map<string, T>>;
-  /** By name: the user's module that defined it. */
-  readonly #modules: Map<string, string>;
 
   /** Its contents are on the process's global object: a user's module may import another copy of this package. */
   constructor(kind: string, builtIn: Readonly<Record<string, T>>) {
@@ -46,30 +37,24 @@ export class Registry<T> {
     this.#builtIn = builtIn;
     this.#parts = mapOf(`longhaul ${kind}`, builtIn);
     this.#bundled = mapOf<Map<string, T>>(`longhaul ${kind} of bundles`, {});
-    this.#modules = mapOf<string>(`longhaul ${kind} modules`, {});
   }
 
-  /** Errors: `NameTaken`. */
+  /**
+   * A bundle may define what a program defines by another definition, but nothing that is built in. Errors: `NameTaken`.
+   */
   define(name: string, part: T): void {
-    const { module, bundle } = loadingNow() ?? {};
-    if (bundle !== undefined) return this.#defineIn(bundle, name, part, module);
-    if (this.#parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, this.#modules.get(name), module);
-    this.#parts.set(name, part);
-    if (module !== undefined) this.#modules.set(name, module);
-  }
-
-  /** A bundle may define what the whole process knows by another definition, but nothing that is built in. */
-  #defineIn(bundle: string, name: string, part: T, module: string | undefined): void {
+    const loading = loadingNow();
+    if (loading === undefined) {
+      if (this.#parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`);
+      this.#parts.set(name, part);
+      return;
+    }
+    const { bundle, module } = loading;
     const parts = this.#bundled.get(bundle) ?? new Map<string, T>();
     this.#bundled.set(bundle, parts);
-    if (Object.hasOwn(this.#builtIn, name)) throw new NameTaken(`${this.#kind} ${name}`, undefined, module);
-    if (parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, module, module);
+    if (Object.hasOwn(this.#builtIn, name)) throw new NameTaken(`${this.#kind} ${name}`);
+    if (parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, module);
     parts.set(name, part);
-  }
-
-  /** The user's module that defined `name`. `undefined` for a built-in part, or one that a program defined. */
-  moduleOf(name: string): string | undefined {
-    return this.#modules.get(name);
   }
 
   /** `modules`: digest of the bundle whose parts count too, before others of the same name. It must be imported. */

@@ -1,11 +1,13 @@
 /** Units of rollouts that have started and are not trained on yet. Used if rollouts and updates overlap. */
 
+import type { PolicyRef } from './policy.ts';
+
 /** Rollouts that are trained on together: a group, or a whole step's batch. */
 export interface Unit {
   /** Counts from 1, in the order in which units start. */
   readonly number: number;
   /** The policy at its start. */
-  readonly policy: { readonly dir: string; readonly version: number };
+  readonly policy: Pick<PolicyRef, 'uri' | 'version'>;
   /** The last step that may train on it. */
   readonly lastStep: number;
 }

@@ -144,9 +144,7 @@ export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 
   readonly packing?: boolean;
   /** True if the backward pass computes layers again: less memory, more time. Default: false. */
   readonly gradientCheckpointing?: boolean;
-  /** Absolute path of a user's module that defines advantages and losses (`defineAdvantage`, `defineLoss`). */
-  readonly module?: string;
-  /** Digest of the run's modules, which may define advantages and losses too. Absent: it has none. */
+  /** Digest of the run's modules, which may define advantages and losses. Absent: it has none. */
   readonly modules?: ObjectRef;
   /** An estimator's name. Default: `grpo`. */
   readonly advantage?: string;

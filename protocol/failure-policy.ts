@@ -184,15 +184,6 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy:
       'stop the stack and restore the store from a copy, or start a run with another name; `npx longhaul doctor --store` lists the damaged records',
   },
-  'module-changed': {
-    detected:
-      "a run's module (`algorithm.module`) was changed and no copy of it exists, or the workers have loaded another version of it",
-    errors: ['ModuleChanged'],
-    retried: [],
-    recovery: 'hold',
-    breaks: true,
-    remedy: 'restore the file or restart the stack, as the message says',
-  },
   'data-changed': {
     detected: 'the records of a dataset are not those with which the run or eval started',
     errors: ['DataChanged'],

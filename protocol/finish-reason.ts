@@ -45,7 +45,6 @@ export type FailureClass =
   /** The disk was full or read-only, or the store locked, during all tries. */
   | 'store-unavailable'
   | 'store-damaged'
-  | 'module-changed'
   | 'data-changed'
   /** The rollout's time was over, and the policy itself used less than half of it. */
   | 'deadline'

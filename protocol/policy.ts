@@ -1,10 +1,10 @@
-/** References to the policy of a rollout: a directory or an endpoint, never the weights. */
+/** References to the policy of a rollout: a URI or an endpoint, never the weights. */
 
 import type { Endpoint } from './endpoint.ts';
 
 export interface PolicyRef {
-  /** Directory in Hugging Face layout. */
-  readonly dir: string;
+  /** What is sampled. Its scheme names the backend: `file:` is a directory in Hugging Face layout. */
+  readonly uri: string;
   readonly version: number;
   /** Digest of the files, if it is known: other files under the same name are another policy. */
   readonly digest?: string;

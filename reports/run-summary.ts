@@ -96,7 +96,7 @@ export async function summaryOf(
     ),
     checkpoints: steps
       .filter((entry) => entry.keep)
-      .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
+      .map(({ record: { step }, policy: { uri }, sha256 }) => ({ step, uri, sha256 })),
     accounting: account.totals(end !== undefined, wasStopped(end)),
   };
 }

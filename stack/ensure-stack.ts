@@ -1,7 +1,6 @@
 /** Starts the stack unless it is up: afterwards the server answers and every worker polls, or an error says why not. */
 
 import { spawn } from 'node:child_process';
-import { keepModules } from '../workers/allowed/modules.ts';
 import { closeSync } from 'node:fs';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -76,7 +75,6 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
     if (cluster.kind === 'embedded') serverProgram(env);
     checkEngine(env);
     refuseRemoteDocker(env);
-    keepModules(paths.home, kept);
     say(`starting the stack (state and logs in ${paths.home})`);
   }
   const supervisor = started ? startSupervisor(paths, { ...env, ...kept }, options.program) : undefined;

@@ -8,10 +8,9 @@ import { STORE_VARIABLE, storeUrlFrom } from '../store/open-store.ts';
 import { delimiter } from 'node:path';
 import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../endpoints/allowed-addresses.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
-import { DIGESTS_VARIABLE, moduleDigests } from '../workers/allowed/modules.ts';
+import { MODULE_PLACES_VARIABLE, refuseOldVariables } from '../workers/allowed/module-places.ts';
 import { namedPlaces, PLACES_VARIABLE, RUN_PLACES_VARIABLE } from '../workers/allowed/places.ts';
 import { POOL_VARIABLE, readGpuPool } from '../workers/gpu-pool.ts';
-import { MODULES_VARIABLE, ownModules } from '../workers/own-modules.ts';
 import { count, readAllowedAddresses, readWorkerSettings, type Role, ROLES } from '../workers/settings.ts';
 import { DEFAULT_RETENTION_HOURS, readRetention, RETENTION_VARIABLE } from './temporal-server/retention.ts';
 import { isVersioned } from '../workers/versioning/deployment.ts';
@@ -60,6 +59,7 @@ export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
 
 /** Checks here the values with which every worker would fail at each start. Errors: `UserInputError`. */
 function checkValues(env: NodeJS.ProcessEnv): void {
+  refuseOldVariables(env);
   readWorkerSettings(env);
   isVersioned(env);
   readRetention(env);
@@ -82,10 +82,8 @@ export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSetting
     [ENDPOINTS_VARIABLE]: inOneForm(endpoints.map(addressText)),
     [PLACES_VARIABLE]: namedPlaces(PLACES_VARIABLE, env, cwd).join(delimiter),
     [RUN_PLACES_VARIABLE]: namedPlaces(RUN_PLACES_VARIABLE, env, cwd).join(delimiter),
-    [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
+    [MODULE_PLACES_VARIABLE]: namedPlaces(MODULE_PLACES_VARIABLE, env, cwd).join(delimiter),
     [RETENTION_VARIABLE]: env[RETENTION_VARIABLE] ? `${readRetention(env)}h` : '',
-    // In a stack that is taken over, the digests of its start.
-    [DIGESTS_VARIABLE]: env[DIGESTS_VARIABLE] ?? moduleDigests(ownModules(env, cwd)),
   };
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ''));
 }
@@ -115,13 +113,6 @@ export function refuseOtherSettings(asked: StackSettings, running: StackSettings
   for (const [name, value] of Object.entries(asked)) {
     const has = running === undefined ? undefined : (running[name] ?? UNSAID[name] ?? '');
     if (has === value) continue;
-    if (name === DIGESTS_VARIABLE && running?.[MODULES_VARIABLE] === asked[MODULES_VARIABLE]) {
-      throw new UserInputError(
-        MODULES_VARIABLE,
-        asked[MODULES_VARIABLE],
-        `one of these files has changed since the stack in ${home} was started; run npx longhaul down first, or restore the file`,
-      );
-    }
     const what =
       has === undefined
         ? 'was started by an earlier version, which did not record its settings'

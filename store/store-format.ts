@@ -3,7 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 /** Kept in the file's `user_version`. It is 0 in old stores, whose rows have no checksums. */
-export const FORMAT = 4;
+export const FORMAT = 5;
 
 /** The store was made by a version of Longhaul with another format. */
 export class StoreFormatUnknown extends Error {

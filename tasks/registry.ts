@@ -36,7 +36,7 @@ export function environmentNamed(name: string, modules?: string): Environment {
   if (environment) return environment;
   const names = environmentNames(modules);
   throw new UnknownName(
-    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (LONGHAUL_MODULES loads custom ones)${didYouMean(name, names)}`,
+    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (modules define others)${didYouMean(name, names)}`,
   );
 }
 

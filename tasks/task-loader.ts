@@ -154,7 +154,7 @@ function unknownKey(key: string, sources: readonly string[]): Error {
   if (begun !== undefined) return new UnknownTask(key, `expected ${begun}-SPLIT-N, N from 0`);
   const name = key.replace(/-(train|held-out|test|\d+).*$/, '');
   return new UnknownName(
-    `there is no environment for task ${key}; known: ${sources.join(', ')} (LONGHAUL_MODULES loads custom ones)${didYouMean(name, sources)}`,
+    `there is no environment for task ${key}; known: ${sources.join(', ')} (modules define others)${didYouMean(name, sources)}`,
   );
 }
 

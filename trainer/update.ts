@@ -3,7 +3,7 @@
  */
 
 import { usefulData, type Sources, type PreparedUpdate, prepareUpdate } from './training/prepare-update.ts';
-import { loadAlgorithms } from './algorithms/own-module.ts';
+import { importCached } from '../modules/import-bundle.ts';
 import type { Trainer, TrainingSession } from './backend.ts';
 import { type CheckpointRecord, isMadeFrom, readCheckpointRecord } from './checkpoints/checkpoint.ts';
 import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
@@ -115,7 +115,8 @@ export class Updater {
       return metricsOf(recorded);
     }
     usefulData(request);
-    await loadAlgorithms(request.algorithm);
+    const { modules } = request.algorithm;
+    if (modules !== undefined) await importCached(modules);
     const { fromDir, lora } = request;
     const session = await this.#trainer.loadState({ dir: fromDir, lora, optimizer: true });
     try {

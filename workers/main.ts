@@ -3,12 +3,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { DIGESTS_VARIABLE, moduleDigests, readAsStarted } from './allowed/modules.ts';
+import { refuseOldVariables } from './allowed/module-places.ts';
 import { type Logger, logCrashes, openProcessLog, outliveFullLog } from './logs/process-log.ts';
-import { loadOwnModules, MODULES_VARIABLE, ownModules } from './own-modules.ts';
 import { installRuntime, type RoleContext } from './run-worker.ts';
 import { makeHome } from '../connection/home-folder.ts';
-import { stackHome } from '../connection/stack-paths.ts';
 import { readWorkerSettings, type Role, ROLES } from './settings.ts';
 import { connectWorker, type WorkerConnection } from '../connection/temporal-connection.ts';
 
@@ -41,22 +39,14 @@ async function closeAtMost({ connection, watch }: WorkerConnection): Promise<voi
 
 /**
  * Runs the worker of `role` until a signal stops it; the connection is closed however it ends.
- * Errors: a `TypeError` for an unknown role; `UserInputError` for a user's module that does not load; `Unreachable`
+ * Errors: a `TypeError` for an unknown role; `UserInputError` for a setting that cannot be used; `Unreachable`
  * without Temporal.
  */
 export async function runRole(role: string | undefined, log: Logger = openProcessLog(role ?? 'worker')): Promise<void> {
   outliveFullLog();
   if (!isRole(role))
     throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
-  const modules = ownModules(process.env, process.cwd());
-  // In a stack's worker this is set already: the digests of when the stack was started.
-  process.env[DIGESTS_VARIABLE] ||= moduleDigests(modules);
-  if (modules.length > 0) {
-    const home = stackHome();
-    makeHome(home);
-    readAsStarted(home, modules, MODULES_VARIABLE);
-  }
-  await loadOwnModules(modules);
+  refuseOldVariables(process.env);
   const settings = readWorkerSettings();
   makeHome(settings.home);
   installRuntime(log);

@@ -10,6 +10,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
+import { pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
@@ -49,15 +50,15 @@ export interface GenerateDeps {
  * `UserInputError`.
  */
 async function refuseUnknown(
-  { dir, digest }: PolicyRef,
+  { uri, digest }: PolicyRef,
   { run, attempt, turn }: GenerateInput,
   store: Store,
 ): Promise<void> {
-  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(dir)) return;
+  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(pathOf(uri))) return;
   if ((await store.get(keys.run(run))) !== undefined) return;
   throw new UserInputError(
-    'policy.dir',
-    dir,
+    'policy.uri',
+    uri,
     'the gpu worker finds no such folder: give a directory in Hugging Face layout',
   );
 }
@@ -71,7 +72,8 @@ async function checkedDigest(
   input: GenerateInput,
   { digestOf, store }: GenerateDeps,
 ): Promise<string> {
-  const { dir, digest } = policy;
+  const { uri, digest } = policy;
+  const dir = pathOf(uri);
   const found = await intact(dir, () => digestOf(dir)).catch(async (error: unknown) => {
     if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, store);
     throw error;
@@ -83,11 +85,11 @@ async function checkedDigest(
 /** The policy itself, or the newest version that its run has made since. The turn's record names the version. */
 async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolicy> {
   if (!('newestOf' in policy) || policy.newestOf === undefined) return policy;
-  let { dir, version } = policy;
+  let { uri, version } = policy;
   for (;;) {
     const next = await store.get<UpdateEntry>(keys.update(policy.newestOf, version + 1));
-    if (!next) return { dir, version };
-    ({ dir, version } = next.policy);
+    if (!next) return { uri, version };
+    ({ uri, version } = next.policy);
   }
 }
 
@@ -104,27 +106,23 @@ async function sample(
     return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
   }
   const digest = await checkedDigest(policy, input, deps);
+  const dir = pathOf(policy.uri);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(
-    input,
-    await intact(policy.dir, () => deps.tokenizerOf(policy.dir)),
-    deps,
-    async (call) => {
-      const request = {
-        policy: { ...policy, digest },
-        cacheKey: rollout,
-        noiseKey,
-        ...call,
-        ...(priority === undefined ? {} : { priority }),
-      };
-      const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
-        request,
-        signal,
-        (told) => (cost = told),
-      );
-      return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
-    },
-  );
+  const record = await sampleIds(input, await intact(dir, () => deps.tokenizerOf(dir)), deps, async (call) => {
+    const request = {
+      policy: { dir, version: policy.version, digest },
+      cacheKey: rollout,
+      noiseKey,
+      ...call,
+      ...(priority === undefined ? {} : { priority }),
+    };
+    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
+      request,
+      signal,
+      (told) => (cost = told),
+    );
+    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
+  });
   return { ...record, digest, ...(cost && { cost }) };
 }
 
@@ -152,8 +150,8 @@ function callsToRun({ command, parsed }: GenerateRecord): number {
 
 /** `undefined` if the checkpoint is missing: retention may have removed it, and its records stay valid. */
 async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
-  if (!('dir' in policy)) return undefined;
-  return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
+  if (!('uri' in policy)) return undefined;
+  return policy.digest ?? digestOf(pathOf(policy.uri)).catch(() => undefined);
 }
 
 /** A rollout's records belong to one policy: those of another policy would appear as its own. */
@@ -205,6 +203,6 @@ export async function generateTurn(
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),
     ...(record.cost && { ms: Math.round(record.cost.seconds * 1000) }),
-    ...(deps.worker === undefined || !('dir' in input.policy) ? {} : { worker: deps.worker }),
+    ...(deps.worker === undefined || !('uri' in input.policy) ? {} : { worker: deps.worker }),
   };
 }

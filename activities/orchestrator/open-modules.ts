@@ -52,9 +52,12 @@ export async function openModules(
     return modules;
   }
   if (paths === undefined) return undefined;
-  const { digest, code } = await loadModulesAt(paths, moduleGuard);
+  return recordBundle(await loadModulesAt(paths, moduleGuard), store);
+}
+
+/** Puts the bundle into the store: from now on every worker of the store may run it. */
+export async function recordBundle({ digest, code, paths }: Bundle, store: Store): Promise<ObjectRef> {
   await store.putObject(code);
-  const record = { digest, paths, at: new Date().toISOString() };
-  await store.putOnce<ModulesRecord>(keys.modules(digest), record);
+  await store.putOnce<ModulesRecord>(keys.modules(digest), { digest, paths, at: new Date().toISOString() });
   return digest;
 }

@@ -12,6 +12,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
+import { fileUri } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
 import type { OpenedTasks } from '../../protocol/task-key.ts';
@@ -21,7 +22,7 @@ import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../pr
 import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
-import { checkModule } from './check-module.ts';
+import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { openModules, type OpenModulesDeps } from './open-modules.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
@@ -39,7 +40,7 @@ export interface OpenRunDeps extends OpenModulesDeps {
 }
 
 /**
- * The directory of a policy that is a path or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
+ * The directory of a policy that is a path, a `file:` URI or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
  * Face layout; `ModelUnavailable`.
  */
 export async function checkPolicy(policy: string, field = 'policy.base'): Promise<string> {
@@ -181,7 +182,7 @@ export async function openRun(
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
   const known = await store.get<RunRecord>(keys.run(config.run));
   const modules = await openModules(config.modules, known?.tasks.catalog, { store, moduleGuard });
-  await checkModule(config, modules, store);
+  checkDefinitions(config.algorithm, config.training?.mode, modules);
   const checked = await checkTasksOfRun(config, tasks, modules);
   const runDir = join(config.dir, config.run);
   // A hub's revision may move: the run continues with the snapshot that it started with.
@@ -199,8 +200,8 @@ export async function openRun(
     runDir,
     seed: config.seed,
     startedAt: new Date().toISOString(),
-    policy: { base, ...described },
-    ...(critic === undefined ? {} : { critic: { base: critic } }),
+    policy: { base: fileUri(base), ...described },
+    ...(critic === undefined ? {} : { critic: { base: fileUri(critic) } }),
     task: inNumbers(checked),
     tasks: await frozen(checked, modules, store),
     ...(modules && { modules }),
@@ -213,7 +214,7 @@ export async function openRun(
   await removeLeftovers(record.runDir, LEFT_MS);
   await writeAtomically(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
-  const policy = { dir: record.policy.base, version: 0 };
+  const policy = { uri: record.policy.base, version: 0 };
   return {
     config: { ...config, ...(modules && { algorithm: { ...config.algorithm, modules } }), opened: record.tasks },
     runDir: record.runDir,

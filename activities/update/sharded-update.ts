@@ -15,7 +15,7 @@ import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './check-disk-space.ts';
 import { trainingDataOf } from './training-data.ts';
-import { cacheModulesOf } from './run-modules.ts';
+import { cacheModulesOf } from '../../modules/import-bundle.ts';
 import { clearOther } from './update-input.ts';
 import { teaches, updateRequestOf } from './update-request.ts';
 

@@ -9,6 +9,7 @@ import { isMadeFrom, readCheckpointRecord, removeCheckpoint } from '../../traine
 import { CheckpointTorn, readVerifiedRecord } from '../../trainer/checkpoints/verified-checkpoint.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
+import { pathOf } from '../../protocol/policy-uri.ts';
 import { keys, type UpdateEntry } from '../../protocol/records.ts';
 import type { TrainingData } from './training-data.ts';
 
@@ -18,7 +19,8 @@ export async function nameOfInput(
   { fates, outcomes }: Pick<TrainingData, 'fates' | 'outcomes'>,
   { toVersion, algorithm, referenceDir, critic, lora }: Omit<UpdateRequest, 'data'>,
 ): Promise<string> {
-  const from = (await readVerifiedRecord(policy.dir))?.sha256 ?? policy.dir;
+  const dir = pathOf(policy.uri);
+  const from = (await readVerifiedRecord(dir))?.sha256 ?? dir;
   const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
   const rollouts = [...fates].map(([rollout, { event, reason }]) => [
     rollout,
@@ -47,7 +49,8 @@ export async function clearOther(
  * Two updates of one step may run at the same time, from different rollouts: only the recorded one may be used. Errors:
  * `CheckpointTorn`.
  */
-export async function checkPlace({ policy: { dir }, sha256 }: UpdateEntry): Promise<void> {
+export async function checkPlace({ policy: { uri }, sha256 }: UpdateEntry): Promise<void> {
+  const dir = pathOf(uri);
   const there = await readCheckpointRecord(dir);
   if (there !== undefined && there.sha256 !== sha256)
     throw new CheckpointTorn(dir, `its weights are ${there.sha256}, but the recorded ones are ${sha256}`);

@@ -6,6 +6,7 @@ import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { klCoefficientOf } from './kl-coefficient.ts';
 import { keys, type RunRecord } from '../../protocol/records.ts';
+import { pathOf } from '../../protocol/policy-uri.ts';
 import { checkpointDir } from '../../reports/run-summary.ts';
 import type { TrainingData } from './training-data.ts';
 import { nameOfInput } from './update-input.ts';
@@ -26,9 +27,13 @@ async function learning(
     throw new Error(
       `Run ${input.run} is not in the store: its record names the reference policy and the critic's first model`,
     );
-  const reference = kl && { referenceDir: run.policy.base };
+  const reference = kl && { referenceDir: pathOf(run.policy.base) };
   const begin = critic && {
-    critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed, ...(critic.lora && { lora: critic.lora }) },
+    critic: {
+      base: pathOf(run.critic?.base ?? run.policy.base),
+      seed: run.seed,
+      ...(critic.lora && { lora: critic.lora }),
+    },
   };
   const algorithm = {
     ...plain,
@@ -45,7 +50,7 @@ export async function updateRequestOf(
 ): Promise<UpdateRequest> {
   const { policy, runDir, step, lora } = input;
   const request = {
-    fromDir: policy.dir,
+    fromDir: pathOf(policy.uri),
     toDir: checkpointDir(runDir, step),
     toVersion: policy.version + 1,
     ...(await learning(input, store)),

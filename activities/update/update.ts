@@ -11,6 +11,7 @@ import type { Engine } from '../../trainer/engine.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { NoValidRollouts } from '../failures.ts';
 import { COEFFICIENT } from './kl-coefficient.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from '../../protocol/records.ts';
@@ -18,7 +19,7 @@ import { checkWorkersLost } from '../tries.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
 import { roomForCheckpoint } from './check-disk-space.ts';
 import { clearUpdates } from './sharded-update.ts';
-import { cacheModulesOf } from './run-modules.ts';
+import { cacheModulesOf } from '../../modules/import-bundle.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
 import { checkPlace, clearOther } from './update-input.ts';
@@ -106,7 +107,7 @@ export async function updateOnce(
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
-      policy: { dir: toDir, version },
+      policy: { uri: fileUri(toDir), version },
       sha256,
       ...(input.units ? { units: input.units } : {}),
       record: {

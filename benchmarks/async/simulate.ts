@@ -37,7 +37,7 @@ export function simulateRun(mix: AsyncMix, config: OpenedConfig): Simulated {
   const ages: number[] = [];
   let [now, version, updates, busy] = [0, 0, false, 0];
   const begin = () => {
-    for (const unit of admission.admit({ dir: '', version }, limitsOf(config)))
+    for (const unit of admission.admit({ uri: 'file:///', version }, limitsOf(config)))
       ends.push({ at: now + lengthOf(mix, config, unit.number), unit });
     if (!updates && admission.isReady(version + 1)) {
       ages.push(...admission.take(version + 1).map(({ policy }) => version - policy.version));

@@ -73,7 +73,11 @@ async function update(
   await sleep(job.mix.update * scale * 1000, undefined, { signal });
   job.ended = seconds();
   const version = policy.version + 1;
-  return { policy: { dir: 'empty', version }, sha256: '', record: { step, policyVersion: version, ...NOTHING } };
+  return {
+    policy: { uri: 'file:///empty', version },
+    sha256: '',
+    record: { step, policyVersion: version, ...NOTHING },
+  };
 }
 
 /** `jobs`: by the names of their runs; `scale`: seconds per unit of a mix. */
@@ -106,7 +110,7 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     openRun: async (_given, run) => ({
       config: jobOf(run).config,
       runDir: '/none',
-      policy: { dir: 'empty', version: 0 },
+      policy: { uri: 'file:///empty', version: 0 },
     }),
     recordChanges: async () => undefined,
     recordDispatched: async () => undefined,

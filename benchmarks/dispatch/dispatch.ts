@@ -31,7 +31,7 @@ function inputOf(given: DispatchCase, order: Order): BatchInput {
     step: 1,
     tasks: Array.from({ length: given.tasks }, (_, i) => String(i)),
     samples: given.samples,
-    policy: { dir: 'empty', version: 0 },
+    policy: { uri: 'file:///empty', version: 0 },
     agent: { maxTurns: 1, maxContextTokens: 1, toolTimeoutSeconds: 60 },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 },
     seed: 0,

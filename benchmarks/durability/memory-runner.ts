@@ -130,7 +130,7 @@ export function outsideTemporal<T>(body: () => Promise<T>): Promise<T> {
 export function trainInMemory(config: OpenedConfig, runDir: string, act: Activities): Promise<string> {
   const { run, batch, dispatcher } = config;
   return outsideTemporal(async () => {
-    let policy: PolicyRef = { dir: config.policy.base, version: 0 };
+    let policy: PolicyRef = { uri: config.policy.base, version: 0 };
     let sha256 = '';
     for (let step = 1; step <= config.steps; step += 1) {
       const { tasks } = tasksOfStep(config, step);

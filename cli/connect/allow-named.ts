@@ -3,7 +3,6 @@
 import { dirname } from 'node:path';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { type LocalWord, sayWord } from '../../workers/allowed/local-words.ts';
-import { keptCopy, moduleDigest } from '../../workers/allowed/modules.ts';
 import { type Named, namedInInput } from '../../workers/allowed/named-in-input.ts';
 import { realPath } from '../../workers/allowed/places.ts';
 import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
@@ -11,25 +10,13 @@ import { stackHome } from '../../connection/stack-paths.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
 import type { RolloutInput } from '../../protocol/rollout.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
-import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
 import { allowModules } from './run-modules.ts';
 
 type Surroundings = Pick<VerbContext, 'env' | 'cwd'>;
 
-function moduleWord(field: string, path: string): LocalWord {
-  try {
-    return { kind: 'module', path, sha256: moduleDigest(path) };
-  } catch (error) {
-    throw new UserInputError(field, path, `give a module that can be read (${(error as Error).message})`, {
-      cause: error,
-    });
-  }
-}
-
 /** An adapter allows its base too. */
-async function wordsFor({ field, path, kind }: Named): Promise<LocalWord[]> {
-  if (kind === 'module') return [moduleWord(field, path)];
+async function wordsFor({ path, kind }: Named): Promise<LocalWord[]> {
   if (kind === 'run') return [{ kind: 'write', path: realPath(dirname(path)) }];
   const base = kind === 'policy' ? await weightsDirectory(path).catch(() => path) : path;
   return [...new Set([path, base])].map((dir) => ({ kind: 'read', path: realPath(dir) }));
@@ -39,14 +26,11 @@ async function allow({ env, cwd }: Surroundings, named: readonly Named[]): Promi
   const home = stackHome(env, cwd);
   refuseUnusableDisks(stackPlaces(home, env));
   for (const one of named) {
-    for (const word of await wordsFor(one)) {
-      if (word.kind === 'module') keptCopy(home, word.path, word.sha256);
-      sayWord(home, word);
-    }
+    for (const word of await wordsFor(one)) sayWord(home, word);
   }
 }
 
-/** Errors: `UserInputError` for a module that cannot be read; `DiskUnusable`. */
+/** Errors: `DiskUnusable`. */
 export async function allowRun(around: Surroundings, config: RunConfig): Promise<void> {
   await allow(around, namedInInput('openRun', [config, config.run]));
   await allowModules(around, config);

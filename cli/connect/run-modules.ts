@@ -5,7 +5,7 @@
 import { loadModulesAt } from '../../activities/orchestrator/open-modules.ts';
 import type { Bundle } from '../../modules/bundle.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
-import { allowBundle } from '../../workers/allowed/bundles.ts';
+import { allowBundle } from '../../workers/allowed/module-places.ts';
 import type { VerbContext } from '../verb.ts';
 
 interface WithModules {

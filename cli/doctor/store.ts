@@ -2,6 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { runOfKey, type StepEntry } from '../../protocol/records.ts';
+import { folderOf, pathOf } from '../../protocol/policy-uri.ts';
 import { storeName, verifyStore, wholeRecords } from '../../store/open-store.ts';
 import type { DamagedRow, StoreReport } from '../../store/verify-store.ts';
 import { verifyCheckpoint } from '../../trainer/checkpoints/verified-checkpoint.ts';
@@ -43,15 +44,15 @@ function runsOf({ kind, key, run, namedBy = [] }: DamagedRow): string[] {
 async function damagedCheckpoints(url: string, note: (line: string) => void, signal: AbortSignal) {
   const damaged: DamageFinding[] = [];
   const { whole, damaged: unknown, cut } = await wholeRecords<StepEntry>(url, 'step:');
-  const there = whole.filter(({ value }) => existsSync(value.policy.dir));
+  const there = whole.filter(({ value }) => existsSync(folderOf(value.policy.uri) ?? ''));
   for (const [i, { key, value }] of there.entries()) {
     const { policy, sha256 } = value;
     signal.throwIfAborted();
-    note(`checkpoint ${i + 1} of ${there.length}: ${policy.dir}`);
-    await verifyCheckpoint(policy.dir, sha256).catch((error: unknown) => {
+    note(`checkpoint ${i + 1} of ${there.length}: ${policy.uri}`);
+    await verifyCheckpoint(pathOf(policy.uri), sha256).catch((error: unknown) => {
       damaged.push({
         kind: 'checkpoint',
-        key: policy.dir,
+        key: policy.uri,
         problem: error instanceof Error ? error.message : String(error),
         runs: [runOfKey(key) ?? []].flat(),
       });

@@ -22,7 +22,7 @@ export async function checkEvalInputs(config: SweepConfig): Promise<void> {
       continue;
     }
     const reference = parsePolicyReference(policy.policy);
-    if (reference.kind === 'directory') await checkPolicy(reference.dir, field);
+    if (reference.kind === 'model') await checkPolicy(reference.model, field);
     if (reference.kind === 'starter') await checkPolicy(join(packageRoot, 'examples', 'starter'), field);
   }
 }

@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { resolveSweepConfig } from '../../config/sweep-config.ts';
 import { placeEndpoint } from '../../config/sweep-policies.ts';
-import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { modelUri } from '../../trainer/hub/hub-id.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
 import { isTree, nameOfFile, readSettings } from '../../config/read-config.ts';
 
@@ -17,7 +17,7 @@ export interface EvalConfigOptions {
 /** Resolves directories from the folder of the file that names them. */
 function fromFolder(policy: unknown, folder: string): unknown {
   if (typeof policy === 'string')
-    return parsePolicyReference(policy).kind === 'directory' ? absoluteModel(policy, folder) : policy;
+    return parsePolicyReference(policy).kind === 'model' ? modelUri(policy, folder) : policy;
   if (isTree(policy) && typeof policy['policy'] === 'string')
     return { ...policy, policy: fromFolder(policy['policy'], folder) };
   if (isTree(policy) && 'endpoint' in policy) return { ...policy, endpoint: placeEndpoint(policy['endpoint'], folder) };

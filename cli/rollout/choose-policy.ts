@@ -6,9 +6,10 @@ import { packageRoot } from '#setup/paths.mjs';
 import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
-import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { modelUri } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
+import { fileUri, pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RolloutInput } from '../../protocol/rollout.ts';
 import { withLocalStore } from '../connect/local-store.ts';
@@ -39,8 +40,8 @@ async function positionsOf(dir: string): Promise<number> {
 
 async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
-  if (reference.kind === 'starter') return { dir: join(packageRoot, 'examples', 'starter'), version: 0 };
-  if (reference.kind === 'directory') return { dir: await resolveModel(absoluteModel(name, context.cwd)), version: 0 };
+  if (reference.kind === 'starter') return { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 };
+  if (reference.kind === 'model') return { uri: fileUri(await resolveModel(modelUri(name, context.cwd))), version: 0 };
   const { ref } = await withLocalStore(context, ({ store }) => findPolicy(name, option, store));
   if ('scripted' in ref) throw new UserInputError(option, name, 'give a policy with weights: a script has none');
   return ref;
@@ -58,8 +59,9 @@ export async function chooseReference(
 ): Promise<ChosenReference> {
   const policy = await refOf(name, context, option);
   try {
-    await readFile(join(policy.dir, 'tokenizer.json'));
-    const maxContextTokens = Math.min(DEFAULT_AGENT.maxContextTokens, await positionsOf(policy.dir));
+    const dir = pathOf(policy.uri, option);
+    await readFile(join(dir, 'tokenizer.json'));
+    const maxContextTokens = Math.min(DEFAULT_AGENT.maxContextTokens, await positionsOf(dir));
     const maxTokens = Math.min(DEFAULT_SAMPLING.maxTokens, Math.ceil(maxContextTokens / 4));
     return { policy, maxContextTokens, maxTokens };
   } catch (error) {

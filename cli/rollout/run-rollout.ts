@@ -11,6 +11,11 @@ import { openStore } from '../../store/open-store.ts';
 import type { Store } from '../../store/store.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
+import { environmentNames } from '../../tasks/registry.ts';
+import { readTaskKey } from '../../protocol/task-key.ts';
+import { putCatalog } from '../../store/read-records.ts';
+import { recordBundle } from '../../activities/orchestrator/open-modules.ts';
+import type { Bundle } from '../../modules/bundle.ts';
 import { ensureStack, type RunningStack } from '../../stack/ensure-stack.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 import { tripLine } from '../../protocol/breaker.ts';
@@ -108,9 +113,24 @@ async function followed(handle: WorkflowHandle, store: Store, { say, signal }: V
   return result;
 }
 
+/** What is started; both are absent for a rollout that was started before. */
+export interface NewRollout {
+  readonly input: RolloutInput | undefined;
+  /** Defines its task, or a tool of it. */
+  readonly modules: Bundle | undefined;
+}
+
+/** With modules, a catalog says that the task is theirs: the workers import them from the store. */
+async function withCatalog(input: RolloutInput, modules: Bundle, store: Store): Promise<RolloutInput> {
+  await recordBundle(modules, store);
+  const { source = '' } = readTaskKey(input.task, environmentNames(modules.digest)) ?? {};
+  const sources = { [source]: { environment: source, options: {} } };
+  return { ...input, catalog: await putCatalog({ sources, modules: modules.digest }, store) };
+}
+
 async function onStack(
   rollout: string,
-  input: RolloutInput | undefined,
+  { input, modules }: NewRollout,
   stack: RunningStack,
   context: VerbContext,
   onStart: () => void,
@@ -119,7 +139,9 @@ async function onStack(
   const store = await openStore(storeUrl(stack.stateDir, context.env, context.cwd));
   try {
     context.signal.throwIfAborted();
-    const handle = input ? await longhaul.startRollout(input, rollout) : longhaul.client.workflow.getHandle(rollout);
+    const handle = input
+      ? await longhaul.startRollout(modules ? await withCatalog(input, modules, store) : input, rollout)
+      : longhaul.client.workflow.getHandle(rollout);
     onStart();
     const ui =
       stack.ui === '' ? '' : `${stack.ui}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(rollout)}`;
@@ -134,23 +156,19 @@ async function onStack(
 }
 
 /**
- * Starts `input` under the id `rollout`; without `input`, attaches to the rollout with that id.
+ * Starts a rollout under the id `rollout`; without an input, attaches to the one with that id.
  * Errors: `UserInputError`; `Unreachable`; `Interrupted`, whose message says whether the rollout continues.
  */
-export async function runRollout(
-  rollout: string,
-  input: RolloutInput | undefined,
-  context: VerbContext,
-): Promise<RolloutEnd> {
+export async function runRollout(rollout: string, begun: NewRollout, context: VerbContext): Promise<RolloutEnd> {
   let started = false;
   const onStart = () => {
     started = true;
   };
   try {
     const home = stackHome(context.env, context.cwd);
-    if (input) await allowRollout(context, input);
+    if (begun.input) await allowRollout(context, begun.input);
     const stack = await ensureStack({ home, env: context.env, say: context.note, signal: context.signal });
-    return await onStack(rollout, input, stack, context, onStart);
+    return await onStack(rollout, begun, stack, context, onStart);
   } catch (error) {
     if (!context.signal.aborted || exitCodeOf(error) === 2) throw error;
     const message = started

@@ -2,6 +2,7 @@
 
 import { basename, join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
+import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
@@ -30,6 +31,7 @@ async function checkBase(base: string): Promise<void> {
  */
 export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
   const modules = await modulesOf(config);
+  checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
   const tasks = await checkTasksOfRun(config, new TaskLoader(), modules?.digest);
   await checkBase(config.policy.base);
   return tasks;

@@ -22,7 +22,7 @@ const share = z.number().min(0).max(1);
 const nameOf = (fallback: string) => z.string().min(1).default(fallback);
 
 const given = z.strictObject({
-  module: z.string().min(1).optional(),
+  module: z.never('name the file in modules, at the top of the configuration').optional(),
   advantage: nameOf('grpo'),
   normaliseByStd: z.boolean().optional(),
   gamma: share.optional(),

@@ -7,7 +7,7 @@ import { UserInputError } from '../../protocol/user-input-error.ts';
 import { loraSchema } from '../../config/algorithm/critic-schema.ts';
 import { checkPolicyAdapter } from '../../activities/orchestrator/check-adapter.ts';
 import { parseSettings } from '../../config/run-config.ts';
-import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { modelUri } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { RATE_SCHEDULES } from '../../protocol/algorithm.ts';
 import { readSettings } from '../../config/read-config.ts';
@@ -187,7 +187,7 @@ export async function readSftConfig(path: string, { out, set }: SftOptions = {})
   const config = parseSettings(schema, await readSettings(path, set));
   checkRules(config);
   const here = (name: string) => resolve(dirname(path), name);
-  const model = (name: string) => resolveModel(absoluteModel(name, dirname(path)));
+  const model = (name: string) => resolveModel(modelUri(name, dirname(path)));
   const initial = config.initial === undefined ? undefined : await model(config.initial);
   if (initial !== undefined) await checkPolicyAdapter('lora', config.lora, initial);
   const { tokenizer } = config;

@@ -2,6 +2,7 @@
  * A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not
  * checked for disk space.
  */
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { someTasks } from '../support/some-tasks.ts';
 import { existsSync, readFileSync } from 'node:fs';
@@ -65,8 +66,8 @@ async function rolledOut(): Promise<void> {
     runDir: dir,
     seed: 7,
     startedAt: '2026-01-01T00:00:00.000Z',
-    policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
-    critic: { base: qwen3Dir },
+    policy: { base: fileUri(qwen3Dir), parameters: 1, vocabulary: 512 },
+    critic: { base: fileUri(qwen3Dir) },
     task: { name: 'toy', train: 2, heldOut: 1 },
     tasks: someTasks,
   });
@@ -88,7 +89,8 @@ const stepDir = (name: string, step: number): string => join(world.now.dir, name
 
 /** Step `n` of a run in the folder `name`; its records are its own. */
 function stepOf(name: string, n: number, engine: Engine, over: Partial<AlgorithmSettings> = {}) {
-  const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir(name, n - 1), version: n - 1 };
+  const policy =
+    n === 1 ? { uri: fileUri(qwen3Dir), version: 0 } : { uri: fileUri(stepDir(name, n - 1)), version: n - 1 };
   const store = name === 'live' ? world.now.store : forgetful();
   const input = {
     run: RUN,
@@ -162,7 +164,8 @@ describe('a run with a critic', () => {
               : real.call(target, key);
         },
       });
-      const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir('live', n - 1), version: n - 1 };
+      const policy =
+        n === 1 ? { uri: fileUri(qwen3Dir), version: 0 } : { uri: fileUri(stepDir('live', n - 1)), version: n - 1 };
       const input = {
         run: RUN,
         runDir: join(world.now.dir, 'live'),

@@ -32,7 +32,7 @@ let artifact: ObjectRef;
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), 'longhaul-damaged-'));
   const written = openSqliteStore(dir);
-  const policy = { base: '/p', parameters: 1, vocabulary: 1 };
+  const policy = { base: 'file:///p', parameters: 1, vocabulary: 1 };
   await written.putOnce<RunRecord>(keys.run(RUN), {
     run: RUN,
     runDir,
@@ -105,7 +105,7 @@ const update = () => {
     batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
-    policy: { dir: '/p', version: 4 },
+    policy: { uri: 'file:///p', version: 4 },
   };
   return withFailureMapping(() => updateOnce(input, store, world.now.engine, () => undefined));
 };

@@ -73,7 +73,7 @@ describe('an endpoint that takes ids', () => {
     async (protocol) => {
       const { deps, engine } = world.now;
       engine.answers = [...said];
-      const direct = { ...attemptOf(0, 1), policy: { dir: '/served', version: 3 } };
+      const direct = { ...attemptOf(0, 1), policy: { uri: 'file:///served', version: 3 } };
       const { handler, engine: served } = engineServer({ owner: protocol === 'llama.cpp' ? 'llamacpp' : protocol });
       probed(served);
       const { generate } = await serving(handler, { ...ids, protocol });

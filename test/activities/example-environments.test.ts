@@ -8,6 +8,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { recordBundle } from '../../activities/orchestrator/open-modules.ts';
+import { bundleModules } from '../../modules/bundle.ts';
 import type { Message } from '../../protocol/message.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';
 import type { Card, Verdict } from '../../protocol/stages.ts';
@@ -35,9 +37,10 @@ afterEach(async () => {
 async function exampleOf(name: string, index: number, options: Readonly<Record<string, unknown>> = {}) {
   const { stateDir, supervisorPath } = bench;
   const module = join(root, 'examples/environments', `${name}.ts`);
-  const place: ActivityPlace = { storeDir, stateDir, supervisorPath, module };
+  const place: ActivityPlace = { storeDir, stateDir, supervisorPath };
   const task = `${name}-train-${index}`;
-  const sources: TaskCatalog = { sources: { [name]: { environment: name, options } } };
+  const modules = await recordBundle(await bundleModules([module]), store);
+  const sources: TaskCatalog = { sources: { [name]: { environment: name, options } }, modules };
   const catalog = await store.putObject(Buffer.from(JSON.stringify(sources)));
   const attempt = { run: 'r', rollout: `train/r/step-1/${task}/0`, attempt: 1, task, catalog };
 

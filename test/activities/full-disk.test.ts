@@ -2,6 +2,7 @@
  * A run whose disk is full for a while (a real one of 2 MB; mounting it needs root), and truncated files: hunts an
  * update that is lost or made twice, and a torn line that stays.
  */
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { someTasks } from '../support/some-tasks.ts';
 import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +35,7 @@ async function aRun(runDir: string) {
       parsed: { kind: 'no-call', content: '' },
     });
   }
-  const base = { base: qwen3Dir, parameters: 1, vocabulary: 1 };
+  const base = { base: fileUri(qwen3Dir), parameters: 1, vocabulary: 1 };
   await store.putOnce<RunRecord>(keys.run(RUN), {
     run: RUN,
     runDir,
@@ -53,7 +54,7 @@ async function aRun(runDir: string) {
     batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
-    policy: { dir: qwen3Dir, version: 4 },
+    policy: { uri: fileUri(qwen3Dir), version: 4 },
   };
 }
 

@@ -216,7 +216,7 @@ it('an update that ended late is not the update, and ends no rollout again', asy
     batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
-    policy: { dir: '/policy', version: 4 },
+    policy: { uri: 'file:///policy', version: 4 },
   };
   const update = () => updateOnce(input, store, engine, () => undefined);
   const first = update();

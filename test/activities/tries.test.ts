@@ -371,7 +371,7 @@ function activities() {
     steps: 1,
     batches: [`train/${RUN}/step-1`],
     samples: 2,
-    policy: { dir: '/p', version: 0 },
+    policy: { uri: 'file:///p', version: 0 },
     algorithm,
   };
   const round = { ...update, dir: '/d', plan: 'p', round: 0 };
@@ -438,7 +438,7 @@ it('a recorded result is returned, however many workers were lost', async () => 
   world.now.engine.answers = [saying(finishCall)];
   const generate = () =>
     generateTurn(
-      turnInput(1, { policy: { dir: '/policy', version: 0, digest: 'files of /policy' } }),
+      turnInput(1, { policy: { uri: 'file:///policy', version: 0, digest: 'files of /policy' } }),
       world.now.deps,
       new AbortController().signal,
     );

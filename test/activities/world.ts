@@ -105,7 +105,7 @@ export function turnInput(turn: number, over: Partial<GenerateInput> = {}): Gene
   return {
     ...attemptOf(),
     turn,
-    policy: { dir: '/policy', version: 3 },
+    policy: { uri: 'file:///policy', version: 3 },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 100 },
     maxContextTokens: 10_000,
     noiseKey: `1/1/toy-train-0/0/${turn}`,

@@ -39,7 +39,7 @@ it("leaves the caller's cluster, roles and folder alone", () => {
       TEMPORAL_PROFILE: 'p',
       LONGHAUL_ROLES: 'gpu',
       LONGHAUL_HOME: '/x',
-      LONGHAUL_MODULES: 'own.ts',
+      LONGHAUL_MODULE_PLACES: '/own',
       LONGHAUL_GPU_WORKERS: 'generate,train',
       LONGHAUL_CACHE: '/c',
     },

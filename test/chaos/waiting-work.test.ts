@@ -43,7 +43,7 @@ it('finds an activity that no worker has taken, and none that one has', async ()
   try {
     const rollout = 'train/waits/step-1/empty-train-0/0';
     await store.append([{ run: 'waits', rollout, attempt: 1, event: 'dispatched', at: new Date().toISOString() }]);
-    const args = [{ task: 'empty-train-0', policy: { dir: 'p', version: 0 } }];
+    const args = [{ task: 'empty-train-0', policy: { uri: 'file:///p', version: 0 } }];
     const handle = await client.workflow.start('rollout', { taskQueue: 'orchestrator', workflowId: rollout, args });
     const waits = (role: 'init' | 'gpu') => workWaits(client, store, 'waits', role);
     await expect.poll(() => waits('init')).toBe(true);

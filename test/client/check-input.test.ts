@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { checkRolloutInput } from '../../client/check-input.ts';
 import type { RolloutInput } from '../../client/index.ts';
 
-const given = { task: 'swe-mini-held-out-0', policy: { dir: '/p', version: 0 } };
+const given = { task: 'swe-mini-held-out-0', policy: { uri: 'file:///p', version: 0 } };
 
 it.each([
   [{}],

@@ -23,14 +23,14 @@ it('policies of all kinds can be combined, each with a name', () => {
     resolve([
       'starter',
       'r@3',
-      { name: 'mine', policy: 'models/m' },
+      { name: 'mine', policy: './models/m' },
       { endpoint: server },
       { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: 'tok' } },
     ]).policies,
   ).toMatchObject([
     { name: 'starter', policy: 'starter' },
     { name: 'r@3', policy: 'r@3' },
-    { name: 'mine', policy: '/srv/models/m' },
+    { name: 'mine', policy: 'file:///srv/models/m' },
     { name: 'm-7b', endpoint: { ...server, mode: 'auto', maxTries: 5 } },
     { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: '/srv/tok' } },
   ]);

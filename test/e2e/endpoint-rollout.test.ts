@@ -4,6 +4,7 @@
  * the rollout that the engine itself makes; by chat it is graded; a sweep's greedy cells of both come out alike; no key
  * is in a history, in the store or in an eval's folder. Not asserted: other servers than the stand-in.
  */
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { rootCause } from '@temporalio/common';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -151,7 +152,7 @@ describe('a sweep of an endpoint', () => {
 
 describe('a rollout of an endpoint', () => {
   it("by ids is the engine's own, token for token", async () => {
-    const direct = await rollOut('direct', { dir: starter, version: 0 });
+    const direct = await rollOut('direct', { uri: fileUri(starter), version: 0 });
     const through = await rollOut('through', endpoint({ mode: 'tokens', tokenizer: starter }));
     expect(direct.status).toBe('graded');
     expect({ ...through, rollout: 'direct' }).toEqual(direct);
@@ -205,7 +206,7 @@ describe('a rollout of an endpoint', () => {
       () => endpoint({ mode: 'tokens', tokenizer: '/etc' }),
       /^policy.endpoint.tokenizer: "\/etc".*LONGHAUL_PLACES/,
     ],
-    ['a policy elsewhere', () => ({ dir: '/etc', version: 0 }), /^policy.dir: "\/etc".*LONGHAUL_PLACES/],
+    ['a policy elsewhere', () => ({ uri: 'file:///etc', version: 0 }), /^policy.uri: "\/etc".*LONGHAUL_PLACES/],
   ])('that names %s fails at once, and nothing is asked', async (what, policy, message) => {
     const before = server.asked.length;
     const result = await rollOut(`bounded-${what.replaceAll(' ', '-')}`, policy());

@@ -15,7 +15,7 @@ import { packAndInstall } from '../support/package.ts';
 import { startRefusingServer } from '../support/refusing-server.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-installed-'));
-const { LONGHAUL_HOME: _home, TEMPORAL_ADDRESS: _address, LONGHAUL_MODULES: _modules, ...inherited } = process.env;
+const { LONGHAUL_HOME: _home, TEMPORAL_ADDRESS: _address, ...inherited } = process.env;
 let own = '';
 let project = '';
 

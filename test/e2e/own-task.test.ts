@@ -17,7 +17,7 @@ import { installPackage } from '../support/package.ts';
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-own-task-'));
 const module = 'count-errors.ts';
 const task = 'count-errors-held-out-0';
-const { LONGHAUL_HOME: _home, TEMPORAL_ADDRESS: _address, LONGHAUL_MODULES: _modules, ...inherited } = process.env;
+const { LONGHAUL_HOME: _home, TEMPORAL_ADDRESS: _address, ...inherited } = process.env;
 let program = '';
 let server: LoopbackServer;
 /** What the policy calls in its turns, one after the other. */
@@ -60,46 +60,39 @@ function longhaul(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise
   });
 }
 
-const rollOut = (env?: NodeJS.ProcessEnv) =>
-  longhaul(
-    ['rollout', '--task', task, '--endpoint', server.baseUrl, '--model', 'scripted', '--max-context-tokens', '4000'],
-    env,
-  );
+const rollOut = (modules: readonly string[] = []) => {
+  const policy = ['--endpoint', server.baseUrl, '--model', 'scripted', '--max-context-tokens', '4000'];
+  return longhaul(['rollout', '--task', task, ...policy, ...(modules.length > 0 ? ['--modules', ...modules] : [])]);
+};
 const errors = ['bash', { command: 'grep -c " ERROR " server.log' }] as const;
 
 it('a module that cannot be imported is bad input, and starts nothing', async () => {
   writeFileSync(join(dir, 'broken.mjs'), "throw new Error('not today');\n");
-  for (const [modules, reason] of [
-    ['nowhere.ts', /there is no such file/],
-    ['broken.mjs', /not today/],
+  for (const [file, reason] of [
+    ['nowhere.ts', /give modules that can be bundled: there is no such file/],
+    ['broken.mjs', /fix what does not load \(Error: not today \(.*broken\.mjs:1\)\)/],
   ] as const) {
-    const { code, stderr } = await rollOut({ LONGHAUL_MODULES: modules });
-    expect(stderr).toContain(
-      `LONGHAUL_MODULES: "${join(dir, modules)}" cannot be used; give modules that can be imported`,
-    );
+    const { code, stderr } = await rollOut([file]);
+    expect(stderr).toContain(join(dir, file));
     expect(stderr).toMatch(reason);
-    expect(code).toBe(2);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('--modules: ')]);
   }
-  const { code, stderr } = await longhaul(['up', '--detach', '--modules', 'nowhere.ts']);
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringContaining(`--modules: "${join(dir, 'nowhere.ts')}" cannot be used`),
-  ]);
-  const worker = await longhaul(['worker', '--role', 'init'], {
-    LONGHAUL_MODULES: 'broken.mjs',
-    TEMPORAL_ADDRESS: '127.0.0.1:1',
-  });
-  expect([worker.code, worker.stderr]).toEqual([2, expect.stringContaining('not today')]);
+  const known = { LONGHAUL_MODULES: module, TEMPORAL_ADDRESS: '127.0.0.1:1' };
+  for (const args of [
+    ['up', '--detach'],
+    ['worker', '--role', 'init'],
+  ]) {
+    const { code, stderr } = await longhaul(args, known);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('unset it: name modules in the configuration')]);
+  }
   expect((await longhaul(['ps'])).stdout).toContain('is down');
 });
 
-it('no worker knows a task that nobody told it of', async () => {
+it('nobody knows a task without its module', async () => {
   const { code, stderr } = await rollOut();
   expect([code, stderr]).toEqual([
     2,
-    expect.stringMatching(
-      /--task: "count-errors-held-out-0" cannot be used; .*known: swe-mini \(LONGHAUL_MODULES .*\)/,
-    ),
+    expect.stringMatching(/--task: "count-errors-held-out-0" cannot be used; .*known: swe-mini \(modules .*\)/),
   ]);
 });
 
@@ -107,35 +100,32 @@ it('runs and evals of it are checked by the same module', async () => {
   const starter = join(packageRoot, 'examples', 'starter');
   writeFileSync(join(dir, 'run.yaml'), `task: { name: count-errors }\npolicy: { base: ${starter} }\n`);
   writeFileSync(join(dir, 'eval.yaml'), 'tasks: { name: count-errors, count: 2 }\npolicies: [starter]\n');
-  for (const [verb, field] of [
-    ['train', 'task.name'],
-    ['eval', 'tasks.name'],
+  for (const [verb, file, field] of [
+    ['train', 'run.yaml', 'task.name'],
+    ['eval', 'eval.yaml', 'tasks.name'],
   ] as const) {
-    const without = await longhaul([verb, `${verb === 'train' ? 'run' : 'eval'}.yaml`, '--dry-run']);
+    const without = await longhaul([verb, file, '--dry-run']);
     expect([without.code, without.stderr]).toEqual([
       2,
       expect.stringContaining(`${field}: "count-errors" cannot be used`),
     ]);
-    const { code, stderr } = await longhaul([verb, `${verb === 'train' ? 'run' : 'eval'}.yaml`, '--dry-run'], {
-      LONGHAUL_MODULES: module,
-    });
+    const { code, stderr } = await longhaul([verb, file, '--dry-run', '--set', `modules=[${module}]`]);
     expect(code, stderr).toBe(0);
   }
 });
 
 it('a rollout of it reaches its workers: its tool acts in the sandbox, and its grader has the last word', async () => {
   says = [errors, ['answer', { count: 1 }]];
-  const wrong = await rollOut({ LONGHAUL_MODULES: module });
+  const wrong = await rollOut([module]);
   expect(wrong.code, wrong.stderr).toBe(0);
   expect(wrong.stdout).toContain('How many lines of /logs/server.log');
   const [, right] = /── turn 1 · observation\n(\d+)\n/.exec(wrong.stdout) ?? [];
   expect(wrong.stdout).toContain(`reward 0 (not passed): the answer was 1, and ${right} is right`);
-  // The stack knows the module: whoever says nothing goes on with it.
   says = [
     ['answer', { count: -1 }],
     ['answer', { count: Number(right) }],
   ];
-  const { code, stdout, stderr } = await rollOut();
+  const { code, stdout, stderr } = await rollOut([module]);
   expect(code, stderr).toBe(0);
   expect(stdout).toContain('── turn 1 · observation\nError: count -1: must be 0 or more.');
   expect(stdout).toContain(`── turn 2 · observation\nThe answer is ${right}.`);
@@ -147,7 +137,7 @@ it('a rollout of it reaches its workers: its tool acts in the sandbox, and its g
 
 it('what its grader throws is said once, with the file and the line', async () => {
   says = [['answer', { count: 99 }]];
-  const { code, stdout, stderr } = await rollOut();
+  const { code, stdout, stderr } = await rollOut([module]);
   const line =
     readFileSync(join(dir, module), 'utf8')
       .split('\n')
@@ -160,14 +150,12 @@ it('what its grader throws is said once, with the file and the line', async () =
   says = [];
 });
 
-it('another module than the stack has is refused; down, its rollouts can still be looked at', async () => {
-  writeFileSync(join(dir, 'other.mjs'), '');
-  const { code, stderr } = await rollOut({ LONGHAUL_MODULES: `${module}:other.mjs` });
-  expect([code, stderr]).toEqual([
-    2,
-    expect.stringContaining(`the stack in ${join(dir, '.longhaul')} runs with ${JSON.stringify(join(dir, module))}`),
-  ]);
-  const [, rollout = ''] = /^rollout (\S+)$/m.exec((await rollOut()).stdout) ?? [];
+it('a changed module is used by the next rollout, without a restart; down, its rollouts can still be looked at', async () => {
+  const text = readFileSync(join(dir, module), 'utf8');
+  writeFileSync(join(dir, module), text.replace('How many lines', 'How many rows'));
+  const changed = (await rollOut([module])).stdout;
+  expect(changed).toContain('How many rows of /logs/server.log');
+  const [, rollout = ''] = /^rollout (\S+)$/m.exec(changed) ?? [];
   expect((await longhaul(['down'])).code).toBe(0);
-  expect((await longhaul(['trajectory', rollout])).stdout).toContain('How many lines of /logs/server.log');
+  expect((await longhaul(['trajectory', rollout])).stdout).toContain('How many rows of /logs/server.log');
 });

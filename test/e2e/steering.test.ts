@@ -70,7 +70,7 @@ it.each(['with-library', 'with-temporal-client'])(
 );
 
 it('a Temporal client that names a folder elsewhere is refused by the workers of the stack', async () => {
-  const args = [{ task: 'swe-mini-held-out-0', policy: { dir: '/etc', version: 0 } }];
+  const args = [{ task: 'swe-mini-held-out-0', policy: { uri: 'file:///etc', version: 0 } }];
   const result: unknown = await client.workflow.execute('rollout', {
     taskQueue: 'orchestrator',
     workflowId: 'elsewhere',
@@ -79,7 +79,7 @@ it('a Temporal client that names a folder elsewhere is refused by the workers of
   expect(result).toMatchObject({
     status: 'failed',
     failure: 'bad-input',
-    message: expect.stringMatching(/^policy.dir: "\/etc".*LONGHAUL_PLACES/) as string,
+    message: expect.stringMatching(/^policy.uri: "\/etc".*LONGHAUL_PLACES/) as string,
   });
 });
 

@@ -4,6 +4,7 @@
  * done twice by the append-only table as users get it, and its files are what the documentation says. Not asserted:
  * kills of the server or of sandboxes, and that the weights equal those of an undisturbed run.
  */
+import { pathOf } from '../../protocol/policy-uri.ts';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -126,9 +127,9 @@ describe('a run whose workers were all killed', () => {
     }
     expect(lines.at(-1)?.metrics).toHaveProperty(['eval/all/avg_score']);
     expect(summary.checkpoints.map((c) => c.step)).toEqual([1, 2]);
-    for (const { path, sha256 } of summary.checkpoints) {
-      expect(weightsDigest(await loadWeights(join(run, path)))).toBe(sha256);
-      expect(readdirSync(join(run, path))).toEqual(
+    for (const { uri, sha256 } of summary.checkpoints) {
+      expect(weightsDigest(await loadWeights(pathOf(uri)))).toBe(sha256);
+      expect(readdirSync(pathOf(uri))).toEqual(
         expect.arrayContaining(['config.json', 'tokenizer.json', 'longhaul.json']),
       );
     }

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { toolNamed, toolsOf } from '../../agents/tools/registry.ts';
 import { type Bundle, bundleModules } from '../../modules/bundle.ts';
 import {
-  cacheStored,
+  cacheModulesOf,
   importBundle,
   importCached,
   importStored,
@@ -43,6 +43,17 @@ it('two bundles with the same names live beside each other, and the process with
   expect([said(one.digest), said(other.digest), said()]).toEqual(['one', 'other', undefined]);
   expect(toolsOf(one.digest).has('bash')).toBe(true);
   expect(() => toolNamed('twise', one.digest)).toThrow(/did you mean twice\?/);
+});
+
+it.each([
+  ['environment', "defineEnvironment({ name: 'twice', open: () => ({}) })"],
+  ['loss', "defineLoss('twice', { correctable: true, terms: () => undefined })"],
+  ['advantage', "defineAdvantage('twice', { over: 'group', estimate: (rewards) => rewards })"],
+])('a second %s of the same name in a bundle is refused, with the file', async (what, definition) => {
+  const text = `import { defineAdvantage, defineEnvironment, defineLoss } from 'longhaul';\n${definition};\n${definition};\n`;
+  await expect(importBundle(await bundleOf(text), { folder: dir })).rejects.toThrow(
+    new RegExp(`${what} twice is already defined, by .*m\\d+\\.ts itself: give another name`),
+  );
 });
 
 it.each([
@@ -84,7 +95,8 @@ it('a thread finds the losses of a bundle in the cache, each run its own, and no
       await expect(importCached(digest, dir)).rejects.toThrow(/is missing/);
       await store.putObject(code);
       await store.putOnce<ModulesRecord>(keys.modules(digest), { digest, paths, at: '' });
-      await cacheStored(digest, store, dir);
+      await store.putOnce(keys.run(digest), { modules: digest });
+      await cacheModulesOf(digest, store, dir);
       await importCached(digest, dir);
       const { values: said } = policyLosses.get('mine', digest).terms({ mask: [1] } as never, {} as never);
       values.push(...said);

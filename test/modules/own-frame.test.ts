@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import { withFailureMapping } from '../../activities/failures.ts';
+import { loadModulesAt } from '../../activities/orchestrator/open-modules.ts';
 import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
 import { environmentNamed } from '../../tasks/registry.ts';
-import { loadOwnModules } from '../../workers/own-modules.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-own-frame-'));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -70,11 +70,11 @@ it.each([
   ['broken.ts', 'const a: number = 1;\nconst b: = 2;\n', /broken\.ts:2/],
 ])('a module that does not load, %s, is named with its line', async (name, text, message) => {
   writeFileSync(join(dir, name), text);
-  await expect(loadOwnModules([join(dir, name)])).rejects.toThrow(message);
+  await expect(loadModulesAt([join(dir, name)])).rejects.toThrow(message);
 });
 
 it('a missing module is reported as missing, without the place of the import', async () => {
-  await expect(loadOwnModules([join(dir, 'none.ts')])).rejects.toThrow(
-    /none\.ts" cannot be used; give modules that can be imported \(there is no such file\)$/,
+  await expect(loadModulesAt([join(dir, 'none.ts')])).rejects.toThrow(
+    /none\.ts" cannot be used; give modules that can be bundled: there is no such file$/,
   );
 });

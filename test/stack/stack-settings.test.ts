@@ -31,7 +31,7 @@ test('values with the same meaning are equal, and a setting that is not set is n
   has({ LONGHAUL_GPU_WORKERS: '2' }, { LONGHAUL_GPU_WORKERS: 'both, both' });
   has({ LONGHAUL_RETENTION: '1d' }, {});
   has({ LONGHAUL_RETENTION: '3d' }, { LONGHAUL_RETENTION: '72h' });
-  has({ LONGHAUL_MODULES: 'a.mjs::/b.mjs:a.mjs' }, { LONGHAUL_MODULES: '/here/a.mjs:/b.mjs' });
+  has({ LONGHAUL_MODULE_PLACES: 'a::/b:a' }, { LONGHAUL_MODULE_PLACES: '/here/a:/b' });
 });
 
 test.each([
@@ -49,12 +49,18 @@ test.each([
   [{ LONGHAUL_RETENTION: '2d' }, {}, 'LONGHAUL_RETENTION: "48h" cannot be used; the stack in /home runs with "24h"'],
   [{ LONGHAUL_ROLES: 'gpu' }, {}, 'runs with "orchestrator,init,agent-run,reward,gpu"'],
   [
-    { LONGHAUL_MODULES: 'a.mjs' },
-    { LONGHAUL_MODULES: 'b.mjs' },
-    'LONGHAUL_MODULES: "/here/a.mjs" cannot be used; the stack in /home runs with "/here/b.mjs"',
+    { LONGHAUL_MODULE_PLACES: 'a' },
+    { LONGHAUL_MODULE_PLACES: 'b' },
+    'LONGHAUL_MODULE_PLACES: "/here/a" cannot be used; the stack in /home runs with "/here/b"',
   ],
 ])('%j on a stack with %j is refused', (asked, running, message) => {
   expect(() => has(asked, running)).toThrow(message);
+});
+
+test('the variable whose modules all workers loaded is refused, with what takes its place', () => {
+  expect(() => settings({ LONGHAUL_MODULES: 'a.ts' })).toThrow(
+    /^LONGHAUL_MODULES: "a\.ts" cannot be used; unset it: name modules in the configuration/,
+  );
 });
 
 test('a stack without recorded settings refuses every setting', () => {

@@ -53,7 +53,7 @@ export async function stop(): Promise<void> {
   rmSync(dir, { recursive: true, force: true });
 }
 
-export const policy = { dir: '/p', version: 1 };
+export const policy = { uri: 'file:///p', version: 1 };
 export const start = (workflow: string, workflowId: string, ...args: unknown[]) =>
   world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
 export const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy });

@@ -195,7 +195,7 @@ export function scriptedActivities(script: Script, log: Log) {
         logprobDrift: drift,
         ...told,
       };
-      return { policy: { dir: `v${step}`, version: step }, sha256: 'x', record };
+      return { policy: { uri: `file:///v${step}`, version: step }, sha256: 'x', record };
     },
   };
   const reward: RewardActivities = {
@@ -213,7 +213,7 @@ export function scriptedActivities(script: Script, log: Log) {
       return {
         config,
         runDir: '/run',
-        policy: { dir: 'v0', version: 0 },
+        policy: { uri: 'file:///v0', version: 0 },
         changes: script.changes?.() ?? [],
         ...recorded,
       };
@@ -253,7 +253,7 @@ function scriptedSweeps(note: (activity: string, input: { rollout?: string }) =>
         name: `${name}/t1`,
         policyName: name,
         samplingName: 't1',
-        policy: { dir: `/${name}`, version: i },
+        policy: { uri: `file:///${name}`, version: i },
         sampling,
         samples: 2,
       }));

@@ -8,7 +8,7 @@ import { ownerLives, ownerWaits } from '../../workers/lease-owner.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
-const input = { task: 't-train-0', policy: { dir: '/p', version: 1 } };
+const input = { task: 't-train-0', policy: { uri: 'file:///p', version: 1 } };
 const place = () => ({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' });
 const living = () => ownerLives(place());
 const waiting = () => ownerWaits(place());

@@ -145,7 +145,7 @@ async function rollOut(id: string, task: string): Promise<string> {
   const handle = await world.client.workflow.start('rollout', {
     taskQueue: 'orchestrator',
     workflowId: id,
-    args: [{ task, policy: { dir: '/p', version: 0 }, run: 'r' }],
+    args: [{ task, policy: { uri: 'file:///p', version: 0 }, run: 'r' }],
   });
   await handle.result().catch(() => undefined);
   return JSON.stringify(await handle.fetchHistory());

@@ -231,7 +231,7 @@ describe('a sweep', () => {
       name: `good/${name}`,
       policyName: 'good',
       samplingName: name,
-      policy: { dir: '/p', version: 0 },
+      policy: { uri: 'file:///p', version: 0 },
       sampling: rest,
       samples,
     }));
@@ -259,7 +259,7 @@ describe('a sweep', () => {
       name: `good/${name}`,
       policyName: 'good',
       samplingName: name,
-      policy: { dir: '/p', version: 0 },
+      policy: { uri: 'file:///p', version: 0 },
       sampling: rest,
       samples,
     }));

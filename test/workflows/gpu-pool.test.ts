@@ -48,7 +48,7 @@ beforeAll(async () => {
   const note = (activity: string) => async () => {
     world.log.calls.push({ activity: `apart ${activity}`, rollout: '', attempt: 0 });
     return {
-      policy: { dir: 'v1', version: 1 },
+      policy: { uri: 'file:///v1', version: 1 },
       sha256: 'x',
       record: { step: 1, policyVersion: 1, rewardMean: 0, passRate: 0, groups: 1, valid: 2, masked: {}, dropped: {} },
     };
@@ -90,7 +90,7 @@ beforeEach(() => {
 
 const start = (workflow: string, workflowId: string, ...args: unknown[]) =>
   world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
-const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy: { dir: '/p', version: 1 } });
+const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy: { uri: 'file:///p', version: 1 } });
 const asked = (activity: string) => world.log.calls.filter((call) => call.activity === activity);
 
 async function eventsOf(id: string): Promise<string[]> {

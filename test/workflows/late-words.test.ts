@@ -79,7 +79,7 @@ it('a batch whose last failure cannot be recorded does not end as if it were', a
     step: 1,
     tasks: ['t-train-0'],
     samples: 2,
-    policy: { dir: '/p', version: 1 },
+    policy: { uri: 'file:///p', version: 1 },
     agent,
     seed: 1,
     dispatcher: { type: 'batch' },

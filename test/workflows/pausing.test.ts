@@ -15,7 +15,7 @@ import { standstill } from '../support/standstill.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
-const policy = { dir: '/p', version: 3 };
+const policy = { uri: 'file:///p', version: 3 };
 let serial = 0;
 const newId = () => `p${serial++}`;
 

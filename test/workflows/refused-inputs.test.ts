@@ -9,7 +9,7 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
-const policy = { dir: '/p', version: 1 };
+const policy = { uri: 'file:///p', version: 1 };
 const batch = {
   run: 'r',
   name: 'b',

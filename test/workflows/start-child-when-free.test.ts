@@ -10,7 +10,7 @@ import type { BatchResult } from '../../protocol/batch.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
-const policy = { dir: '/p', version: 3 };
+const policy = { uri: 'file:///p', version: 3 };
 
 it('a rollout whose id is still taken starts when it is free, and the others do not wait for it', async () => {
   let release: () => void = () => undefined;

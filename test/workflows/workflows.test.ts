@@ -17,7 +17,7 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 const world = useWorkflowWorld();
 let serial = 0;
 const newId = () => `w${serial++}`;
-const policy = { dir: '/p', version: 3 };
+const policy = { uri: 'file:///p', version: 3 };
 const start = (workflow: string, id: string, args: unknown[]) => world.start(workflow, id, ...args);
 const count = (activity: string) => world.count(activity);
 const batchInput = (over: object = {}) => ({

@@ -1,10 +1,11 @@
 /**
- * Names of models on a hub: `org/name`, `org/name@revision`, or either after `hf:`. Without `hf:`, an existing
+ * Names of models on a hub: `org/name`, `org/name@revision`, or either after `hub:`. Without `hub:`, an existing
  * directory of that name takes precedence.
  */
 
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { fileUri, schemeOf } from '../../protocol/policy-uri.ts';
 
 export interface HubId {
   /** `org/name`. */
@@ -13,8 +14,8 @@ export interface HubId {
   readonly revision: string;
 }
 
-const prefix = 'hf:';
-const pattern = /^(?:hf:)?([A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*)(?:@([A-Za-z0-9][\w./-]*))?$/;
+const prefix = 'hub:';
+const pattern = /^(?:hub:)?([A-Za-z0-9][\w.-]*\/[A-Za-z0-9][\w.-]*)(?:@([A-Za-z0-9][\w./-]*))?$/;
 
 /** `undefined` for a text that can only be a path. */
 export function parseHubId(text: string): HubId | undefined {
@@ -25,10 +26,15 @@ export function parseHubId(text: string): HubId | undefined {
 
 export const hubIdText = ({ repo, revision }: HubId): string => `${prefix}${repo}@${revision}`;
 
-/** What `text` names: an existing directory, else a hub id, else a path. Directories and paths are absolute. */
-export function absoluteModel(text: string, cwd: string): string {
+/**
+ * The URI of what `text` names: a URI, an existing directory, a hub id or a path, the first that it can be. Relative
+ * paths start at `cwd`.
+ */
+export function modelUri(text: string, cwd: string): string {
+  const scheme = schemeOf(text);
+  if (scheme !== undefined && scheme !== 'hub') return text;
   const there = path.resolve(cwd, text);
   const id = parseHubId(text);
-  if (id === undefined || (!text.startsWith(prefix) && existsSync(there))) return there;
+  if (id === undefined || (!text.startsWith(prefix) && existsSync(there))) return fileUri(there);
   return hubIdText(id);
 }

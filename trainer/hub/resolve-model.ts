@@ -5,6 +5,7 @@ import path from 'node:path';
 import { type Environment, hubHome, cachedSnapshot, hubCache, isCommit, isComplete } from './hub-cache.ts';
 import type { DownloadProgress } from './download-model.ts';
 import { type HubId, parseHubId } from './hub-id.ts';
+import { folderOf } from '../../protocol/policy-uri.ts';
 import { readAdapterJson } from '../lora/adapter-files.ts';
 
 /** The model is not in the cache and cannot be downloaded; or it is in the cache and cannot be used. */
@@ -90,11 +91,11 @@ async function refuseFolder(id: HubId, cache: string, snapshot: string): Promise
   );
 }
 
-/** Returns a path unchanged; finds `hf:org/name@revision` in the cache or downloads it. Errors: `ModelUnavailable`. */
+/** Returns a path unchanged, and the path of a `file:` URI; finds `hub:org/name@revision` in the cache or downloads it. Errors: `ModelUnavailable`. */
 export async function resolveModel(text: string, options: ResolveOptions = {}): Promise<string> {
-  if (!text.startsWith('hf:')) return text;
+  if (!text.startsWith('hub:')) return folderOf(text) ?? text;
   const id = parseHubId(text);
-  if (id === undefined) throw new TypeError(`${text}: write a hub id as hf:org/name or hf:org/name@revision`);
+  if (id === undefined) throw new TypeError(`${text}: write a hub id as hub:org/name or hub:org/name@revision`);
   const snapshot = await fromHub(id, options);
   await refuseFolder(id, hubCache(options.env), snapshot);
   return snapshot;

@@ -6,7 +6,7 @@
  */
 
 import { mkdir, rm, rmdir } from 'node:fs/promises';
-import { loadAlgorithms } from '../algorithms/own-module.ts';
+import { importCached } from '../../modules/import-bundle.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
 import { criticPlace } from '../critic/critic-files.ts';
 import { ResidentCritic } from '../critic/resident-critic.ts';
@@ -37,6 +37,11 @@ interface Shard extends Share<unknown> {
   readonly of: readonly [plan: string, round: number, shard: number];
 }
 
+/** Loads what the run's modules define. Errors: `ModulesFailed`. */
+async function importModules({ modules }: UpdateRequest['algorithm']): Promise<void> {
+  if (modules !== undefined) await importCached(modules);
+}
+
 const told = ({ value, sha256 }: Sealed<UpdatePlan>): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(value) });
 
 export class ShardedUpdater {
@@ -59,7 +64,7 @@ export class ShardedUpdater {
     const known = await readPlan(dir);
     if (known !== undefined) return told(known);
     usefulData(update);
-    await loadAlgorithms(update.algorithm);
+    await importModules(update.algorithm);
     // Before the slow preparation: a late plan must not create the folder again if it was removed in the meantime.
     await mkdir(dir, { recursive: true });
     const prepared = await this.#prepare(update, shards).catch(async (error: unknown) => {
@@ -128,7 +133,7 @@ export class ShardedUpdater {
 
   async #planned({ dir, plan }: RoundRequest): Promise<Located> {
     const at = await this.#known.of(dir, plan);
-    await loadAlgorithms(at.plan.request.algorithm);
+    await importModules(at.plan.request.algorithm);
     return at;
   }
 

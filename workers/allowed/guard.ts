@@ -1,4 +1,4 @@
-/** Runs before every activity of every worker: checks the folders and modules that the activity's input names. */
+/** Runs before every activity of every worker: checks the folders that the activity's input names. */
 
 import { readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -8,8 +8,7 @@ import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { withFailureMapping } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
-import { checkModuleAllowed, type ModuleOfRun, readAsBegun } from './modules.ts';
-import { brokenNumber, type Named, namedInInput, runOf } from './named-in-input.ts';
+import { brokenNumber, type Named, namedInInput } from './named-in-input.ts';
 import { checkPlace, type Places, realPath } from './places.ts';
 
 /** Names of the files and folders in the folder of a run or of an eval. */
@@ -49,17 +48,13 @@ async function checkOurs({ field, path }: Named): Promise<void> {
   );
 }
 
-async function check(places: Places, one: Named, of: Pick<ModuleOfRun, 'run' | 'begins'>): Promise<void> {
+async function check(places: Places, one: Named): Promise<void> {
   const { field, path, kind } = one;
-  if (kind === 'module') return checkModuleAllowed(places.home, { field, path, ...of });
   checkPlace(places, kind === 'write' || kind === 'run' ? 'write' : 'read', field, path);
   if (kind === 'run') await checkOurs(one);
   // A folder that cannot be read as an adapter fails where it is read.
   if (kind === 'policy') checkPlace(places, 'read', field, await weightsDirectory(path).catch(() => path));
 }
-
-/** Activities whose module is named in the update's plan, not in their input. */
-const ROUNDS: ReadonlySet<string> = new Set(['forwardBackward', 'optimStep']);
 
 /** Errors: those of the check, before the activity starts. */
 export function guardPlaces(places: Places): ActivityInterceptorsFactory {
@@ -70,10 +65,7 @@ export function guardPlaces(places: Places): ActivityInterceptorsFactory {
           const broken = brokenNumber(input.args);
           if (broken !== undefined)
             throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');
-          const run = runOf(info.activityType, input.args);
-          if (ROUNDS.has(info.activityType)) readAsBegun(places.home, run);
-          for (const one of namedInInput(info.activityType, input.args))
-            await check(places, one, { run, begins: info.activityType === 'openRun' });
+          for (const one of namedInInput(info.activityType, input.args)) await check(places, one);
         });
         return next(input);
       },

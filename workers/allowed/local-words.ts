@@ -11,7 +11,6 @@ import { writeWhole } from '#setup/files.mjs';
 
 const word = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.enum(['read', 'write']), path: z.string().startsWith('/') }),
-  z.strictObject({ kind: z.literal('module'), path: z.string().startsWith('/'), sha256: z.string() }),
   z.strictObject({
     kind: z.literal('bundle'),
     digest: z.templateLiteral(['sha256:', z.string()]),
@@ -20,25 +19,19 @@ const word = z.discriminatedUnion('kind', [
 ]);
 
 /**
- * `path` has its links resolved; a module's path is as named, with the SHA-256 of the file when it was allowed. A
- * bundle is that of the modules of a run or an eval.
+ * `path` has its links resolved. A bundle is that of the modules of a run or an eval.
  */
 export type LocalWord = z.infer<typeof word>;
 
 export interface LocalWords {
   readonly read: readonly string[];
   readonly write: readonly string[];
-  /** SHA-256 digests of modules, by path. */
-  readonly modules: ReadonlyMap<string, string>;
   readonly bundles: ReadonlyArray<Extract<LocalWord, { kind: 'bundle' }>>;
 }
 
 const folderOf = (home: string): string => join(home, 'allowed');
 
-/**
- * Records one allowance for the stack of `home`; a module's newest digest replaces the earlier one,
- * a bundle's stays.
- */
+/** Records one allowance for the stack of `home`. */
 export function sayWord(home: string, said: LocalWord): void {
   mkdirSync(folderOf(home), { recursive: true, mode: 0o700 });
   const name = createHash('sha256')
@@ -68,7 +61,6 @@ function readWord(path: string): LocalWord[] {
 export function wordsOf(home: string): LocalWords {
   const words = filesOf(home).flatMap((name) => readWord(join(folderOf(home), name)));
   const placesOf = (kind: 'read' | 'write') => words.flatMap((one) => (one.kind === kind ? [one.path] : []));
-  const modules = words.flatMap((one) => (one.kind === 'module' ? [[one.path, one.sha256] as const] : []));
   const bundles = words.filter((one) => one.kind === 'bundle');
-  return { read: placesOf('read'), write: placesOf('write'), modules: new Map(modules), bundles };
+  return { read: placesOf('read'), write: placesOf('write'), bundles };
 }

@@ -1,15 +1,16 @@
-/** The folders and modules of this machine that an activity's input names, each with the name of its field. */
+/** The folders of this machine that an activity's input names, each with the name of its field. */
 
 import { resolve } from 'node:path';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
-import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { folderOf } from '../../protocol/policy-uri.ts';
+import { modelUri } from '../../trainer/hub/hub-id.ts';
 
 /** `policy`: a folder that may refer to another one; `run`: a folder that is made for a run or an eval. */
 export interface Named {
   readonly field: string;
   readonly path: string;
-  readonly kind: 'policy' | 'files' | 'write' | 'run' | 'module';
+  readonly kind: 'policy' | 'files' | 'write' | 'run';
 }
 
 /** The value at a dotted path; `undefined` if there is none. */
@@ -33,10 +34,10 @@ function named(input: unknown, field: string, kind: Named['kind']): Named[] {
   return path === undefined || path === '' ? [] : [{ field, path, kind }];
 }
 
-/** A model of a hub names no folder: its place is the hub's cache. */
+/** A model of a hub names no folder: its place is the hub's cache. Nor does a URI of another backend. */
 function model(field: string, text: string | undefined): Named[] {
-  const path = text === undefined ? undefined : absoluteModel(text, process.cwd());
-  return path === undefined || path.startsWith('hf:') ? [] : [{ field, path, kind: 'policy' }];
+  const path = text === undefined ? undefined : folderOf(modelUri(text, process.cwd()));
+  return path === undefined ? [] : [{ field, path, kind: 'policy' }];
 }
 
 /** The folder of a run or an eval. An invalid name fails where the configuration is read. */
@@ -50,7 +51,6 @@ function inRun(config: unknown, run: unknown): Named[] {
     ...folderIn('dir', textAt(config, 'dir') ?? 'runs', run ?? at(config, 'run')),
     ...model('policy.base', textAt(config, 'policy.base')),
     ...model('algorithm.critic.base', textAt(config, 'algorithm.critic.base')),
-    ...named(config, 'algorithm.module', 'module'),
   ];
 }
 
@@ -61,8 +61,8 @@ function inSweepPolicy(policy: unknown, index: number): Named[] {
     ...one,
     field: `${field}.${one.field}`,
   }));
-  const isDirectory = text !== undefined && parsePolicyReference(text).kind === 'directory';
-  return [...tokenizer, ...(isDirectory ? model(field, text) : [])];
+  const isModel = text !== undefined && parsePolicyReference(text).kind === 'model';
+  return [...tokenizer, ...(isModel ? model(field, text) : [])];
 }
 
 function inSweep(config: unknown, id: unknown): Named[] {
@@ -76,9 +76,8 @@ function inSweep(config: unknown, id: unknown): Named[] {
 
 const inUpdate = (input: unknown): Named[] => [
   ...named(input, 'runDir', 'write'),
-  ...named(input, 'policy.dir', 'policy'),
+  ...model('policy.uri', textAt(input, 'policy.uri')),
   ...model('algorithm.critic.base', textAt(input, 'algorithm.critic.base')),
-  ...named(input, 'algorithm.module', 'module'),
 ];
 
 const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Named[]>> = {
@@ -89,11 +88,14 @@ const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Name
       ...one,
       field: `${textAt(input, 'field') ?? 'endpoint'}.tokenizer`,
     })),
-  generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
+  generate: (input) => [
+    ...model('policy.uri', textAt(input, 'policy.uri')),
+    ...named(input, 'policy.endpoint.tokenizer', 'files'),
+  ],
   update: inUpdate,
   planUpdate: inUpdate,
   // Policies of a run are found by what its steps record.
-  recordStep: (input) => [...named(input, 'runDir', 'write'), ...named(input, 'policy.dir', 'policy')],
+  recordStep: (input) => [...named(input, 'runDir', 'write'), ...model('policy.uri', textAt(input, 'policy.uri'))],
 };
 
 /** Fields that become parts of folder and file names: a text instead of a number could name any path. */
@@ -104,11 +106,6 @@ const otherwise = (input: unknown): Named[] => [...named(input, 'runDir', 'write
 
 export function namedInInput(activity: string, args: readonly unknown[]): Named[] {
   return (Object.hasOwn(BY_ACTIVITY, activity) ? BY_ACTIVITY[activity] : otherwise)?.(...args) ?? [];
-}
-
-/** The run that an activity's input names. */
-export function runOf(activity: string, [input, run]: readonly unknown[]): string | undefined {
-  return activity === 'openRun' && typeof run === 'string' ? run : textAt(input, 'run');
 }
 
 /** The first of these fields whose value is not a whole number of at least 0, with its name. */

@@ -63,6 +63,9 @@ function within(place: string, path: string): string | undefined {
   return way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way) ? undefined : way;
 }
 
+/** True for `place` itself too. Links are not resolved. */
+export const isBelow = (place: string, path: string): boolean => within(place, path) !== undefined;
+
 /** Hidden folders and `node_modules` are written to only if the operator allowed them. */
 const isHidden = (way: string): boolean =>
   way.split(sep).some((name) => name.startsWith('.') || name === 'node_modules');

@@ -10,7 +10,7 @@ import { QUEUES } from '../../protocol/queues.ts';
 import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
 import { temporalLogger } from '../logs/temporal-log.ts';
-import { guardModules } from '../allowed/bundles.ts';
+import { guardModules } from '../allowed/module-places.ts';
 import { followStore } from '../follow-store.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';

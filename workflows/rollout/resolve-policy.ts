@@ -1,10 +1,11 @@
 /**
- * A rollout's policy with every default filled in: a directory, or an endpoint. Pure; the caller's `refuse` rejects
+ * A rollout's policy with every default filled in: a URI, or an endpoint. Pure; the caller's `refuse` rejects
  * what cannot be used. A key that was given by mistake is never printed.
  */
 
 import type { Endpoint } from '../../protocol/endpoint.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
+import { schemeOf } from '../../protocol/policy-uri.ts';
 
 /** Throws. `value` must be safe to print. */
 export type Refuse = (field: string, value: unknown, remedy: string) => never;
@@ -155,10 +156,12 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
       return refuse('policy.scripted', scripted, 'give oracle or empty');
     return { scripted, version: 0 };
   }
-  if (typeof policy['dir'] === 'string') {
-    const { dir, newestOf, digest } = policy;
+  if (typeof policy['uri'] === 'string') {
+    const { uri, newestOf, digest } = policy;
+    if (schemeOf(uri) === undefined)
+      return refuse('policy.uri', uri, 'give a URI, such as file:// and the absolute path of a folder');
     return {
-      dir,
+      uri,
       version: Number(version),
       ...(isText(newestOf) ? { newestOf } : {}),
       ...(isText(digest) ? { digest } : {}),
@@ -167,6 +170,6 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   return refuse(
     'policy',
     given ?? null,
-    'give { dir, version }, a directory in Hugging Face layout and its version, or { endpoint: { baseUrl, model } }',
+    'give { uri, version }, such as file:// and the absolute path of a directory in Hugging Face layout, or { endpoint: { baseUrl, model } }',
   );
 }

@@ -9,6 +9,7 @@ import { stringify } from 'yaml';
 import type { Store } from '../../../store/store.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
+import { pathOf } from '../../../protocol/policy-uri.ts';
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
 import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
@@ -88,8 +89,8 @@ export async function checkUnchanged(config: SweepConfig, record: EvalRecord): P
     if ('endpoint' in known || known.from !== undefined) continue;
     const { name, policy, ref, fingerprint } = known;
     if ('scripted' in ref) continue;
-    await checkPolicy(ref.dir, `policies.${name}`);
-    if ((await fingerprintOf(ref.dir)) === fingerprint) continue;
+    await checkPolicy(ref.uri, `policies.${name}`);
+    if ((await fingerprintOf(pathOf(ref.uri))) === fingerprint) continue;
     throw new UserInputError(
       `policies.${name}`,
       policy,

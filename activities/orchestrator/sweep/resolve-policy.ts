@@ -12,6 +12,7 @@ import type { Store } from '../../../store/store.ts';
 import { resolveModel } from '../../../trainer/hub/resolve-model.ts';
 import type { Endpoint } from '../../../protocol/endpoint.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
+import { fileUri, pathOf } from '../../../protocol/policy-uri.ts';
 import type { PolicyRef, ScriptedPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { checkPolicy } from '../open-run.ts';
@@ -39,13 +40,14 @@ export interface Found {
 /** Errors: `UserInputError` for a run or a step that does not exist. */
 export async function findPolicy(text: string, field: string, store: Store): Promise<Found> {
   const reference = parsePolicyReference(text);
-  if (reference.kind === 'starter') return { ref: { dir: join(packageRoot, 'examples', 'starter'), version: 0 } };
+  if (reference.kind === 'starter')
+    return { ref: { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 } };
   if (reference.kind === 'scripted') return { ref: { scripted: reference.scripted, version: 0 } };
-  if (reference.kind === 'directory') return { ref: { dir: await resolveModel(reference.dir), version: 0 } };
+  if (reference.kind === 'model') return { ref: { uri: fileUri(await resolveModel(reference.model)), version: 0 } };
   const { run } = reference;
   const { base, steps } = await checkpointsOf(run, field, text, store);
   const step = reference.kind === 'latest' ? (steps.at(-1)?.record.step ?? 0) : reference.step;
-  if (step === 0) return { ref: { dir: base, version: 0 } };
+  if (step === 0) return { ref: { uri: base, version: 0 } };
   const entry = steps.find(({ record }) => record.step === step);
   if (!entry) throw new UserInputError(field, text, `run ${run} has made ${steps.length} steps; give one of them`);
   return { ref: entry.policy, from: { run, step } };
@@ -72,20 +74,21 @@ export async function resolvePolicy(policy: SweepReference, evalDir: string, sto
   const field = `policies.${policy.name}`;
   const { ref, from } = await findPolicy(policy.policy, field, store);
   if ('scripted' in ref) return { ...policy, ref, fingerprint: ref.scripted };
+  const there = pathOf(ref.uri, field);
   if (from === undefined) {
-    await checkPolicy(ref.dir, field);
-    const fingerprint = await fingerprintOf(ref.dir);
+    await checkPolicy(ref.uri, field);
+    const fingerprint = await fingerprintOf(there);
     return { ...policy, ref: { ...ref, digest: fingerprint }, fingerprint };
   }
-  const dir = await pinCheckpoint(ref.dir, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
+  const dir = await pinCheckpoint(there, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
     if (parsePolicyReference(policy.policy).kind === 'latest')
-      return new Error(`${ref.dir} was removed while it was linked`);
+      return new Error(`${there} was removed while it was linked`);
     return new UserInputError(
       field,
       policy.policy,
-      `the run no longer has that checkpoint (${ref.dir}); give another step`,
+      `the run no longer has that checkpoint (${there}); give another step`,
     );
   });
   const fingerprint = await fingerprintOf(dir);
-  return { ...policy, ref: { dir, version: ref.version, digest: fingerprint }, fingerprint, from };
+  return { ...policy, ref: { uri: fileUri(dir), version: ref.version, digest: fingerprint }, fingerprint, from };
 }

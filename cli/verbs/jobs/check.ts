@@ -7,7 +7,6 @@ import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkGraders, type CheckedGraders } from '../../check/check-graders.ts';
 import { type CheckedSource, checkSources, type Problem } from '../../check/check-tasks.ts';
 import { type CheckConfig, readCheck } from '../../check/read-check.ts';
-import { loadModules } from '../../connect/own-modules.ts';
 import { modulesOf } from '../../connect/run-modules.ts';
 import { barText } from '../../train/format.ts';
 import { screenOn } from '../../train/follow.ts';
@@ -61,8 +60,7 @@ function graderLines({ policies, withoutOracle, wrong }: CheckedGraders): string
 async function checkWhole(read: CheckConfig, modules: Awaited<ReturnType<typeof modulesOf>>): Promise<void> {
   if (read.kind === 'run') {
     const { algorithm, training } = read.config;
-    // The run's workers look at `algorithm.module`, which they load by itself.
-    if (algorithm.module === undefined) checkDefinitions(algorithm, training?.mode, modules?.digest);
+    checkDefinitions(algorithm, training?.mode, modules?.digest);
     await checkTasksOfRun(read.config, new TaskLoader(), modules?.digest);
   } else await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest);
 }
@@ -72,7 +70,6 @@ async function check(file: string, options: Options, context: VerbContext): Prom
   const most = options.tasks === undefined ? undefined : wholeNumber('--tasks', options.tasks, 1);
   const read = await readCheck(file, options.set ?? [], context.cwd);
   const { kind, name, agent, ids } = read;
-  await loadModules(context);
   const bundle = await modulesOf(read);
   const screen = screenOn(process.stderr);
   const loading = (source: string, n: number) => screen.bar(`loading ${source}: ${n} tasks`);

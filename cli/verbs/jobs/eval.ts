@@ -1,7 +1,6 @@
 /** `longhaul eval`: pass@k and mean reward of policies on tasks. */
 
 import { allowEval } from '../../connect/allow-named.ts';
-import { loadModules } from '../../connect/own-modules.ts';
 import { checkEvalInputs } from '../../eval/check-inputs.ts';
 import { evalPlanLines } from '../../eval/format.ts';
 import { readSweepConfig } from '../../eval/read-config.ts';
@@ -19,7 +18,6 @@ interface Options {
 
 async function evaluate(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readSweepConfig(file, options, context.cwd);
-  await loadModules(context);
   if (options.dryRun === true) {
     await checkEvalInputs(config);
     for (const line of evalPlanLines(config)) context.say(line);

@@ -1,11 +1,13 @@
 /** `longhaul rollout`: one rollout, its turns shown as they happen. */
 
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { checkLoaded } from '../../../config/open-tasks.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { messageWithPlace } from '../../../modules/own-frame.ts';
 import type { RolloutInput } from '../../../protocol/rollout.ts';
-import { loadModules } from '../../connect/own-modules.ts';
+import { loadModulesAt } from '../../../activities/orchestrator/open-modules.ts';
+import type { Bundle } from '../../../modules/bundle.ts';
 import { JobFailed, UserInputError } from '../../../client/errors.ts';
 import { newRolloutId } from '../../../client/longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../../rollout/choose-policy.ts';
@@ -14,6 +16,7 @@ import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../ve
 
 interface Options extends PolicyOptions {
   readonly task?: string;
+  readonly modules?: readonly string[];
   readonly attach?: string;
   readonly seed: string;
   readonly temperature: string;
@@ -28,18 +31,28 @@ function temperatureOf(text: string): number {
   throw new UserInputError('--temperature', text, 'give a number from 0 (greedy) to 10');
 }
 
-async function checkedTask(task: string | undefined): Promise<string> {
+/** Bundled, and imported here. Errors: `UserInputError` for `--modules`. */
+async function bundleOf({ modules }: Options, { cwd }: VerbContext): Promise<Bundle | undefined> {
+  if (modules === undefined) return undefined;
+  return loadModulesAt([...new Set(modules.map((path) => resolve(cwd, path)))]).catch((error: unknown) => {
+    if (!(error instanceof UserInputError)) throw error;
+    throw new UserInputError('--modules', error.value, error.remedy, { cause: error });
+  });
+}
+
+async function checkedTask(task: string | undefined, modules: Bundle | undefined): Promise<string> {
   if (task === undefined) throw new UserInputError('--task', undefined, 'give a task id such as swe-mini-held-out-0');
   try {
-    checkLoaded(task, (await new TaskLoader().load({ task })).task);
+    const ref = { task, ...(modules && { modules: modules.digest }) };
+    checkLoaded(task, (await new TaskLoader().load(ref)).task, modules?.digest);
     return task;
   } catch (error) {
     throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${messageWithPlace(error)})`);
   }
 }
 
-async function inputOf(options: Options, context: VerbContext): Promise<RolloutInput> {
-  const task = await checkedTask(options.task);
+async function inputOf(options: Options, modules: Bundle | undefined, context: VerbContext): Promise<RolloutInput> {
+  const task = await checkedTask(options.task, modules);
   const { policy, maxContextTokens, maxTokens } = await choosePolicy(options, context);
   return {
     task,
@@ -93,9 +106,9 @@ function refuseBeside(command: Command): void {
 /** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` if its input is wrong. */
 async function rolledOut(options: Options, context: VerbContext): Promise<Outcome> {
   const { attach } = options;
-  await loadModules(context);
-  const input = attach === undefined ? await inputOf(options, context) : undefined;
-  const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), input, context);
+  const modules = await bundleOf(options, context);
+  const input = attach === undefined ? await inputOf(options, modules, context) : undefined;
+  const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), { input, modules }, context);
   for (const line of endLines(end)) context.say(line);
   const { status, failure = 'internal', message = '' } = end.result;
   if (status === 'graded') return { document: end };
@@ -108,6 +121,7 @@ export const rolloutVerb: Verb = {
     command
       .description('Starts one rollout and shows its turns as they happen, then the verdict; Ctrl-C leaves it running.')
       .option('--task <id>', 'task id, such as swe-mini-held-out-0')
+      .option('--modules <files...>', 'modules that define the task or its tools; workers use them as they are now')
       .option('--policy <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
       .option('--endpoint <url>', "instead of --policy: a server with OpenAI's API, such as http://127.0.0.1:8000/v1")
       .option('--model <name>', "the model's name at the endpoint")

@@ -5,7 +5,6 @@ import { parsePolicyReference } from '../../../config/policy-reference.ts';
 import type { SweepConfig } from '../../../protocol/eval.ts';
 import { allowEval } from '../../connect/allow-named.ts';
 import { knownRuns } from '../../connect/local-store.ts';
-import { loadModules } from '../../connect/own-modules.ts';
 import { withLonghaul } from '../../connect/with-run.ts';
 import { UserInputError } from '../../../client/errors.ts';
 import { checkEvalInputs } from '../../eval/check-inputs.ts';
@@ -38,7 +37,6 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   const config = await readSweepConfig(file, set === undefined ? {} : { set }, context.cwd);
   const settings: ScheduleSettings = { ...timing, name: name ?? config.eval, config, pauseOnFailure: !keepGoing };
   checkSettings(settings);
-  await loadModules(context);
   await checkEvalInputs(config);
   await allowEval(context, config);
   const known = await warnings(config, context);

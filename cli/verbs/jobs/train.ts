@@ -1,7 +1,6 @@
 /** `longhaul train`: starts a run, or attaches to it if it exists, and follows it to its end. */
 
 import { allowRun } from '../../connect/allow-named.ts';
-import { loadModules } from '../../connect/own-modules.ts';
 import { checkInputs } from '../../train/check-inputs.ts';
 import { readRunConfig } from '../../../config/read-config.ts';
 import { memoryLines } from '../../train/memory-plan.ts';
@@ -24,7 +23,6 @@ interface Options {
 
 async function train(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readRunConfig(file, options, context.cwd);
-  await loadModules(context);
   if (options.dryRun === true) {
     const tasks = await checkInputs(config);
     for (const line of [

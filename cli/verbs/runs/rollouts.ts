@@ -8,7 +8,6 @@ import type { RolloutFilter } from '../../../reports/read-model/queries.ts';
 import { UserInputError } from '../../../client/errors.ts';
 import { endedNames, isSingleRollout, rolloutNames } from '../../connect/known-names.ts';
 import { didYouMean, fullName } from '../../connect/names.ts';
-import { loadModules } from '../../connect/own-modules.ts';
 import { evalOf, localEval } from '../../eval/local-eval.ts';
 import { knownNames, type LocalStore, withLocalStore } from '../../connect/local-store.ts';
 import { rolloutPrefixes } from '../../connect/rollout-prefixes.ts';
@@ -128,7 +127,6 @@ export async function singleRollout(given: string, context: VerbContext): Promis
 }
 
 export async function trajectory(given: string, context: VerbContext): Promise<Outcome> {
-  await loadModules(context, 'last');
   return withLocalStore(context, async (local) => {
     const { store } = local;
     const rollout = fullName(given, await namesFor(given, local), 'ROLLOUT') ?? given;

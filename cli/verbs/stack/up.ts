@@ -5,7 +5,6 @@ import { Interrupted, UserInputError } from '../../../client/errors.ts';
 import { followFile } from '../../follow-file.ts';
 import { POOL_VARIABLE } from '../../../workers/gpu-pool.ts';
 import { readableLine } from '../../../workers/logs/readable-log.ts';
-import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../../workers/own-modules.ts';
 import { ensureStack, type RunningStack } from '../../../stack/ensure-stack.ts';
 import { listProcesses } from '../../../stack/processes/list-processes.ts';
 import { gpuWorkers } from '../../../stack/stack-plan.ts';
@@ -19,7 +18,6 @@ interface Options {
   readonly detach?: boolean;
   readonly roles?: string;
   readonly gpuWorkers?: string;
-  readonly modules?: string;
   readonly retention?: string;
 }
 
@@ -27,7 +25,6 @@ interface Options {
 const VARIABLES: Readonly<Record<string, keyof Options>> = {
   [ROLES_VARIABLE]: 'roles',
   [POOL_VARIABLE]: 'gpuWorkers',
-  [MODULES_VARIABLE]: 'modules',
   [RETENTION_VARIABLE]: 'retention',
 };
 
@@ -43,10 +40,6 @@ export const up: Verb = {
       .option(
         '--gpu-workers <pool>',
         'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)',
-      )
-      .option(
-        '--modules <paths>',
-        `paths of your modules with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`,
       )
       .option(
         '--retention <time>',
@@ -65,7 +58,6 @@ async function bringUp(options: Options, context: VerbContext) {
   const stack = await asOptions(options, async () => {
     stackSettings(env, context.cwd);
     gpuWorkers(env);
-    await loadOwnModules(ownModules(env, context.cwd));
     return ensureStack({ home, env, say: context.note, signal: context.signal });
   }).catch((error: unknown) => {
     if (!context.signal.aborted) throw error;

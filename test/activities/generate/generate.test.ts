@@ -2,6 +2,7 @@
  * Hunts turns that are sampled twice, contexts that do not extend what was sampled, and endings read wrongly. Not
  * asserted: what the engine samples.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -31,10 +32,10 @@ describe('a turn', () => {
     world.now.engine.answers = [saying(call('ls'))];
     const input = turnInput(1);
     const outcome = await generate(input);
-    const { rollout, policy, sampling, noiseKey } = input;
+    const { rollout, sampling, noiseKey } = input;
     expect(world.now.engine.requests).toEqual([
       {
-        policy: { ...policy, digest: 'files of /policy' },
+        policy: { dir: '/policy', version: 3, digest: 'files of /policy' },
         cacheKey: rollout,
         tokens: PROMPT,
         sampling,
@@ -106,7 +107,7 @@ describe('a turn', () => {
   it('of another policy is refused, not returned as the requested one', async () => {
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     await generate(turnInput(1));
-    const refused = generate(turnInput(1, { policy: { dir: '/other', version: 4 } }));
+    const refused = generate(turnInput(1, { policy: { uri: 'file:///other', version: 4 } }));
     await expect(refused).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.version', value: 4 });
     expect(world.now.engine.requests.length).toBe(1);
     expect((await recordOf(1))?.version).toBe(3);
@@ -115,7 +116,7 @@ describe('a turn', () => {
   it('of another directory, or of files that were overwritten, is refused; missing files change nothing', async () => {
     world.now.engine.answers = [saying(call('ls'))];
     const first = await generate(turnInput(1));
-    const elsewhere = generate(turnInput(1, { policy: { dir: '/other', version: 3 } }));
+    const elsewhere = generate(turnInput(1, { policy: { uri: 'file:///other', version: 3 } }));
     await expect(elsewhere).rejects.toMatchObject({
       name: 'UserInputError',
       field: 'policy',
@@ -132,27 +133,30 @@ describe('a turn', () => {
     generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
 
   it.each([
-    ['was known by its files', { policy: { dir: '/gone', version: 3, digest: 'of before' } }],
+    ['was known by its files', { policy: { uri: 'file:///gone', version: 3, digest: 'of before' } }],
     ['has sampled a turn', { turn: 2 }],
     ['sampled an earlier attempt', { attempt: 2 }],
     ['is that of a run', {}],
   ])('a policy whose folder is gone is a torn checkpoint, where it %s', async (where, over) => {
     if (where === 'is that of a run') await world.now.store.putOnce(keys.run(RUN), { run: RUN });
-    await expect(ofFolder(turnInput(1, { policy: { dir: '/gone', version: 3 }, ...over }))).rejects.toMatchObject({
-      name: 'CheckpointTorn',
-      dir: '/gone',
-    });
+    await expect(
+      ofFolder(turnInput(1, { policy: { uri: 'file:///gone', version: 3 }, ...over })),
+    ).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/gone' });
   });
 
   it('a folder that never existed is a wrong input: nobody could restore it', async () => {
-    const mistyped = ofFolder(turnInput(1, { policy: { dir: '/typo', version: 0 } }));
-    await expect(mistyped).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.dir', value: '/typo' });
+    const mistyped = ofFolder(turnInput(1, { policy: { uri: 'file:///typo', version: 0 } }));
+    await expect(mistyped).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'policy.uri',
+      value: 'file:///typo',
+    });
   });
 
   it('a folder that exists and lacks a file is a torn checkpoint', async () => {
     const { dir, deps } = world.now;
     const cut = generateTurn(
-      turnInput(1, { policy: { dir, version: 0 } }),
+      turnInput(1, { policy: { uri: fileUri(dir), version: 0 } }),
       { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) },
       signal,
     );
@@ -160,7 +164,7 @@ describe('a turn', () => {
   });
 
   it('does not sample from files that are not those with which the rollout was started', async () => {
-    const refused = generate(turnInput(1, { policy: { dir: '/policy', version: 3, digest: 'of before' } }));
+    const refused = generate(turnInput(1, { policy: { uri: 'file:///policy', version: 3, digest: 'of before' } }));
     await expect(refused).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/policy' });
     expect(world.now.engine.requests).toEqual([]);
   });
@@ -260,9 +264,9 @@ describe('an ending', () => {
 });
 
 describe('a policy that a run trains meanwhile', () => {
-  const following = (turn: number) => turnInput(turn, { policy: { dir: '/policy', version: 3, newestOf: 'r' } });
+  const following = (turn: number) => turnInput(turn, { policy: { uri: 'file:///policy', version: 3, newestOf: 'r' } });
   const updated = (version: number) =>
-    world.now.store.putOnce(keys.update('r', version), { policy: { dir: `/v${version}`, version } });
+    world.now.store.putOnce(keys.update('r', version), { policy: { uri: `file:///v${version}`, version } });
 
   it('is sampled in its newest version at each turn, and the turn records the version', async () => {
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
@@ -284,7 +288,7 @@ describe('a policy that a run trains meanwhile', () => {
     const first = await generate(following(1));
     await updated(5);
     expect(await generate(following(1))).toEqual(first);
-    const later = turnInput(1, { policy: { dir: '/v5', version: 5, newestOf: 'r' } });
+    const later = turnInput(1, { policy: { uri: 'file:///v5', version: 5, newestOf: 'r' } });
     await expect(generate(later)).rejects.toThrow(/sampled by version 4/);
   });
 });

@@ -1,6 +1,7 @@
 /** Hunts bad input that is accepted, or refused without field, value and remedy. */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -40,7 +41,7 @@ beforeEach(() => {
 it('makes the folder with the resolved configuration, and records the run', async () => {
   const { config, runDir, policy } = await open(good());
   expect(runDir).toBe(join(world.now.dir, 'runs', RUN));
-  expect(policy).toEqual({ dir: base(), version: 0 });
+  expect(policy).toEqual({ uri: fileUri(base()), version: 0 });
   expect(config).toMatchObject({
     seed: 5,
     steps: 20,
@@ -53,7 +54,7 @@ it('makes the folder with the resolved configuration, and records the run', asyn
     run: RUN,
     runDir,
     seed: 5,
-    policy: { base: base(), parameters: 12, vocabulary: 34 },
+    policy: { base: fileUri(base()), parameters: 12, vocabulary: 34 },
     task: { name: 'toy', train: 10, heldOut: 200 },
   });
 });
@@ -199,7 +200,7 @@ it('continues from the last recorded step if rollouts overlap with updates, othe
   const { store } = world.now;
   const step = (n: number, overlap?: object) => ({
     record: { step: n },
-    policy: { dir: `/v${n}`, version: n },
+    policy: { uri: `file:///v${n}`, version: n },
     sha256: 'x',
     keep: false,
     ...(overlap ? { overlap } : {}),
@@ -210,11 +211,20 @@ it('continues from the last recorded step if rollouts overlap with updates, othe
   const again = await open(good());
   expect(again.recorded).toBe(1);
   expect(again.resume).toBeUndefined();
-  const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
+  const overlap = {
+    begun: 5,
+    running: [{ number: 4, policy: { uri: 'file:///v1', version: 1 }, lastStep: 4 }],
+    ended: [],
+  };
   await store.putOnce(keys.step(RUN, 2), step(2, overlap));
-  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { uri: 'file:///v2', version: 2 }, overlap });
   await store.putOnce(keys.update(RUN, 3), { units: [4, 5] });
-  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap, owed: [4, 5] });
+  expect((await open(good())).resume).toEqual({
+    step: 2,
+    policy: { uri: 'file:///v2', version: 2 },
+    overlap,
+    owed: [4, 5],
+  });
 });
 
 it('trains the first step on the units of its update, if only the update is recorded', async () => {
@@ -223,27 +233,39 @@ it('trains the first step on the units of its update, if only the update is reco
   expect(resume).toEqual({ step: 0, policy, overlap: { begun: 0, running: [], ended: [] }, owed: [1, 3] });
 });
 
-it('a run’s own module is loaded before anything is made, and must define the names that are used', async () => {
-  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+it('the modules of a run are loaded before anything is made, and must define the names that are used', async () => {
   const module = join(world.now.dir, 'losses.mjs');
-  const algorithm = { loss: 'open-run-test', module };
-  await expect(open({ ...good(), algorithm })).rejects.toMatchObject({
-    cause: { field: 'algorithm.module', remedy: expect.stringMatching(/must load on the workers/) },
+  const asking = { ...good(), modules: [module], algorithm: { loss: 'open-run-test' } };
+  expect(await refusal(open(asking))).toMatchObject({
+    field: 'modules',
+    remedy: expect.stringMatching(/no such file/),
   });
-  writeFileSync(
-    module,
-    `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('open-run-test', { correctable: false, terms: () => { throw new Error(); } });\n`,
-  );
-  expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
-  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({
-    cause: {
-      field: 'algorithm.loss',
-      remedy: expect.stringMatching(/no module of the run defines it; give one of regular/),
-    },
-  });
-  await expect(
-    open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } }),
-  ).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+  const defined = "defineLoss('open-run-test', { correctable: false, terms: () => { throw new Error(); } })";
+  writeFileSync(module, `import { defineLoss } from 'longhaul';\n${defined};\n`);
+  for (const [algorithm, field, remedy] of [
+    [{ loss: 'another' }, 'algorithm.loss', /no module of the run defines it; give one of regular/],
+    [{ loss: 'open-run-test', offPolicyCorrection: {} }, 'algorithm.offPolicyCorrection', /leave it out/],
+  ] as const) {
+    const refused = await refusal(open({ ...asking, run: 'b', algorithm }));
+    expect(refused).toMatchObject({ field, remedy: expect.stringMatching(remedy) });
+  }
+  expect(await world.now.store.get(keys.run('b'))).toBeUndefined();
+  expect((await open(asking)).config.algorithm.loss).toBe('open-run-test');
+});
+
+it('a run that is resumed has the modules that it started with, whatever the file is by then', async () => {
+  const module = join(world.now.dir, 'losses.mjs');
+  const defining = (name: string) =>
+    `import { defineLoss } from 'longhaul';\ndefineLoss('${name}', { correctable: false, terms: () => { throw new Error(); } });\n`;
+  const asking = (run: string) => ({ ...good(), run, modules: [module], algorithm: { loss: 'as-it-was' } });
+  const modulesOf = async (run: string) => (await world.now.store.get<RunRecord>(keys.run(run)))?.modules;
+  writeFileSync(module, defining('as-it-was'));
+  await open(asking('begun'));
+  const started = await modulesOf('begun');
+  writeFileSync(module, defining('as-it-is'));
+  await open(asking('begun'));
+  expect(await modulesOf('begun')).toBe(started);
+  expect(await refusal(open(asking('new')))).toMatchObject({ field: 'algorithm.loss', value: 'as-it-was' });
 });
 
 describe('a base that is an adapter', () => {
@@ -321,84 +343,6 @@ it.each([
   });
 });
 
-it('a loss that only the module of another run defines is refused: the training thread has not loaded that module', async () => {
-  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
-  const [theirs, imports, empty] = ['theirs', 'imports', 'empty'].map((name) => join(world.now.dir, `${name}.mjs`)) as [
-    string,
-    string,
-    string,
-  ];
-  writeFileSync(
-    theirs,
-    `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('of-theirs', { correctable: false, terms: () => { throw new Error(); } });\n`,
-  );
-  writeFileSync(imports, "import './theirs.mjs';\n");
-  writeFileSync(empty, '');
-  const asking = (run: string, module: string) => ({ ...good(), run, algorithm: { loss: 'of-theirs', module } });
-  await open(asking('a', theirs));
-  expect(await refusal(open(asking('b', empty)))).toMatchObject({
-    field: 'algorithm.loss',
-    value: 'of-theirs',
-    remedy: `algorithm.module does not define it: set algorithm.module to ${theirs}, which defines it, or import that file in yours`,
-  });
-  expect(await world.now.store.get(keys.run('b'))).toBeUndefined();
-  // One that imports it has it too.
-  expect((await open(asking('c', imports))).config.algorithm).toMatchObject({ loss: 'of-theirs', module: imports });
-});
-
-describe('a loss that another module defines too', () => {
-  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
-  /** A module that defines `loss`, and a run that uses it. */
-  function asking(run: string, loss: string) {
-    const module = join(world.now.dir, `${run}.mjs`);
-    writeFileSync(
-      module,
-      `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss(${JSON.stringify(loss)}, { correctable: false, terms: () => { throw new Error(); } });\n`,
-    );
-    return { ...good(), run, algorithm: { loss, module } };
-  }
-  const both = (first: string, now: string) => ({
-    field: 'algorithm.module',
-    remedy: expect.stringContaining(
-      `by ${join(world.now.dir, first)}.mjs, and ${join(world.now.dir, now)}.mjs defines it too: give another name`,
-    ) as string,
-  });
-
-  it('is refused, naming both modules, before anything is made', async () => {
-    await open(asking('one', 'asked-for-twice'));
-    expect(await refusal(open(asking('two', 'asked-for-twice')))).toMatchObject(both('one', 'two'));
-    expect(await world.now.store.get(keys.run('two'))).toBeUndefined();
-    expect(existsSync(join(world.now.dir, 'runs', 'two'))).toBe(false);
-  });
-
-  it('is refused too if this process has not loaded the other module yet: the workers of its run have', async () => {
-    const { store } = world.now;
-    const onRecord = async (run: string, loss: string) => {
-      const record = {
-        run,
-        runDir: '/runs',
-        seed: 1,
-        startedAt: '',
-        policy: { base: '/p', parameters: 1, vocabulary: 1 },
-        task: { name: 'toy', train: 1, heldOut: 1 },
-      };
-      await store.putOnce(keys.run(run), { ...record, config: asking(run, loss) });
-    };
-    await onRecord('under-way', 'not-loaded-here');
-    expect(await refusal(open(asking('three', 'not-loaded-here')))).toMatchObject(both('under-way', 'three'));
-    const before = asking('before', 'loaded-before');
-    await open(before);
-    await store.putOnce(keys.runEnd('before'), { status: 'completed', finishedAt: '', message: '' });
-    await onRecord('since', 'loaded-before');
-    expect(await refusal(open({ ...before, run: 'once-more' }))).toMatchObject(both('before', 'since'));
-    await onRecord('over', 'of-a-run-that-ended');
-    await store.putOnce(keys.runEnd('over'), { status: 'completed', finishedAt: '', message: '' });
-    await onRecord('gone', 'of-a-run-that-ended');
-    rmSync(join(world.now.dir, 'gone.mjs'));
-    expect((await open(asking('four', 'of-a-run-that-ended'))).config.algorithm.loss).toBe('of-a-run-that-ended');
-  });
-});
-
 describe('the model that a critic starts from', () => {
   const withCritic = (critic: object) => ({ ...good(), algorithm: { advantage: 'gae', critic } });
   const other = () => join(world.now.dir, 'critic');
@@ -409,9 +353,11 @@ describe('the model that a critic starts from', () => {
 
   it('is the base policy or the given directory, recorded with the run', async () => {
     await open(withCritic({}));
-    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: base() } });
+    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: fileUri(base()) } });
     await open({ ...withCritic({ base: other() }), run: 'second' });
-    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({ critic: { base: other() } });
+    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({
+      critic: { base: fileUri(other()) },
+    });
     await open({ ...good(), run: 'third' });
     expect(await world.now.store.get<RunRecord>(keys.run('third'))).not.toHaveProperty('critic');
   });

@@ -2,6 +2,7 @@
  * Hunts files that depend on who wrote them, checkpoints that vanish while they are needed, and rollouts without an
  * end.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { taskKey } from '../../../protocol/task-key.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { someTasks } from '../../support/some-tasks.ts';
@@ -51,7 +52,7 @@ const recordStep = (step: number, keep = false) =>
   activities().recordStep({
     ...folder(),
     record: stepRecord(step),
-    policy: { dir: checkpointDir(world.now.dir, step), version: step },
+    policy: { uri: fileUri(checkpointDir(world.now.dir, step)), version: step },
     sha256: `sha-${step}`,
     keep,
   });
@@ -60,7 +61,7 @@ const recordUnvaried = (step: number) =>
   activities().recordStep({
     ...folder(),
     record: { ...stepRecord(step), passRate: 0, groups: 0, groupRewards: { varied: 0, alike: 2 } },
-    policy: { dir: checkpointDir(world.now.dir, step), version: step },
+    policy: { uri: fileUri(checkpointDir(world.now.dir, step)), version: step },
     sha256: `sha-${step}`,
     keep: false,
   });
@@ -106,7 +107,7 @@ describe('recordStep', () => {
       runId: RUN,
       status: 'running',
       steps: [stepRecord(1)],
-      checkpoints: [{ step: 1, path: 'checkpoints/step-1', sha256: 'sha-1' }],
+      checkpoints: [{ step: 1, uri: fileUri(checkpointDir(world.now.dir, 1)), sha256: 'sha-1' }],
     });
   });
 
@@ -291,14 +292,14 @@ describe('recordFailures', () => {
 describe('a run whose rollouts overlap with its updates', () => {
   const running = (version: number) => ({
     number: 9,
-    policy: { dir: checkpointDir(world.now.dir, version), version },
+    policy: { uri: fileUri(checkpointDir(world.now.dir, version)), version },
     lastStep: version + 3,
   });
   const recordAsync = (step: number, batches?: readonly string[]) =>
     activities().recordStep({
       ...folder(),
       record: { ...stepRecord(step), ...(batches ? { batches } : {}) },
-      policy: { dir: checkpointDir(world.now.dir, step), version: step },
+      policy: { uri: fileUri(checkpointDir(world.now.dir, step)), version: step },
       sha256: 'x',
       keep: false,
       overlap: { begun: 9, running: [running(Math.max(0, step - 2))], ended: [] },

@@ -2,6 +2,7 @@
  * Hunts updates in shards that end otherwise than a plain `update`, twice, or with files left behind, when a worker
  * dies half-way. Workers are separate engines over one store and one folder; the test itself is the queue.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { createHash } from 'node:crypto';
@@ -48,7 +49,7 @@ function inputOf(shards: number): UpdateInput & { shards: number } {
     batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm: settings,
-    policy: { dir: qwen3Dir, version: 4 },
+    policy: { uri: fileUri(qwen3Dir), version: 4 },
     shards,
   };
 }
@@ -134,7 +135,7 @@ describe('an update in shards', () => {
     const { rounds, outcome } = await carryOut(inputOf(2), () => one);
     expect(rounds).toEqual([2, 2, 2, 2]);
     const toDir = join(world.now.dir, 'checkpoints', 'step-1');
-    expect(outcome.policy).toEqual({ dir: toDir, version: 5 });
+    expect(outcome.policy).toEqual({ uri: fileUri(toDir), version: 5 });
     expect(outcome.record).toMatchObject({ step: 1, policyVersion: 5, groups: 2, valid: 4, trainedTokens: 20 });
     expect(await eventLines(world.now.store)).toEqual(Array.from({ length: 4 }, () => 'trained v5'));
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
@@ -191,7 +192,7 @@ describe('an update in shards', () => {
       expect(planned.every((count) => count === shards)).toBe(true);
       const toDir = join(world.now.dir, 'checkpoints', 'step-1');
       expect(await policyBytes(toDir)).toEqual(reference);
-      expect((await worker().update(input)).policy.dir).toBe(toDir);
+      expect((await worker().update(input)).policy.uri).toBe(fileUri(toDir));
       expect(parts).toBeGreaterThan(12);
       expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
     },
@@ -210,8 +211,8 @@ describe('an update in shards', () => {
         runDir: dir,
         seed: 7,
         startedAt: '2026-01-01T00:00:00.000Z',
-        policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
-        critic: { base: qwen3Dir },
+        policy: { base: fileUri(qwen3Dir), parameters: 1, vocabulary: 512 },
+        critic: { base: fileUri(qwen3Dir) },
         task: { name: 'toy', train: 2, heldOut: 1 },
         tasks: someTasks,
       });
@@ -233,7 +234,10 @@ describe('an update in shards', () => {
         runDir,
         step,
         algorithm: settings,
-        policy: step === 1 ? { dir: qwen3Dir, version: 4 } : { dir: join(runDir, 'checkpoints', 'step-1'), version: 5 },
+        policy:
+          step === 1
+            ? { uri: fileUri(qwen3Dir), version: 4 }
+            : { uri: fileUri(join(runDir, 'checkpoints', 'step-1')), version: 5 },
       });
       const aside = join(dir, 'reference');
       for (const step of [1, 2]) expect(await makeParts(stepIn(aside, step), (part) => part(worker()))).toEqual([2, 2]);
@@ -284,7 +288,11 @@ describe('an update in shards', () => {
     await aStep();
     const first = inputOf(2);
     await carryOut(first, worker);
-    const next = { ...first, step: 2, policy: { dir: join(world.now.dir, 'checkpoints', 'step-1'), version: 5 } };
+    const next = {
+      ...first,
+      step: 2,
+      policy: { uri: fileUri(join(world.now.dir, 'checkpoints', 'step-1')), version: 5 },
+    };
     const { dir, plan } = await worker().planUpdate(next);
     await worker().forwardBackward({ run: RUN, step: 2, dir, plan, round: 0, shard: 0 });
     await worker().update(first);
@@ -310,7 +318,7 @@ describe('an update in shards', () => {
       runDir: world.now.dir,
       seed: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '/base', parameters: 1, vocabulary: 1 },
+      policy: { base: 'file:///base', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
     });
     const bookkeeping = orchestratorActivities({

@@ -262,7 +262,7 @@ it('masks rollouts with a token of a version that is too old, with the reason', 
     batches: [await putManifest(store, [attemptOf(0).task], 3)],
     samples: 3,
     algorithm,
-    policy: { dir: '/p', version: 5 },
+    policy: { uri: 'file:///p', version: 5 },
   };
   const { fates } = await trainingDataOf({ ...given, maskStaleness: 1 }, store);
   expect([...fates.values()].map(({ reason, event }) => `${event} ${reason}`)).toEqual([
@@ -536,7 +536,7 @@ it('reports groups that did not vary and, if rollouts overlap with updates, the 
     ],
     samples: 2,
     algorithm,
-    policy: { dir: '', version: 5 },
+    policy: { uri: 'file:///', version: 5 },
   };
   expect((await trainingDataOf({ ...input, units: [1], wanted: 1 }, store)).metrics).toMatchObject({
     'async/staleness_max': 2,

@@ -2,6 +2,7 @@
  * Hunts weights from other rollouts that are used as a step's own: a run was ended in the middle of an update, and
  * started again with other groups for the same step. Store, files and updates are real; the test itself is the queue.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -77,7 +78,7 @@ function inputOf(task: number, over: Partial<UpdateInput> = {}): UpdateInput {
     batches: [batches[task]!],
     samples: 2,
     algorithm,
-    policy: { dir: qwen3Dir, version: 4 },
+    policy: { uri: fileUri(qwen3Dir), version: 4 },
     ...over,
   };
 }
@@ -125,7 +126,7 @@ describe('a checkpoint that is in the place of an update', () => {
     const overs: Record<string, Partial<UpdateInput>> = {
       'learning rate': { algorithm: { ...algorithm, learningRate: 3e-4 } },
       begin: { policy: { ...other.policy, version: 4 } },
-      version: { policy: { dir: qwen3Dir, version: 5 } },
+      version: { policy: { uri: fileUri(qwen3Dir), version: 5 } },
     };
     await leftBy(inputOf(0));
     const before = await readCheckpointRecord(place());

@@ -2,6 +2,7 @@
  * Hunts updates that are made twice or reported before they are recorded, and ends of rollouts that contradict each
  * other.
  */
+import { fileUri, pathOf } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { join } from 'node:path';
@@ -40,7 +41,7 @@ function inputOf(step: number, steps: number) {
     batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
-    policy: { dir: qwen3Dir, version: 4 },
+    policy: { uri: fileUri(qwen3Dir), version: 4 },
   };
 }
 
@@ -90,7 +91,7 @@ describe('an update', () => {
       algorithm: { ...algorithm, learningRate },
     });
     expect(world.now.engine.updates[0]?.data.length).toBe(2);
-    expect({ policy, sha256 }).toEqual({ policy: { dir: toDir, version: 5 }, sha256: someMetrics.sha256 });
+    expect({ policy, sha256 }).toEqual({ policy: { uri: fileUri(toDir), version: 5 }, sha256: someMetrics.sha256 });
     const { loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = someMetrics;
     expect(record).toEqual({
       step: 1,
@@ -143,7 +144,7 @@ describe('an update', () => {
       runDir: dir,
       seed: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '/base', parameters: 1, vocabulary: 1 },
+      policy: { base: 'file:///base', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
       tasks: someTasks,
     });
@@ -233,7 +234,7 @@ describe('an update', () => {
       () => undefined,
     );
     expect(engine.updates).toEqual([]);
-    expect(await readCheckpointRecord(policy.dir)).toMatchObject({ version: 5, sha256 });
+    expect(await readCheckpointRecord(pathOf(policy.uri))).toMatchObject({ version: 5, sha256 });
     expect(weightsDigest(await loadWeights(qwen3Dir))).toBe(sha256);
     expect(record).toMatchObject({ valid: 0, groups: 0, passRate: 0, masked: { 'sandbox-lost': 3, 'no-outcome': 1 } });
     expect((await eventLines(store)).sort()).toEqual([
@@ -249,9 +250,9 @@ describe('an update', () => {
     const { policy, sha256, record } = await update();
     expect(world.now.engine.updates).toEqual([]);
     expect(policy.version).toBe(5);
-    expect(weightsDigest(await loadWeights(policy.dir))).toBe(sha256);
+    expect(weightsDigest(await loadWeights(pathOf(policy.uri)))).toBe(sha256);
     expect(weightsDigest(await loadWeights(qwen3Dir))).toBe(sha256);
-    expect(await readCheckpointRecord(policy.dir)).toMatchObject({ version: 5, sha256 });
+    expect(await readCheckpointRecord(pathOf(policy.uri))).toMatchObject({ version: 5, sha256 });
     expect(record).toMatchObject({ groups: 0, valid: 4, trainedTokens: 0, dropped: { 'zero-variance': 4 } });
   });
 });
@@ -264,7 +265,7 @@ describe('a rollout ends once', () => {
       runDir: world.now.dir,
       seed: 1,
       startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '', parameters: 1, vocabulary: 1 },
+      policy: { base: 'file:///', parameters: 1, vocabulary: 1 },
       task: { name: 'toy', train: 2, heldOut: 1 },
       tasks: someTasks,
     });

@@ -2,6 +2,7 @@
  * Hunts damage that `doctor --store` does not name, undamaged stores that it calls damaged, and damage that ends with
  * exit code 0.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,11 +29,11 @@ beforeEach(async () => {
     await store.putOnce(keys.outcome(`train/first/step-1/t-train-${i}/0`), { reason: `reason ${i}.` });
   await store.putOnce(evalKeys.record('nightly'), { eval: 'nightly', note: 'note 1' });
   await store.putOnce(keys.step('second', 1), {
-    policy: { dir: join(dir, 'step-1'), version: 1 },
+    policy: { uri: fileUri(join(dir, 'step-1')), version: 1 },
     sha256,
   } as StepEntry);
   await store.putOnce(keys.step('second', 2), {
-    policy: { dir: join(dir, 'taken away'), version: 2 },
+    policy: { uri: fileUri(join(dir, 'taken-away')), version: 2 },
     sha256: 'gone',
   } as StepEntry);
   const artifact = await store.putObject(Buffer.from('diff 1 of it'));
@@ -122,13 +123,13 @@ function damageCheckpoint(): void {
 
 /** Why: checkpoints are found by the records of steps, and a damaged record must not hide the other checkpoints. */
 it('verifies the checkpoints of whole records beside a damaged one, and counts those that it cannot know', async () => {
-  changeOnDisk(storeDir, ['taken away', 'taken_away']);
+  changeOnDisk(storeDir, ['taken-away', 'taken_away']);
   damageCheckpoint();
   const { exitCode, store } = await verdict();
   expect([exitCode, store.read.checkpoints, store.unknownCheckpoints]).toEqual([1, 1, 1]);
   expect(store.first.map(({ kind, key }) => [kind, key])).toEqual([
     ['records', keys.step('second', 2)],
-    ['checkpoint', join(dir, 'step-1')],
+    ['checkpoint', fileUri(join(dir, 'step-1'))],
   ]);
   expect((await doctor()).out).toContain(
     '1 more checkpoints were not verified: the records of their steps are damaged',
@@ -166,7 +167,7 @@ it('names a checkpoint whose files are not those that its step has on record', a
     [
       {
         kind: 'checkpoint',
-        key: join(dir, 'step-1'),
+        key: fileUri(join(dir, 'step-1')),
         problem: expect.stringContaining('its weights hash to'),
         runs: ['second'],
       },

@@ -2,6 +2,7 @@
  * Hunts schedules that do not fire, that pile sweeps up, or that keep failing every night: on a real server, with the
  * verbs as users call them. Rollouts are scripted.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -190,7 +191,7 @@ it('resolves latest:RUN when the sweep starts, and protects that policy from ret
     const checkpoint = makePolicy(join(dir, 'checkpoints', `step-${step}`), `weights ${step}`);
     await store.putOnce<StepEntry>(keys.step('live', step), {
       record: { step },
-      policy: { dir: checkpoint, version: step },
+      policy: { uri: fileUri(checkpoint), version: step },
       sha256: '',
       keep: false,
     } as StepEntry);

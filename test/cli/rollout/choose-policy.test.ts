@@ -1,4 +1,5 @@
 /** Hunts policies of a single rollout that differ from the options, and keys that are accepted on the command line. */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -45,7 +46,7 @@ async function leaveRun(): Promise<void> {
     tasks: someTasks,
   });
   for (const step of [1, 2]) {
-    const policy = { dir: makePolicy(join(dir, `step-${step}`)), version: step };
+    const policy = { uri: fileUri(makePolicy(join(dir, `step-${step}`))), version: step };
     await store.putOnce<StepEntry>(keys.step('r', step), {
       record: { step },
       policy,
@@ -58,9 +59,9 @@ async function leaveRun(): Promise<void> {
 
 it('a reference is the same policy as in an eval', async () => {
   await leaveRun();
-  expect(await choose({ policy: 'base' })).toEqual({ dir: join(dir, 'base'), version: 0 });
-  expect(await choose({ policy: 'r@1' })).toEqual({ dir: join(dir, 'step-1'), version: 1 });
-  expect(await choose({ policy: 'latest:r' })).toEqual({ dir: join(dir, 'step-2'), version: 2 });
+  expect(await choose({ policy: 'base' })).toEqual({ uri: fileUri(join(dir, 'base')), version: 0 });
+  expect(await choose({ policy: 'r@1' })).toEqual({ uri: fileUri(join(dir, 'step-1')), version: 1 });
+  expect(await choose({ policy: 'latest:r' })).toEqual({ uri: fileUri(join(dir, 'step-2')), version: 2 });
   expect(await refusal({ policy: 'r@3' })).toMatchObject({ field: '--policy', value: 'r@3' });
   expect(await refusal({ policy: 'latest:other' })).toMatchObject({
     field: '--policy',

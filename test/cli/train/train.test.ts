@@ -1,5 +1,6 @@
 /** Hunts runs that start with inputs that cannot work, and results of an old run shown for a new configuration. */
 
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -115,16 +116,13 @@ test('paths of a configuration are resolved from its folder, wherever the comman
   makePolicy('config.json', 'tokenizer.json');
   const cwd = join(directory, 'elsewhere');
   mkdirSync(cwd);
-  const sets = ['algorithm={ advantage: gae, module: mine.ts, critic: { base: policy } }', 'batch.samples=1'].flatMap(
-    (set) => ['--set', set],
-  );
+  const sets = ['algorithm={ advantage: gae, critic: { base: policy } }', 'batch.samples=1'].flatMap((set) => [
+    '--set',
+    set,
+  ]);
   const { document } = await train(['--dry-run', ...sets], undefined, cwd);
-  const base = join(directory, 'policy');
-  expect(document).toMatchObject({
-    policy: { base },
-    algorithm: { module: join(directory, 'mine.ts'), critic: { base } },
-    dir: join(cwd, 'runs'),
-  });
+  const base = fileUri(join(directory, 'policy'));
+  expect(document).toMatchObject({ policy: { base }, algorithm: { critic: { base } }, dir: join(cwd, 'runs') });
 });
 
 test('an unknown tag of YAML is refused, not read as a text', async () => {

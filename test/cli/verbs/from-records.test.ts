@@ -96,7 +96,7 @@ async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: numbe
   };
   await store.putOnce<StepEntry>(keys.step('r', 1), {
     record,
-    policy: { dir: '/p', version: 1 },
+    policy: { uri: 'file:///p', version: 1 },
     sha256: '',
     keep: true,
   });

@@ -3,6 +3,7 @@
  * orchestrator's worker are real; no other worker runs.
  */
 
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -191,7 +192,7 @@ test('a live run reports what it refuses, and how to attach to it again', async 
 
 test('a rollout under an id of a program is steered by that id, and cancelled by its prefix too', async () => {
   const handle = await longhaul.startRollout(
-    { task: 'swe-mini-train-0', policy: { dir: directory, version: 0 } },
+    { task: 'swe-mini-train-0', policy: { uri: fileUri(directory), version: 0 } },
     'my-rollout',
   );
   const isPaused = async () => (await handle.query<{ paused: boolean }>('state')).paused;

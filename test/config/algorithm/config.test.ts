@@ -9,8 +9,8 @@ import { defineLoss, policyLosses } from '../../../trainer/algorithms/losses/reg
 
 const settings = { task: { name: 'swe-mini' } };
 
-const algorithmOf = (algorithm: object) =>
-  resolveRunConfig({ ...settings, policy: { base: '/p' }, algorithm }, '/').algorithm;
+const algorithmOf = (algorithm: object, more: object = {}) =>
+  resolveRunConfig({ ...settings, policy: { base: '/p' }, algorithm, ...more }, '/').algorithm;
 
 const refused = (field: string, remedy: RegExp) =>
   expect.objectContaining({
@@ -126,7 +126,7 @@ it('fills in only settings that have an effect', () => {
   const gae = algorithmOf({ advantage: 'gae', critic: { learningRate: 1e-4, base: 'critic' } });
   expect(gae).toMatchObject({ gamma: 1, lambd: 1, valueClip: 0.2, zeroVarianceFilter: false });
   expect(gae.critic).toEqual({
-    base: '/critic',
+    base: 'file:///critic',
     learningRate: 1e-4,
     warmup: 0,
     schedule: 'constant',
@@ -214,10 +214,10 @@ it('a critic, whole or an adapter, can be trained in shards, in every placement 
 
 it("a critic with a user's estimator is refused if the estimator compares groups", () => {
   defineAdvantage('pairwise', { over: 'group', estimate: (rewards) => rewards.map(() => 0) });
-  const given = algorithmOf({ advantage: 'pairwise', module: 'm.mjs', critic: {} });
+  const given = algorithmOf({ advantage: 'pairwise', critic: {} }, { modules: ['m.ts'] });
   expect(given).toMatchObject({ valueClip: 0.2, critic: { learningRate: 5e-6 } });
   expect(() => checkDefinitions(given)).toThrow(refused('critic', /pairwise compares a group's rewards/));
-  expect(() => checkDefinitions(algorithmOf({ advantage: 'pairwise', module: 'm.mjs' }))).not.toThrow();
+  expect(() => checkDefinitions(algorithmOf({ advantage: 'pairwise' }, { modules: ['m.ts'] }))).not.toThrow();
   expect(() => checkDefinitions(algorithmOf({ advantage: 'gae' }))).not.toThrow();
 });
 
@@ -270,19 +270,21 @@ it('groups that do not vary are replaced only in modes that judge a step as a wh
   );
 });
 
-it("a user's name requires the module that defines it, whose path becomes absolute", () => {
-  expect(algorithmOf({ loss: 'mine', module: 'losses.mjs' })).toMatchObject({
-    loss: 'mine',
-    module: '/losses.mjs',
-    clipLow: 0.2,
-  });
+it("a user's name requires the modules that define it; a module of the algorithm alone is refused", () => {
+  const given = (more: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...more }, '/').algorithm;
+  expect(() => given({ algorithm: { loss: 'mine' } })).toThrow(/^algorithm\.loss: .*or the modules that define it/);
+  expect(given({ modules: ['m.ts'], algorithm: { loss: 'mine' } })).toMatchObject({ loss: 'mine', clipLow: 0.2 });
+  expect(() => given({ modules: ['m.ts'], algorithm: { loss: 'mine', module: 'm.ts' } })).toThrow(
+    /^algorithm\.module: "m\.ts" cannot be used; name the file in modules/,
+  );
 });
 
 it('a loss without off-policy correction trains in every mode; a correction that is set for it is refused', () => {
   defineLoss('uncorrected', { correctable: false, terms: () => ({ loss: [], gradient: [] }) as never });
-  const own = { loss: 'uncorrected', module: 'm.mjs' };
+  const own = { loss: 'uncorrected' };
   const inMode = (mode: string, algorithm: object) =>
-    resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode }, algorithm }, '/').algorithm;
+    resolveRunConfig({ ...settings, modules: ['/m.ts'], policy: { base: '/p' }, training: { mode }, algorithm }, '/')
+      .algorithm;
   for (const mode of ['sync', 'one-step-off', 'async'] as const)
     expect(() => checkDefinitions(inMode(mode, own), mode), mode).not.toThrow();
   const corrected = { ...own, offPolicyCorrection: { tisRatioType: 'sequence' } };

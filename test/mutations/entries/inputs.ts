@@ -9,7 +9,7 @@ const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
 const ARGUMENTS_TEST = 'test/agents/tools/arguments.test.ts';
 const ADDRESSES_TEST = 'test/endpoints/allowed-addresses.test.ts';
 const GUARD_TEST = 'test/workers/allowed/guard.test.ts';
-const BUNDLES_TEST = 'test/workers/allowed/bundles.test.ts';
+const BUNDLES_TEST = 'test/workers/allowed/module-places.test.ts';
 const IMPORT_TEST = 'test/modules/import-bundle.test.ts';
 const DOOR_TEST = 'test/stack/ui-proxy.test.ts';
 const HTTP_TEST = 'test/stack/temporal-server/closed-http.test.ts';
@@ -18,15 +18,15 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'any file is read as a module',
     fault: INPUT,
-    file: 'workers/allowed/bundles.ts',
-    before: 'if (listed.has(path) ||',
+    file: 'workers/allowed/module-places.ts',
+    before: 'if (isListed(path) ||',
     after: "if (path !== '' ||",
     tests: [{ file: BUNDLES_TEST, test: 'a module that nobody allowed is not even read' }],
   },
   {
     name: 'an allowed path allows what it becomes',
     fault: INPUT,
-    file: 'workers/allowed/bundles.ts',
+    file: 'workers/allowed/module-places.ts',
     before: 'if (wordsOf(home).bundles.some((word) => word.digest === digest)) return;',
     after: 'if (wordsOf(home).bundles.some((word) => word.digest !== digest || word.digest === digest)) return;',
     tests: [{ file: BUNDLES_TEST, test: 'a bundle that the command line allowed runs, and no other one' }],
@@ -119,30 +119,12 @@ export const inputs: readonly Mutation[] = [
     ],
   },
   {
-    name: 'a module that has changed is the one that was allowed',
+    name: 'a folder of modules allows every other one',
     fault: INPUT,
-    file: 'workers/allowed/modules.ts',
-    before: 'return digestOf(bytes) === digest ? bytes : undefined;',
-    after: 'return bytes;',
-    tests: [
-      {
-        file: GUARD_TEST,
-        test: 'that changed, and whose copy was tampered with, holds the runs that began with it, until it is put back',
-      },
-    ],
-  },
-  {
-    name: 'a run under way is loaded a module that was allowed for another',
-    fault: INPUT,
-    file: 'workers/allowed/modules.ts',
-    before: 'begun?.path === path ? begun.digest : allowed',
-    after: 'allowed',
-    tests: [
-      {
-        file: GUARD_TEST,
-        test: 'that another run is allowed to have changed stays what it is for the run that began with it',
-      },
-    ],
+    file: 'workers/allowed/module-places.ts',
+    before: 'if (paths.every(isListed)) return;',
+    after: 'if (places.length > 0) return;',
+    tests: [{ file: BUNDLES_TEST, test: 'of a listed folder runs as it is at that moment' }],
   },
   {
     name: 'a worker of a stack looks at nothing',

@@ -20,7 +20,7 @@ const fileOf = (events: readonly ScalarEvent[]) =>
 async function stepped(step: number): Promise<void> {
   const counts = { groups: 1, valid: 2, masked: {}, dropped: {}, trainedTokens: 4, prefixBreaks: 0 };
   await world.now.store.putOnce<StepEntry>(keys.step(RUN, step), {
-    policy: { dir: '', version: step },
+    policy: { uri: 'file:///', version: step },
     sha256: '',
     keep: false,
     record: {

@@ -1,10 +1,11 @@
 /** Models by hub id: downloaded once, continued after a break, found without a network, refused with the remedy. */
 
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { mkdir, readFile, readdir, readlink, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { hubCache } from '../../../trainer/hub/hub-cache.ts';
-import { absoluteModel, parseHubId } from '../../../trainer/hub/hub-id.ts';
+import { modelUri, parseHubId } from '../../../trainer/hub/hub-id.ts';
 import { ModelUnavailable, resolveModel } from '../../../trainer/hub/resolve-model.ts';
 import { gathered, loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
@@ -44,7 +45,7 @@ describe('a hub id', () => {
   test('is downloaded into the standard cache, and loads', () =>
     inCache(async (env, home) => {
       const progress: number[] = [];
-      const dir = await resolveModel(`hf:${repo}`, {
+      const dir = await resolveModel(`hub:${repo}`, {
         env,
         onProgress: ({ bytes, totalBytes }) => progress.push(bytes / totalBytes),
       });
@@ -63,22 +64,22 @@ describe('a hub id', () => {
 
   test('is downloaded once: the next call requests the commit and uses the cache', () =>
     inCache(async (env) => {
-      const first = await resolveModel(`hf:${repo}`, { env });
+      const first = await resolveModel(`hub:${repo}`, { env });
       hub.asked.length = 0;
-      expect(await resolveModel(`hf:${repo}`, { env })).toBe(first);
+      expect(await resolveModel(`hub:${repo}`, { env })).toBe(first);
       expect(hub.asked.filter((line) => line.includes('/resolve/'))).toEqual([]);
       hub.asked.length = 0;
-      expect(await resolveModel(`hf:${repo}@${hub.commit}`, { env })).toBe(first);
+      expect(await resolveModel(`hub:${repo}@${hub.commit}`, { env })).toBe(first);
       expect(hub.asked).toEqual([]);
     }));
 
   test('a branch that moved brings its new files, and the old snapshot stays', () =>
     inCache(async (env) => {
-      const first = await resolveModel(`hf:${repo}`, { env });
+      const first = await resolveModel(`hub:${repo}`, { env });
       hub.commit = 'f'.repeat(40);
       hub.files = new Map([...padded, ['generation_config.json', Buffer.from('{}')]]);
       hub.asked.length = 0;
-      const second = await resolveModel(`hf:${repo}`, { env });
+      const second = await resolveModel(`hub:${repo}`, { env });
       expect(second).not.toBe(first);
       expect((await readdir(first)).length + 1).toBe((await readdir(second)).length);
       expect(new Set(hub.asked.filter((line) => line.includes('/resolve/')).map((line) => line.split(' ')[1]))).toEqual(
@@ -89,7 +90,7 @@ describe('a hub id', () => {
   test('an interrupted download continues where it ended, also one of an earlier process', () =>
     inCache(async (env, home) => {
       hub.breakOff = 2;
-      const dir = await resolveModel(`hf:${repo}`, { env });
+      const dir = await resolveModel(`hub:${repo}`, { env });
       expect((await readFile(path.join(dir, 'extra.safetensors'))).equals(padded.get('extra.safetensors')!)).toBe(true);
       const begins = hub.asked
         .filter((line) => line.includes('extra.safetensors'))
@@ -101,7 +102,7 @@ describe('a hub id', () => {
       await rm(path.join(dir, 'extra.safetensors'));
       await writeFile(path.join(blobs, `${blob}.incomplete`), padded.get('extra.safetensors')!.subarray(0, 1_234_567));
       hub.asked.length = 0;
-      await resolveModel(`hf:${repo}`, { env });
+      await resolveModel(`hub:${repo}`, { env });
       expect(hub.asked.some((line) => line.includes('extra.safetensors bytes=1234567-'))).toBe(true);
     }));
 
@@ -109,12 +110,12 @@ describe('a hub id', () => {
     inCache(async (env, home) => {
       const blobs = path.join(home, 'hub', 'models--someone--tiny-qwen3', 'blobs');
       await mkdir(blobs, { recursive: true });
-      await resolveModel(`hf:${repo}`, { env });
+      await resolveModel(`hub:${repo}`, { env });
       const large = (await readdir(blobs)).find((name) => name.length === 64)!;
       await rm(path.join(blobs, large));
       await writeFile(path.join(blobs, `${large}.incomplete`), Buffer.alloc(10, 1));
       await rm(path.join(home, 'hub', 'models--someone--tiny-qwen3', 'snapshots'), { recursive: true });
-      await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(/differs from what the hub announced/);
+      await expect(resolveModel(`hub:${repo}`, { env })).rejects.toThrow(/differs from what the hub announced/);
       expect((await readdir(blobs)).some((name) => name.endsWith('.incomplete'))).toBe(false);
     }));
 
@@ -129,19 +130,19 @@ describe('a hub id', () => {
       for (const [i, base] of [qwen3Dir, '../../elsewhere', '.', 'a/../../b'].entries()) {
         hub.files = adapter(base);
         hub.commit = String(i).repeat(40);
-        await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(
+        await expect(resolveModel(`hub:${repo}`, { env })).rejects.toThrow(
           /is in the cache .*names a folder as its base/,
         );
-        await expect(resolveModel(`hf:${repo}@${hub.commit}`, { env })).rejects.toThrow(ModelUnavailable);
+        await expect(resolveModel(`hub:${repo}@${hub.commit}`, { env })).rejects.toThrow(ModelUnavailable);
       }
       hub.files = adapter('someone/base');
       hub.commit = 'a'.repeat(40);
-      expect(await resolveModel(`hf:${repo}`, { env })).toContain(hub.commit);
+      expect(await resolveModel(`hub:${repo}`, { env })).toContain(hub.commit);
     }));
 
   test('a token is sent if there is one', () =>
     inCache(async (env) => {
-      await resolveModel(`hf:${repo}`, { env: { ...env, HF_TOKEN: 'hf_secret' } });
+      await resolveModel(`hub:${repo}`, { env: { ...env, HF_TOKEN: 'hf_secret' } });
       expect(new Set(hub.tokens)).toEqual(new Set(['Bearer hf_secret']));
     }));
 
@@ -149,7 +150,7 @@ describe('a hub id', () => {
     inCache(async (env, home) => {
       const shown = async (more: Record<string, string> = {}) => {
         hub.tokens.length = 0;
-        await resolveModel(`hf:${repo}`, { env: { ...env, ...more } });
+        await resolveModel(`hub:${repo}`, { env: { ...env, ...more } });
         return [...new Set(hub.tokens)];
       };
       expect(await shown()).toEqual([undefined]);
@@ -166,10 +167,10 @@ describe('a hub id', () => {
 describe('without a network', () => {
   test('the cache is used; the error for a missing model names it, the cache and the remedy', () =>
     inCache(async (env, home) => {
-      const dir = await resolveModel(`hf:${repo}`, { env });
+      const dir = await resolveModel(`hub:${repo}`, { env });
       const closed = { ...env, HF_ENDPOINT: await closedNetwork() };
-      expect(await resolveModel(`hf:${repo}`, { env: closed })).toBe(dir);
-      const missing = resolveModel('hf:someone/else@v2', { env: closed });
+      expect(await resolveModel(`hub:${repo}`, { env: closed })).toBe(dir);
+      const missing = resolveModel('hub:someone/else@v2', { env: closed });
       await expect(missing).rejects.toThrow(ModelUnavailable);
       await expect(missing).rejects.toThrow(
         /someone\/else \(revision v2\).*not in the cache .*cannot be reached.*HF_HOME.*give the path of its directory/s,
@@ -179,20 +180,20 @@ describe('without a network', () => {
 
   test('with HF_HUB_OFFLINE no request is sent', () =>
     inCache(async (env) => {
-      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
+      await expect(resolveModel(`hub:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
         /HF_HUB_OFFLINE/,
       );
-      const dir = await resolveModel(`hf:${repo}`, { env });
+      const dir = await resolveModel(`hub:${repo}`, { env });
       hub.asked.length = 0;
-      expect(await resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).toBe(dir);
+      expect(await resolveModel(`hub:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).toBe(dir);
       expect(hub.asked).toEqual([]);
     }));
 
   test('a snapshot that lacks a file is not used', () =>
     inCache(async (env) => {
-      const dir = await resolveModel(`hf:${repo}`, { env });
+      const dir = await resolveModel(`hub:${repo}`, { env });
       await rm(path.join(dir, 'model.safetensors'));
-      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
+      await expect(resolveModel(`hub:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
         ModelUnavailable,
       );
     }));
@@ -201,21 +202,21 @@ describe('without a network', () => {
 test.each([401, 404])('HTTP %i: id, revision and token are named', (status) =>
   inCache(async (env) => {
     hub.refuse = status;
-    await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(
+    await expect(resolveModel(`hub:${repo}`, { env })).rejects.toThrow(
       new RegExp(`someone/tiny-qwen3.*HTTP ${status}.*HF_TOKEN`, 's'),
     );
   }),
 );
 
 describe('the meaning of a name', () => {
-  test('a directory takes precedence; hf: always means the hub', () =>
+  test('a directory takes precedence; hub: always means the hub', () =>
     inScratch(async (dir) => {
-      expect(absoluteModel(repo, dir)).toBe(`hf:${repo}@main`);
+      expect(modelUri(repo, dir)).toBe(`hub:${repo}@main`);
       await mkdir(path.join(dir, repo), { recursive: true });
-      expect(absoluteModel(repo, dir)).toBe(path.join(dir, repo));
-      expect(absoluteModel(`hf:${repo}@v1`, dir)).toBe(`hf:${repo}@v1`);
+      expect(modelUri(repo, dir)).toBe(fileUri(path.join(dir, repo)));
+      expect(modelUri(`hub:${repo}@v1`, dir)).toBe(`hub:${repo}@v1`);
       for (const text of ['starter', './a/b', '/models/starter', 'a/b/c', '../x/y'])
-        expect(absoluteModel(text, dir)).toBe(path.resolve(dir, text));
+        expect(modelUri(text, dir)).toBe(fileUri(path.resolve(dir, text)));
       expect(parseHubId('a/..')).toBeUndefined();
     }));
 

@@ -7,6 +7,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { bundleModules } from '../../../modules/bundle.ts';
+import { importBundle } from '../../../modules/import-bundle.ts';
 import { LOSSES } from '../../../trainer/algorithms/losses/registry.ts';
 import type { Datum } from '../../../trainer/update-request.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../../protocol/algorithm.ts';
@@ -131,18 +133,19 @@ describe('what an update may be given', () => {
 
   test("a user's own loss from a module", () =>
     inScratch(async (dir) => {
-      const registry = path.resolve(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
       const module = path.join(mkdtempSync(path.join(tmpdir(), 'longhaul-losses-')), 'mine.mjs');
       writeFileSync(
         module,
-        `import { defineLoss } from ${JSON.stringify(registry)};
+        `import { defineLoss } from 'longhaul';
 defineLoss('reinforce', { correctable: true, terms: ({ mask, logprobs, advantages }) => {
   const each = (f) => Float64Array.from(mask, (_, i) => f(i));
   return { values: each((i) => -advantages[i] * logprobs[i]), slopes: each((i) => -advantages[i]), metrics: { mine: 7 } };
 } });\n`,
       );
+      const bundle = await bundleModules([module]);
+      await importBundle(bundle);
       const data = await storedRollouts();
-      const [made] = await update(path.join(dir, 'a'), data, { loss: 'reinforce', module });
+      const [made] = await update(path.join(dir, 'a'), data, { loss: 'reinforce', modules: bundle.digest });
       expect(made!.metrics!['policy/mine']).toBe(7);
       await expect(update(path.join(dir, 'b'), data, { loss: 'nobodys' })).rejects.toThrow(
         /no loss nobodys; known: regular/,

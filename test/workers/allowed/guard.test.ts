@@ -1,32 +1,21 @@
 /**
- * Hunts inputs of workflows that lead a worker to folders or modules of this machine that nobody allowed: by an
+ * Hunts inputs of workflows that lead a worker to folders of this machine that nobody allowed: by an
  * absolute path, by links, by an adapter's base, or over other files. Not asserted: that real workers use the guard
  * (`test/e2e/endpoint-rollout.test.ts` asserts that, and for those of a stack `test/e2e/steering.test.ts`).
  */
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { fileUri } from '../../../protocol/policy-uri.ts';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ApplicationFailure } from '@temporalio/common';
 import { allowEval, allowRollout, allowRun } from '../../../cli/connect/allow-named.ts';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
-import { copyOf } from '../../../modules/import-own.ts';
 import { guardPlaces } from '../../../workers/allowed/guard.ts';
 import { sayWord } from '../../../workers/allowed/local-words.ts';
-import { DIGESTS_VARIABLE, keepModules, moduleDigests, readAsStarted } from '../../../workers/allowed/modules.ts';
 import { readPlaces } from '../../../workers/allowed/places.ts';
 import { commonOptions } from '../../../workers/run-worker.ts';
 import type { WorkerConnection } from '../../../connection/temporal-connection.ts';
-import { classOfError, FAILURES } from '../../../protocol/failure-policy.ts';
 import type { SweepConfig } from '../../../protocol/eval.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
 
@@ -53,17 +42,10 @@ async function of(activity: string, args: readonly unknown[], env: NodeJS.Proces
     async () => 'begun',
   ) as Promise<string>;
   return ended.catch((failure: ApplicationFailure) => {
-    expect(failure).toMatchObject({
-      type: expect.stringMatching(/^(UserInputError|ModuleChanged)$/),
-      nonRetryable: true,
-    });
-    return failure.type === 'ModuleChanged' ? failure.type : (failure.message.split(':')[0] ?? '');
+    expect(failure).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+    return failure.message.split(':')[0] ?? '';
   });
 }
-
-/** As in a process that has loaded nothing. */
-const forgetCopies = () =>
-  (globalThis as unknown as Record<symbol, Map<string, string>>)[Symbol.for('longhaul module copies')]?.clear();
 
 const generate = (policy: object, env?: NodeJS.ProcessEnv) => of('generate', [{ policy }], env);
 const openRun = (config: object, env?: NodeJS.ProcessEnv) =>
@@ -91,10 +73,10 @@ describe('every worker', () => {
       (next, execute) => (input) => execute?.(input as never, next as never) as Promise<string>,
       async () => 'begun',
     );
-    await expect(first({ args: [{ policy: { dir: '/etc' } }], headers: {} })).rejects.toMatchObject({
+    await expect(first({ args: [{ policy: { uri: 'file:///etc' } }], headers: {} })).rejects.toMatchObject({
       type: 'UserInputError',
     });
-    expect(await first({ args: [{ policy: { dir: starter } }], headers: {} })).toBe('begun');
+    expect(await first({ args: [{ policy: { uri: fileUri(starter) } }], headers: {} })).toBe('begun');
   });
 });
 
@@ -107,9 +89,9 @@ describe('a folder that is read', () => {
       join(dir, 'cache', 'm'),
       join(dir, 'hf', 'hub', 'm'),
     ])
-      expect([allowed, await generate({ dir: allowed })]).toEqual([allowed, 'begun']);
+      expect([allowed, await generate({ uri: fileUri(allowed) })]).toEqual([allowed, 'begun']);
     for (const other of [join(outside, 'model'), '/etc', '/', join(project, '..', 'outside', 'model'), `${project}-2`])
-      expect([other, await generate({ dir: other })]).toEqual([other, 'policy.dir']);
+      expect([other, await generate({ uri: fileUri(other) })]).toEqual([other, 'policy.uri']);
     expect(await generate({ dir: join(outside, 'model') }, { LONGHAUL_PLACES: `/nowhere:${outside}` })).toBe('begun');
     expect(await generate({ endpoint: { tokenizer: join(outside, 'model') } })).toBe('policy.endpoint.tokenizer');
     expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' }, field: 'policies.x.endpoint' }])).toBe(
@@ -119,19 +101,19 @@ describe('a folder that is read', () => {
 
   it('is looked at behind its links, and an adapter at its base', async () => {
     symlinkSync(join(outside, 'model'), join(project, 'link'));
-    expect(await generate({ dir: join(project, 'link') })).toBe('policy.dir');
+    expect(await generate({ uri: fileUri(join(project, 'link')) })).toBe('policy.uri');
     writeFileSync(
       join(project, 'model', 'adapter_config.json'),
       JSON.stringify({ base_model_name_or_path: join(outside, 'model') }),
     );
-    expect(await generate({ dir: join(project, 'model') })).toBe('policy.dir');
+    expect(await generate({ uri: fileUri(join(project, 'model')) })).toBe('policy.uri');
     expect(await generate({ dir: join(project, 'model') }, { LONGHAUL_PLACES: outside })).toBe('begun');
   });
 
   it('is any of those that a configuration of a run or an eval can name', async () => {
     const model = join(outside, 'model');
     expect(await openRun({})).toBe('begun');
-    expect(await openRun({ policy: { base: 'hf:org/name@main' } })).toBe('begun');
+    expect(await openRun({ policy: { base: 'hub:org/name@main' } })).toBe('begun');
     expect(await openRun({ policy: { base: model } })).toBe('policy.base');
     expect(await openRun({ algorithm: { critic: { base: model } } })).toBe('algorithm.critic.base');
     for (const [policy, field] of [
@@ -229,11 +211,13 @@ describe('an activity that a client makes up', () => {
 
   it('says of no folder elsewhere that it is the policy of a step', async () => {
     expect(
-      await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(outside, 'model') } }]),
-    ).toBe('policy.dir');
+      await of('recordStep', [
+        { runDir: runDir(), record: { step: 1 }, policy: { uri: fileUri(join(outside, 'model')) } },
+      ]),
+    ).toBe('policy.uri');
     expect(
       await of('recordStep', [
-        { runDir: runDir(), record: { step: 1 }, policy: { dir: join(runDir(), 'checkpoints', 'step-1') } },
+        { runDir: runDir(), record: { step: 1 }, policy: { uri: fileUri(join(runDir(), 'checkpoints', 'step-1')) } },
       ]),
     ).toBe('begun');
   });
@@ -243,9 +227,9 @@ describe('what the command line was given', () => {
   it('the workers of its folder may use, at once', async () => {
     const around = { env: {}, cwd: project };
     const model = join(outside, 'model');
-    expect(await generate({ dir: model })).toBe('policy.dir');
-    await allowRollout(around, { task: 't', policy: { dir: model, version: 0 } });
-    expect(await generate({ dir: model })).toBe('begun');
+    expect(await generate({ uri: fileUri(model) })).toBe('policy.uri');
+    await allowRollout(around, { task: 't', policy: { uri: fileUri(model), version: 0 } });
+    expect(await generate({ uri: fileUri(model) })).toBe('begun');
     const config = {
       run: 'mine',
       dir: join(outside, 'runs'),
@@ -270,78 +254,6 @@ describe('what the command line was given', () => {
     expect(await openRun({ dir: home })).toBe('dir');
     writeFileSync(join(home, 'allowed', `${'0'.repeat(64)}.json`), '{"kind":"read","path":"/","also":1}');
     writeFileSync(join(home, 'allowed', 'summary.json'), '{"kind":"read","path":"/"}');
-    expect(await generate({ dir: '/etc' })).toBe('policy.dir');
-  });
-});
-
-describe('a module', () => {
-  let module: string;
-  const configOf = (run: string) =>
-    ({ run, dir: join(project, 'runs'), policy: { base: starter }, algorithm: { module } }) as unknown as RunConfig;
-  const open = (run: string) => of('openRun', [configOf(run), run]);
-  const update = (run: string) => of('update', [{ run, runDir: join(project, 'runs', run), algorithm: { module } }]);
-  const loaded = () => readFileSync(copyOf(module) ?? '', 'utf8');
-
-  beforeEach(() => {
-    module = join(project, 'loss.ts');
-    writeFileSync(module, 'export {};\n');
-  });
-
-  it('is loaded as it was allowed, and no other', async () => {
-    expect(await open('mine')).toBe('algorithm.module');
-    await allowRun({ env: {}, cwd: project }, configOf('mine'));
-    expect([await open('mine'), await update('mine'), loaded()]).toEqual(['begun', 'begun', 'export {};\n']);
-    expect(statSync(copyOf(module) ?? '').mode & 0o777).toBe(0o600);
-    writeFileSync(module, 'process.exit();\n');
-    expect([await open('mine'), await of('planUpdate', [{ algorithm: { module } }]), loaded()]).toEqual([
-      'begun',
-      'begun',
-      'export {};\n',
-    ]);
-    rmSync(module);
-    expect(await update('mine')).toBe('begun');
-  });
-
-  it('that changed, and whose copy was tampered with, holds the runs that began with it, until it is put back', async () => {
-    await allowRun({ env: {}, cwd: project }, configOf('mine'));
-    expect(await open('mine')).toBe('begun');
-    for (const file of [module, copyOf(module) ?? '']) writeFileSync(file, 'process.exit();\n');
-    expect([await update('mine'), await open('mine')]).toEqual(['ModuleChanged', 'algorithm.module']);
-    expect(FAILURES[classOfError('ModuleChanged')]).toMatchObject({ recovery: 'hold', breaks: true });
-    writeFileSync(module, 'export {};\n');
-    expect([await update('mine'), loaded()]).toEqual(['begun', 'export {};\n']);
-  });
-
-  it('that another run is allowed to have changed stays what it is for the run that began with it', async () => {
-    await allowRun({ env: {}, cwd: project }, configOf('mine'));
-    expect(await open('mine')).toBe('begun');
-    writeFileSync(module, 'export const changed = true;\n');
-    await allowRun({ env: {}, cwd: project }, configOf('other'));
-    expect([await open('other'), await update('mine'), loaded()]).toEqual([
-      'algorithm.module',
-      'begun',
-      'export {};\n',
-    ]);
-    // In a worker that was restarted since.
-    forgetCopies();
-    expect([await update('mine'), loaded()]).toEqual(['begun', 'export {};\n']);
-    expect(await update('other')).toBe('ModuleChanged');
-    forgetCopies();
-    expect([
-      await of('forwardBackward', [{ run: 'mine', dir: join(project, 'runs', 'mine'), round: 0, shard: 0 }]),
-      loaded(),
-    ]).toEqual(['begun', 'export {};\n']);
-  });
-
-  it('of the stack is loaded as it was when the stack was started', () => {
-    const env = { [DIGESTS_VARIABLE]: moduleDigests([module, join(project, 'none.ts')]) };
-    keepModules(home, env);
-    writeFileSync(module, 'process.exit();\n');
-    readAsStarted(home, [module], 'LONGHAUL_MODULES', env);
-    expect(loaded()).toBe('export {};\n');
-    rmSync(join(home, 'allowed'), { recursive: true });
-    expect(() => readAsStarted(home, [module], 'LONGHAUL_MODULES', env)).toThrow(
-      /LONGHAUL_MODULES.*changed since the stack was started.*restore the file/s,
-    );
+    expect(await generate({ uri: 'file:///etc' })).toBe('policy.uri');
   });
 });

@@ -89,7 +89,7 @@ describe('builds side by side', () => {
     await promote(native, 'default', old);
     const start = (workflow: string, workflowId: string, arg: object) =>
       client.workflow.start(workflow, { taskQueue: QUEUES.orchestrator, workflowId, args: [arg] });
-    const policy = { dir: '/p', version: 1 };
+    const policy = { uri: 'file:///p', version: 1 };
     const rollout = await start('rollout', 'before', { task: 't-train-0', policy });
     const training = await start('train', 'train/moving', {
       run: 'moving',

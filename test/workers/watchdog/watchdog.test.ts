@@ -23,7 +23,7 @@ it('a rollout that waits for a host without a worker is found by its run, and on
   const { client } = world.now;
   const lateBy = (minutes: number) => findStalls(client, 'stalled', Date.now() + minutes * MINUTE);
   world.host = 'nowhere';
-  const policy = { dir: '/p', version: 1 };
+  const policy = { uri: 'file:///p', version: 1 };
   const batch = await world.start('batch', 'train/stalled/step-1', {
     run: 'stalled',
     name: 'step-1',

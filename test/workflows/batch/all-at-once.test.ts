@@ -47,7 +47,7 @@ const start = (name: string, tasks: readonly string[], over: object = {}, progre
       step: 1,
       tasks,
       samples: SAMPLES,
-      policy: { dir: '/p', version: 1 },
+      policy: { uri: 'file:///p', version: 1 },
       agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
       sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
       seed: 1,

@@ -46,7 +46,7 @@ it("a sweep's turns have a lower priority in the engine than training's, of whic
       priority,
       seed: 1,
       dispatcher: { type: 'batch' },
-      policy: { dir: '/p', version: 1 },
+      policy: { uri: 'file:///p', version: 1 },
       agent: { maxTurns: 3, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
       sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
     };

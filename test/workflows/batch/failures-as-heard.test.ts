@@ -17,7 +17,7 @@ const input = (over: object) => ({
   step: 1,
   tasks: ['t-train-0', 't-train-1'],
   samples: 2,
-  policy: { dir: '/p', version: 1 },
+  policy: { uri: 'file:///p', version: 1 },
   agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   seed: 1,

@@ -25,7 +25,7 @@ const batchInput = (tasks: number, samples: number, dispatcher: DispatcherSettin
   step: 1,
   tasks: Array.from({ length: tasks }, (_, i) => `t-train-${i}`),
   samples,
-  policy: { dir: '/p', version: 1 },
+  policy: { uri: 'file:///p', version: 1 },
   agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   seed: 1,

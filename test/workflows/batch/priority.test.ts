@@ -45,7 +45,7 @@ const input = (priority: BatchPriority) => ({
   tasks: Array.from({ length: EACH }, (_, i) => `t-train-${i}`),
   samples: 1,
   priority,
-  policy: { dir: '/p', version: 1 },
+  policy: { uri: 'file:///p', version: 1 },
   agent: { maxTurns: 1, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   seed: 1,

@@ -155,7 +155,7 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
     config: { ...resolved, breaker: { maxConsecutiveFailures: 16, share: 1 } },
     runDir: '/run',
     step: 1,
-    policy: { dir: 'v1', version: 1 },
+    policy: { uri: 'file:///v1', version: 1 },
     recent: [],
     pauseAt: null,
     failures,
@@ -225,7 +225,7 @@ it('work that fails while its run is paused is retried once it is resumed, and c
       throw down();
     },
   };
-  const handle = await world.start('rollout', 'kept', { task: 't-train-0', policy: { dir: '/p', version: 1 } });
+  const handle = await world.start('rollout', 'kept', { task: 't-train-0', policy: { uri: 'file:///p', version: 1 } });
   await expect.poll(() => failures).toBe(1);
   await sleep(500);
   expect((await handle.describe()).status.name).toBe('RUNNING');

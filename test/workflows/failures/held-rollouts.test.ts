@@ -21,7 +21,7 @@ import { sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
-const policy = { dir: '/p', version: 1 };
+const policy = { uri: 'file:///p', version: 1 };
 const none = { started: 0, ended: 0, total: 0, passed: 0, failed: 0 };
 const lost = () => ApplicationFailure.nonRetryable('50 workers ended in it', 'WorkersLost');
 const full = () =>

@@ -2,6 +2,7 @@
  * Hunts other tokens after a checkpoint was changed and restored: the rollout that would sample from it is held, and
  * samples the same when it is resumed. Server, store, files and the sampling activity are real; the engine is empty.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,7 +55,7 @@ it.each([
     mkdirSync(policyDir);
     writeFileSync(file, 'weights');
     const whole = readFileSync(file);
-    const policy = { dir: policyDir, version: 1, digest: await fingerprintOf(policyDir) };
+    const policy = { uri: fileUri(policyDir), version: 1, digest: await fingerprintOf(policyDir) };
     const ids = [`undisturbed/${how}`, `disturbed/${how}`] as const;
     let spoilt = false;
     beforeTurn = (turn, rollout) => {

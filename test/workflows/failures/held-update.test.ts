@@ -3,6 +3,7 @@
  * checkpoint, an operator restores it, and the run ends in the same bits as undisturbed. Server, store and updates are
  * real.
  */
+import { fileUri } from '../../../protocol/policy-uri.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -86,7 +87,7 @@ const world = useStoreWorld((_, { orchestrator, gpu }) => ({
     openRun: async (given, run) => ({
       ...(await orchestrator.openRun(given, run)),
       runDir: join(world.dir, run),
-      policy: { dir: base, version: 0 },
+      policy: { uri: fileUri(base), version: 0 },
     }),
   },
   gpu: { ...gpu, update },

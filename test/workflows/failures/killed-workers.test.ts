@@ -45,7 +45,7 @@ const KILLS = 6;
 const start = (id: string, agent: object = {}) =>
   world.start('rollout', id, {
     task: 'empty-train-0',
-    policy: { dir: '/p', version: 1 },
+    policy: { uri: 'file:///p', version: 1 },
     agent: { maxTurns: 5, ...agent },
   });
 /** All records of a rollout, whatever its id. */

@@ -19,7 +19,7 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 const world = useWorkflowWorld();
 const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const sampling = { temperature: 1, topP: 1, topK: 0, maxTokens: 10 };
-const policy = { dir: '/p', version: 1 };
+const policy = { uri: 'file:///p', version: 1 };
 const trip: Trip = { failure: 'quarantined', message: 'm', failed: 1, of: 1, work: 'the sampling of turn 1 of it' };
 const lost = () => ApplicationFailure.nonRetryable('50 workers ended in it', 'WorkersLost');
 const configOf = (run: string, mode: 'sync' | 'async') => ({
@@ -117,7 +117,7 @@ it('a batch that was held, and whose run was resumed, before its new history had
   // For every kind of workflow that receives it.
   const told = await world.start('rollout', 'train/new/group-1', { task: 't-train-0', policy });
   const config = { ...configOf('new', 'async'), steps: 2 };
-  const running = [{ number: 1, policy: { dir: 'v0', version: 0 }, lastStep: 1 }];
+  const running = [{ number: 1, policy: { uri: 'file:///v0', version: 0 }, lastStep: 1 }];
   const progress: TrainProgress = {
     config: openedConfig(config),
     runDir: '/run',

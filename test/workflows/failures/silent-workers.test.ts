@@ -8,7 +8,7 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const ROLLOUT_ACTIVITIES = ['prepare', 'generate', 'agentRun', 'collect', 'computeReward'];
-const policy = { dir: '/p', version: 1 };
+const policy = { uri: 'file:///p', version: 1 };
 let letGo: () => void = () => undefined;
 afterEach(() => letGo());
 

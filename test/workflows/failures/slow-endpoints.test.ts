@@ -122,7 +122,7 @@ it('turns that fill every place of an endpoint leave the engine its own, and end
   const policy = { endpoint: { baseUrl: endpoint.baseUrl, model: 'm', mode: 'chat' } };
   const slow = await Promise.all(Array.from({ length: 2 * SLOTS }, (_, i) => start(`slow-${i}`, policy)));
   await expect.poll(() => held).toBe(SLOTS);
-  const own = await start('own', { dir: 'empty', version: 0 });
+  const own = await start('own', { uri: 'file:///empty', version: 0 });
   expect(await own.result()).toMatchObject({ status: 'graded', turns: 2 });
   expect(held).toBe(SLOTS);
   released.resolve();

@@ -81,7 +81,7 @@ afterAll(() => void process.kill(world.server.pid, 'SIGCONT'));
 
 it('a finished and recorded call never runs again, although its completion was not delivered for 30 s', async () => {
   const agent = { maxTurns: TURNS, maxContextTokens: 100_000, toolTimeoutSeconds: 60 };
-  const input = { task: 'empty-train-0', policy: { dir: 'empty', version: 0 }, agent, run: 'held' };
+  const input = { task: 'empty-train-0', policy: { uri: 'file:///empty', version: 0 }, agent, run: 'held' };
   const handles = await Promise.all(RECORDS.map((kind) => world.start('rollout', `held/${kind}`, input)));
   await all.promise;
   process.kill(world.server.pid, 'SIGSTOP');

@@ -44,7 +44,7 @@ const { store } = world;
 async function graded(workflowId: string) {
   const handle = await world.start('rollout', workflowId, {
     task: 'sleeping-train-0',
-    policy: { dir: '/p', version: 0 },
+    policy: { uri: 'file:///p', version: 0 },
   });
   await expect.poll(() => store.leases('grader-sandbox')).toMatchObject([{ owner: workflowId }]);
   return handle;

@@ -20,7 +20,7 @@ const DEADLINE = 3;
 async function rollOut(agent: Partial<AgentSettings> = {}): Promise<RolloutResult> {
   const given = {
     task: 't-train-0',
-    policy: { dir: '/p', version: 1 },
+    policy: { uri: 'file:///p', version: 1 },
     agent: { deadlineSeconds: DEADLINE, ...agent },
   };
   const result = (await (await world.start('rollout', `deadline-${serial++}`, given)).result()) as RolloutResult;
@@ -128,7 +128,7 @@ describe('time that machines lost', () => {
         throw ApplicationFailure.nonRetryable('50 workers ended in it', 'WorkersLost');
       },
     };
-    const given = { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent: { deadlineSeconds: DEADLINE } };
+    const given = { task: 't-train-0', policy: { uri: 'file:///p', version: 1 }, agent: { deadlineSeconds: DEADLINE } };
     const handle = await world.start('rollout', `deadline-${serial++}`, given);
     await expect.poll(async () => (await handle.query<RolloutState>('state')).held?.failure).toBe('quarantined');
     await handle.signal('resume');

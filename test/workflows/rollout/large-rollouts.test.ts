@@ -113,7 +113,7 @@ it('a rollout of 128k tokens with observations and a diff of a megabyte keeps it
   const handle = await client.workflow.start('rollout', {
     taskQueue: QUEUES.orchestrator,
     workflowId: 'large',
-    args: [{ task: 'empty-train-0', policy: { dir: 'empty', version: 0 }, agent }],
+    args: [{ task: 'empty-train-0', policy: { uri: 'file:///empty', version: 0 }, agent }],
   });
   expect(await handle.result()).toMatchObject({ status: 'graded', turns: TURNS, attempt: 1 });
   const history = await handle.fetchHistory();

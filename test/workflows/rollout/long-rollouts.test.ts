@@ -14,7 +14,7 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 /** So that a history is full after about six turns, instead of 300; past-300-turns.test.ts covers those. */
 const FULL = 80;
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${FULL}`]);
-const policy = { dir: '/p', version: 1 };
+const policy = { uri: 'file:///p', version: 1 };
 const task = 't-train-0';
 const agent = { maxTurns: 2000, maxContextTokens: 1_000_000, toolTimeoutSeconds: 10 };
 

@@ -12,7 +12,11 @@ const world = useWorkflowWorld();
 it('a rollout of 320 turns continues in a second history, before the server suggests it', async () => {
   world.script = { turn: ({ turn }) => (turn < 320 ? 'act' : 'finish') };
   const agent = { maxTurns: 1000, maxContextTokens: 1_000_000, toolTimeoutSeconds: 10 };
-  const handle = await world.start('rollout', 'r', { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent });
+  const handle = await world.start('rollout', 'r', {
+    task: 't-train-0',
+    policy: { uri: 'file:///p', version: 1 },
+    agent,
+  });
   expect(await handle.result()).toMatchObject({ status: 'graded', turns: 320, attempt: 1 });
   expect([world.count('generate'), world.count('prepare')]).toEqual([320, 1]);
   const [first, second] = await Promise.all(

@@ -19,8 +19,8 @@ const endpoint = (over: object) => ({ endpoint: { baseUrl: 'http://127.0.0.1:800
 
 describe('a policy', () => {
   it('of a directory is unchanged', () => {
-    expect(resolve({ dir: '/p', version: 4 })).toEqual({ dir: '/p', version: 4 });
-    expect(resolve({ dir: '/p' })).toEqual({ dir: '/p', version: 0 });
+    expect(resolve({ uri: 'file:///p', version: 4 })).toEqual({ uri: 'file:///p', version: 4 });
+    expect(resolve({ uri: 'file:///p' })).toEqual({ uri: 'file:///p', version: 0 });
   });
 
   it('of an endpoint needs an address and a model, and gets the rest', () => {
@@ -51,7 +51,7 @@ describe('a policy', () => {
   it.each([
     ['nothing', undefined, 'policy'],
     ['a text', 'starter', 'policy'],
-    ['a version that is none', { dir: '/p', version: -1 }, 'policy.version'],
+    ['a version that is none', { uri: 'file:///p', version: -1 }, 'policy.version'],
     ['no model', { endpoint: { baseUrl: 'http://x' } }, 'policy.endpoint.model'],
     ['no address', { endpoint: { model: 'm' } }, 'policy.endpoint.baseUrl'],
     ['an address without its scheme', endpoint({ baseUrl: '127.0.0.1:8000' }), 'policy.endpoint.baseUrl'],

@@ -94,7 +94,7 @@ function kill(sandbox: string): void {
 
 async function rollout(id: string): Promise<RolloutResult> {
   return (
-    await world.start('rollout', id, { task: TASK, policy: { dir: '/p', version: 0 } })
+    await world.start('rollout', id, { task: TASK, policy: { uri: 'file:///p', version: 0 } })
   ).result() as Promise<RolloutResult>;
 }
 

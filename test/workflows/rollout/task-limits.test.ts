@@ -9,7 +9,7 @@ import { sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=80']);
-const input = { task: 'toy-train-0', policy: { dir: '/p', version: 0 }, agent: { maxTurns: 40 } };
+const input = { task: 'toy-train-0', policy: { uri: 'file:///p', version: 0 }, agent: { maxTurns: 40 } };
 const OWN = { gradedIn: 'agents', limits: { toolSeconds: 300, gradeSeconds: 1800 } } as const;
 
 /** Of each activity, its time limits in seconds, each once, and what it was told of a tool call's. */

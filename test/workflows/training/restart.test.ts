@@ -236,7 +236,12 @@ it('a run that ended between an update and its step’s record trains that step 
   // Another choice than in the order of their ends.
   const another = [1, 2, 3].find((number) => !owed.includes(number))!;
   const again = [owed[1]!, another].toSorted((a, b) => a - b);
-  resume = { step: 0, policy: { dir: 'v0', version: 0 }, overlap: { begun: 0, running: [], ended: [] }, owed: again };
+  resume = {
+    step: 0,
+    policy: { uri: 'file:///v0', version: 0 },
+    overlap: { begun: 0, running: [], ended: [] },
+    owed: again,
+  };
   expect(await (await start('between')).result()).toMatchObject({ steps: 3 });
   expect(updates.find(({ step }) => step === 1)).toMatchObject({ units: again });
   expect(trainedGroups('between').sort()).toEqual(every);

@@ -123,7 +123,7 @@ it('a batch that continues in a new history while it is paused does not count th
     step: 1,
     tasks: ['t-train-0'],
     samples: 1,
-    policy: { dir: '/p', version: 1 },
+    policy: { uri: 'file:///p', version: 1 },
     agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
     seed: 1,

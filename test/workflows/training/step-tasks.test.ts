@@ -56,7 +56,7 @@ it("as many groups run as fit into the dispatcher's width, one at least, and one
 it('no more groups run at once than a workflow may have children', () => {
   const admitted = (batch: object, dispatcher: object) => {
     const given = config(batch, { task: { name: 't', train: 1000 }, training: { mode: 'async' }, dispatcher });
-    return new StalenessGate(given.batch.tasks).admit({ dir: '', version: 0 }, limitsOf(given)).length;
+    return new StalenessGate(given.batch.tasks).admit({ uri: 'file:///', version: 0 }, limitsOf(given)).length;
   };
   expect(admitted({ tasks: 450 }, { type: 'batch' })).toBe(1000);
   expect(admitted({ tasks: 450, samples: 2 }, { type: 'bounded', maxParallelAgents: 4000 })).toBe(1000);

@@ -103,7 +103,7 @@ export class StalenessGate {
     const lastStep = version + maxStaleness + 1;
     const admitted: Unit[] = [];
     while (admitted.length < most && this.#running.length < parallel && this.#hasRoom(version, lastStep, steps)) {
-      const unit = { number: ++this.#begun, policy: { dir: policy.dir, version }, lastStep };
+      const unit = { number: ++this.#begun, policy: { uri: policy.uri, version }, lastStep };
       this.#running = [...this.#running, unit];
       admitted.push(unit);
     }

@@ -2,6 +2,7 @@
  * Hunts references that are read as another kind, and checkpoints that vanish, or are incomplete, while an eval uses
  * them.
  */
+import { fileUri, pathOf } from '../../../../protocol/policy-uri.ts';
 import { someTasks } from '../../../support/some-tasks.ts';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,14 +17,14 @@ const world = useWorld();
 
 it.each([
   ['starter', { kind: 'starter' }, 'starter'],
-  ['./starter', { kind: 'directory', dir: './starter' }, 'starter'],
+  ['./starter', { kind: 'model', model: './starter' }, 'starter'],
   ['quickstart@25', { kind: 'checkpoint', run: 'quickstart', step: 25 }, 'quickstart@25'],
   ['quickstart@0', { kind: 'checkpoint', run: 'quickstart', step: 0 }, 'quickstart@0'],
   ['latest:my.run-1', { kind: 'latest', run: 'my.run-1' }, 'latest-my.run-1'],
-  ['/models/a b@3', { kind: 'directory', dir: '/models/a b@3' }, 'a-b@3'],
-  ['runs/x/checkpoints/step-5/', { kind: 'directory', dir: 'runs/x/checkpoints/step-5/' }, 'step-5'],
-  ['run@last', { kind: 'directory', dir: 'run@last' }, 'run@last'],
-  ['..', { kind: 'directory', dir: '..' }, 'policy'],
+  ['/models/a b@3', { kind: 'model', model: '/models/a b@3' }, 'a-b@3'],
+  ['runs/x/checkpoints/step-5/', { kind: 'model', model: 'runs/x/checkpoints/step-5/' }, 'step-5'],
+  ['run@last', { kind: 'model', model: 'run@last' }, 'run@last'],
+  ['..', { kind: 'model', model: '..' }, 'policy'],
 ])('%s', (text, reference, name) => {
   expect(parsePolicyReference(text)).toEqual(reference);
   expect(defaultPolicyName(text)).toBe(name);
@@ -41,7 +42,7 @@ beforeEach(async () => {
     runDir: runDir(),
     seed: 1,
     startedAt: '',
-    policy: { base, parameters: 1, vocabulary: 1 },
+    policy: { base: fileUri(base), parameters: 1, vocabulary: 1 },
     task: { name: 'toy', train: 1, heldOut: 1 },
     tasks: someTasks,
   });
@@ -49,11 +50,16 @@ beforeEach(async () => {
 async function publish(step: number) {
   makePolicy(checkpoint(step), `weights ${step}`);
   writeFileSync(join(checkpoint(step), 'optimizer.safetensors'), 'moments');
-  const entry = { record: { step }, policy: { dir: checkpoint(step), version: step }, sha256: '', keep: false };
+  const entry = {
+    record: { step },
+    policy: { uri: fileUri(checkpoint(step)), version: step },
+    sha256: '',
+    keep: false,
+  };
   await world.now.store.putOnce<StepEntry>(keys.step('r', step), entry as StepEntry);
 }
 
-const dirOf = ({ ref }: Awaited<ReturnType<typeof resolve>>) => ('dir' in ref ? ref.dir : '');
+const dirOf = ({ ref }: Awaited<ReturnType<typeof resolve>>) => ('uri' in ref ? pathOf(ref.uri) : '');
 
 it('a checkpoint stays for the eval when the run removes it, without the moments', async () => {
   for (const step of [9, 10]) await publish(step);
@@ -86,7 +92,7 @@ it.each(['tokenizer.json', 'model.safetensors'])(
 );
 
 it('a run that has made no step is its base; other names are refused', async () => {
-  expect(await resolve('latest:r')).toMatchObject({ ref: { dir: join(world.now.dir, 'base'), version: 0 } });
+  expect(await resolve('latest:r')).toMatchObject({ ref: { uri: fileUri(join(world.now.dir, 'base')), version: 0 } });
   await publish(1);
   await expect(resolve('r@2')).rejects.toMatchObject({
     field: 'policies.p',
@@ -98,6 +104,6 @@ it('a run that has made no step is its base; other names are refused', async () 
     remedy: expect.stringMatching(/config.json/) as string,
   });
   expect(await resolve('starter')).toMatchObject({
-    ref: { version: 0, dir: expect.stringMatching(/examples\/starter$/) as string },
+    ref: { version: 0, uri: expect.stringMatching(/examples\/starter$/) as string },
   });
 });

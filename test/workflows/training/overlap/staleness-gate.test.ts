@@ -11,7 +11,7 @@ import {
 } from '../../../../workflows/training/overlap/staleness-gate.ts';
 import type { Unit } from '../../../../protocol/admission.ts';
 
-const dir = (version: number) => ({ dir: `v${version}`, version });
+const dir = (version: number) => ({ uri: `file:///v${version}`, version });
 
 interface Setting {
   readonly perStep: number;

@@ -1,11 +1,11 @@
 /** Hunts modules that a worker reads or runs although no operator of its machine allowed them. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { loadModulesAt } from '../../../activities/orchestrator/open-modules.ts';
 import { bundleModules } from '../../../modules/bundle.ts';
-import { allowBundle, guardModules } from '../../../workers/allowed/bundles.ts';
+import { allowBundle, guardModules } from '../../../workers/allowed/module-places.ts';
 
 let dir: string;
 let module: string;
@@ -27,14 +27,22 @@ it('a module that nobody allowed is not even read: its text could be in an error
   expect(await loaded([module])).toMatch(/^modules: ".*mine\.ts" cannot be used; it is not allowed here/);
 });
 
-it('a listed path runs as it is at that moment, and allows no other one', async () => {
-  const other = join(dir, 'other.ts');
-  writeFileSync(other, 'globalThis.n = 3;\n');
-  const env = { LONGHAUL_MODULES: module };
-  expect(await loaded([module], env)).toBe('runs');
-  writeFileSync(module, 'globalThis.n = 2;\n');
-  expect(await loaded([module], env)).toBe('runs');
-  expect(await loaded([module, other], env)).toMatch(/other\.ts" cannot be used; it is not allowed here/);
+it('a module of a listed folder runs as it is at that moment, and the folder allows no other one', async () => {
+  const folder = join(dir, 'listed');
+  mkdirSync(folder);
+  const inside = join(folder, 'inside.ts');
+  writeFileSync(inside, 'globalThis.n = 3;\n');
+  const env = { LONGHAUL_MODULE_PLACES: folder };
+  expect(await loaded([inside], env)).toBe('runs');
+  writeFileSync(inside, 'globalThis.n = 2;\n');
+  expect(await loaded([inside], env)).toBe('runs');
+  expect(await loaded([inside, module], env)).toMatch(/mine\.ts" cannot be used; it is not allowed here/);
+  symlinkSync(module, join(folder, 'link.ts'));
+  expect(await loaded([join(folder, 'link.ts')], env)).toMatch(/link\.ts" cannot be used; it is not allowed here/);
+  // Once allowed as it was, it is not allowed as it is, beside one that is listed.
+  allowBundle(join(dir, 'home'), await bundleModules([module]));
+  writeFileSync(module, 'globalThis.n = 4;\n');
+  expect(await loaded([inside, module], env)).toMatch(/has changed since they were allowed/);
 });
 
 it('a bundle that the command line allowed runs, and no other one of the same paths', async () => {
