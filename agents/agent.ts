@@ -6,21 +6,39 @@ import { Registry } from '../modules/registry.ts';
 import type { Command } from '../protocol/command.ts';
 import type { ParsedTurn } from '../protocol/message.ts';
 import type { CallForm } from './hints.ts';
+import type { SubAgents } from './sub-agents.ts';
 import { externalAgent } from './types/external.ts';
 import { textAgent } from './types/text.ts';
 import { toolsAgent } from './types/tools.ts';
 
 /** What an agent sees of a turn that the policy ended by itself. */
 export interface TurnView {
-  /** From 1. */
+  /** Of the whole rollout, from 1. */
   readonly turn: number;
+  /** Turns that may follow this one. Sub-agents share them with their callers. */
+  readonly turnsLeft: number;
+  /** Tokens of the agent's context after this turn. */
+  readonly contextTokens: number;
+  /** Tokens that it may still get. */
+  readonly contextTokensLeft: number;
+  /** `NAME@TURN` of each sub-agent down to this one. Empty for the rollout's own agent. */
+  readonly agentPath: readonly string[];
+  /** Sub-agents that may work below this one. */
+  readonly depthLeft: number;
+  /** Counts the agent's segments from 1. */
+  readonly segment: number;
+  readonly segmentsLeft: number;
+  /** What this agent has decided in this segment, oldest first. Turns that were cut off have none. */
+  readonly earlier: readonly Command[];
   /** The parsed turn. Always `no-call` if the agent reads text. */
   readonly parsed: ParsedTurn;
   /** How calls are encoded. */
   readonly form: CallForm;
-  /** Names of the tools that the task offers. */
+  /** Names of the tools that the agent may call. */
   readonly tools: readonly string[];
-  /** True if the task has a `step`, which answers messages. */
+  /** The agents that the task offers. */
+  readonly agents: SubAgents;
+  /** True if the task has a `step`, which answers messages. Sub-agents cannot use it. */
   readonly hasStep: boolean;
 }
 

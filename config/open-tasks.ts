@@ -1,7 +1,7 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
 import { checkServers } from '../agents/mcp/server.ts';
-import { toolboxOf } from '../agents/tools/toolbox.ts';
+import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
@@ -17,6 +17,7 @@ import {
 } from '../protocol/task-key.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { type Dataset, hasSandbox, type Task } from '../tasks/environment.ts';
+import { checkDeclaredJudges } from './judges-schema.ts';
 import { environmentNamed } from '../tasks/registry.ts';
 import { programOfTask } from '../tasks/program-of-task.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
@@ -42,8 +43,11 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
     throw new TypeError(`task ${key} has no messages: load must return a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
   if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
-  const toolbox = toolboxOf(tools, modules);
-  checkServers(task.mcp ?? {}, hasSandbox(task));
+  const { agents = {}, mcp = {} } = task;
+  const servers = Object.keys(mcp);
+  checkSubAgents(agents, tools, servers, modules);
+  const toolbox = toolsOfAll(tools, agents, servers, modules);
+  checkServers(mcp, hasSandbox(task));
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)
@@ -179,7 +183,7 @@ export function sharedBy(
   return shares;
 }
 
-type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'agent'>;
+type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'agent' | 'judges'>;
 
 /** Errors: `UserInputError` if the agent is a program that reports no tokens: nothing could be trained on. */
 async function refuseUntrainable(
@@ -204,7 +208,7 @@ async function refuseUntrainable(
  * task does not load.
  */
 export async function checkTasksOfRun(
-  { tasks: entries, evaluation, batch, agent }: Asked,
+  { tasks: entries, evaluation, batch, agent, judges }: Asked,
   loader: TaskLoader,
   modules?: ObjectRef,
 ): Promise<CheckedTasks> {
@@ -242,6 +246,11 @@ export async function checkTasksOfRun(
     const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });
+  checkDeclaredJudges(
+    entries.map(({ environment }) => environment),
+    judges,
+    modules,
+  );
   checkKeys([...train, ...held]);
   for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields, modules);
   checkStep(train, batch);

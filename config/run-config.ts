@@ -6,6 +6,7 @@ import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
+import type { Budget } from '../protocol/budget.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
@@ -17,6 +18,7 @@ import { loraSchema } from './algorithm/critic-schema.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
+import { budgetSchema, checkPriced, judgesIn, judgesSchema } from './judges-schema.ts';
 import { innermost, rightName } from './right-name.ts';
 import { remedyOf } from './issue-remedy.ts';
 import {
@@ -35,6 +37,9 @@ const width = z.int().min(1).optional();
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
   maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  maxSampledTokens: count.optional(),
+  maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
+  maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),
@@ -130,6 +135,8 @@ export const runConfigSchema = z.strictObject({
     .prefault({}),
   agent: agentSchema.prefault({}),
   sampling: samplingSchema.prefault({}),
+  judges: judgesSchema,
+  budget: budgetSchema,
   dispatcher: dispatcherSchema.prefault({}),
   training: training.prefault({}),
   algorithm: algorithmSchema.prefault({}),
@@ -282,11 +289,16 @@ function checkBatch({ batch, training, algorithm }: Pick<ParsedConfig, 'batch' |
  */
 export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): RunConfig {
   refuseEndpoint(given);
+  const judged = judgesIn(given);
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
   const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
+  checkPriced(
+    config.budget as Budget | undefined,
+    Object.values(judged.judges ?? {}).map(({ endpoint }) => endpoint),
+  );
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =
     config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
@@ -294,6 +306,7 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {
     ...config,
+    ...judged,
     dir: absolute(config.dir),
     ...resolveModules(modules, folder),
     tasks: entries,

@@ -3,6 +3,7 @@
 import type {
   AgentRunInput,
   AgentRunOutcome,
+  Asking,
   Attempt,
   Card,
   CheckEndpointInput,

@@ -10,6 +10,8 @@ export type FinishReason =
   | 'max-turns'
   | 'context-full'
   | 'response-cut'
+  /** It sampled as many tokens as agent.maxSampledTokens allows. */
+  | 'token-budget'
   /** The policy refused to answer, or its server's filter removed the answer. */
   | 'refused'
   /** The program that is the agent ended with an exit code other than 0, or by a signal. */
@@ -31,9 +33,15 @@ export type FailureClass =
   | 'record-mismatch'
   | 'engine-lost'
   | 'endpoint-unavailable'
+  /** A judge gave no answer. */
+  | 'judge-unavailable'
+  /** The run, the eval or a judge has used what its budget allows. */
+  | 'budget-spent'
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */
   | 'environment-failed'
+  /** An agent's `decide` failed, or decided what cannot be done. */
+  | 'agent-failed'
   /** The code of a user's tool failed. */
   | 'tool-failed'
   /** The artifact could not be copied out of the sandbox, nor out of a control sandbox. */

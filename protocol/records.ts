@@ -3,6 +3,7 @@
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
 import type { GenerateCost } from './sampling.ts';
@@ -50,6 +51,11 @@ export const keys = {
   program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
+  /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
+  ask: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, place: string, digest: string, number: number) =>
+    `${keys.asks(attempt)}${place}/${digest}/${number}`,
+  /** Prefix of all answers of judges in the attempt. */
+  asks: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `ask:${attemptKey(attempt)}/`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   /** Round `round` of the grading failed. Rounds count from 1. */
@@ -118,7 +124,7 @@ export function runOfKey(key: string): string | undefined {
  */
 export function resultKeyOf(execution: string): string | undefined {
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/su.exec(execution) ?? [];
-  if (kind === 'model') return rest;
+  if (kind === 'model' || kind === 'judge') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
   if (kind === 'start' || kind === 'program') return execution;
@@ -129,11 +135,11 @@ export function resultKeyOf(execution: string): string | undefined {
 }
 
 /** One model call: the ids appended to the context, the sampled ids, and how they were parsed. */
-export interface GenerateRecord {
+export interface GenerateRecord extends Place {
   readonly version: number;
   /** Digest of the policy's files, if a policy from a directory sampled. */
   readonly digest?: string;
-  /** Ids appended to all earlier ids (prompt or observation). The whole context if `reset` is true. */
+  /** Ids appended to the earlier ids of its agent's segment. The whole context if `reset` is true. */
   readonly appended: readonly number[];
   /** True if the template rewrote earlier text: the ids start again, and a new training sequence starts. */
   readonly reset: boolean;
@@ -360,42 +366,4 @@ export interface TryRecord {
   readonly at: string;
   /** Milliseconds used so far of the time limit for failures of this kind. Absent: there is no such limit. */
   readonly spentMs?: number;
-}
-
-/** The policy's answer of a turn, as a message. */
-export function spoken({ parsed }: GenerateRecord): Message {
-  return parsed.kind === 'calls'
-    ? { role: 'assistant', content: parsed.content, toolCalls: parsed.calls }
-    : { role: 'assistant', content: parsed.content };
-}
-
-/** The messages of an attempt after the task's own. After the last turn no hint is sent, but tools may answer it. */
-export function saidIn(turns: readonly GenerateRecord[], acts: ReadonlyMap<number, ActRecord>): Message[] {
-  return turns.flatMap((turn, i) => {
-    const isUnread = i === turns.length - 1 && turn.command?.do === 'tell';
-    return [spoken(turn), ...(isUnread ? [] : answerTo(turn, acts.get(i + 1)))];
-  });
-}
-
-/** The messages to the policy after a turn: its agent's message, or the answers of the tools or the environment. */
-export function answerTo({ command }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
-  return command?.do === 'tell' ? [{ role: 'user', content: command.message }] : (act?.messages ?? []);
-}
-
-/** Tokens that a turn sampled: the number of its ids, or the server's count in chat. */
-export function sampledTokensOf({ sampled, chat }: GenerateRecord): number {
-  return chat ? (chat.usage?.completionTokens ?? 0) : sampled.length;
-}
-
-/** Tokens of the context after `turns`: the number of its ids, or the server's count in chat. */
-export function contextTokensAfter(turns: readonly GenerateRecord[]): number {
-  const usage = turns.findLast(({ chat }) => chat?.usage)?.chat?.usage;
-  return usage ? usage.promptTokens + usage.completionTokens : contextAfter(turns).length;
-}
-
-/** All ids of the context after `turns`, seen and sampled. */
-export function contextAfter(turns: readonly GenerateRecord[]): number[] {
-  let ids: number[] = [];
-  for (const { appended, reset, sampled } of turns) ids = [...(reset ? [] : ids), ...appended, ...sampled];
-  return ids;
 }

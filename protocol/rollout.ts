@@ -4,6 +4,7 @@ import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { GivenEndpointPolicy, PolicyRef, ScriptedPolicy } from './policy.ts';
+import type { GivenJudge } from './judge.ts';
 import type { ObjectRef } from './stages.ts';
 
 export interface AgentSettings {
@@ -14,8 +15,14 @@ export interface AgentSettings {
   readonly maxTurns: number;
   /** Limit for prompt, observations and sampled tokens together. */
   readonly maxContextTokens: number;
+  /** Sub-agents that may work below each other. */
+  readonly maxDepth?: number;
+  /** Segments of one agent: each summary of its history opens the next one. */
+  readonly maxSegments?: number;
   /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
+  /** Tokens that a rollout may sample in all its turns. Then it is graded. Absent: no limit. */
+  readonly maxSampledTokens?: number;
   /** Time limit of a rollout's turns, from its first sandbox on. Pauses and gates do not count. Absent: a week. */
   readonly deadlineSeconds?: number;
   /**
@@ -27,11 +34,14 @@ export interface AgentSettings {
 }
 
 /** With every limit filled in; a task's own agent stays if there is no `type`. */
-export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options'>> & Pick<AgentSettings, 'type' | 'options'>;
+export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options' | 'maxSampledTokens'>> &
+  Pick<AgentSettings, 'type' | 'options' | 'maxSampledTokens'>;
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
   maxContextTokens: 32_768,
+  maxDepth: 2,
+  maxSegments: 10,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
   atDeadline: 'grade',
@@ -48,6 +58,8 @@ export interface RolloutInput {
   readonly policy: PolicyRef | GivenEndpointPolicy | ScriptedPolicy;
   readonly agent?: Partial<AgentSettings>;
   readonly sampling?: Partial<SamplingParameters>;
+  /** What the task's functions and tools may ask, by name. */
+  readonly judges?: Readonly<Record<string, GivenJudge>>;
   /** The run that it belongs to. Absent: a run with the rollout's own id. */
   readonly run?: string;
   readonly step?: number;

@@ -51,7 +51,8 @@ export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
 
 /** Carried over continue-as-new, which happens before a turn or while the rollout is held. */
-export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+export interface RolloutProgress
+  extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'sampledTokens' | 'lines' | 'paused'> {
   /** Absent: its agent is no program. */
   readonly program?: Pick<Context, 'programMs' | 'silentMs'> & { readonly card: ProgramCard };
   /** Absent: none. */
@@ -104,6 +105,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, s
     sandbox = null,
     taskLimits = {},
     contextTokens = 0,
+    sampledTokens = 0,
     worker = null,
     lines = [],
     paused = false,
@@ -130,6 +132,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, s
     sandbox,
     taskLimits,
     contextTokens,
+    sampledTokens,
     worker,
     lines,
     doing: held ? tripLine(held) : '',
@@ -148,13 +151,15 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, s
 }
 
 function progressOf(state: LoopState, context: Context): RolloutProgress {
-  const { sandbox, taskLimits, contextTokens, worker, lines, paused, held, resumed, gates, clock } = context;
+  const { sandbox, taskLimits, contextTokens, sampledTokens, worker, lines, paused, held, resumed, gates, clock } =
+    context;
   const { program: card, programMs, silentMs } = context;
   return {
     state,
     sandbox,
     ...(Object.keys(taskLimits).length > 0 && { taskLimits }),
     contextTokens,
+    sampledTokens,
     ...(worker === null ? {} : { worker }),
     lines,
     paused,
@@ -307,6 +312,7 @@ async function hold(failure: Failure, state: LoopState, context: Context): Promi
 /** A new attempt starts: nothing of the lost one counts. */
 function beginAnew(context: Context): void {
   context.clock.beginAnew();
+  context.sampledTokens = 0;
   context.reports.beginAnew();
   context.program = null;
   context.running = null;
@@ -324,8 +330,8 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
     // If the rollout continues after this, the time was taken by machines.
     context.clock.stoodStill(Date.now() - since);
     const failure = classify(error);
-    const { breaks, recovery } = FAILURES[failure.failure];
-    if (recovery === 'hold' && context.input.holds) return hold(failure, state, context);
+    const { breaks, recovery, alwaysHolds = false } = FAILURES[failure.failure];
+    if (recovery === 'hold' && (context.input.holds || alwaysHolds)) return hold(failure, state, context);
     // While a run is paused, its machines are being repaired: what fails meanwhile is repeated after the resume.
     if (context.paused && breaks && (recovery === 'mask' || recovery === 'hold')) {
       return standStill(state, context, () => !context.paused);

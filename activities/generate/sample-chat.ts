@@ -4,54 +4,41 @@
  */
 
 import { schemasOf } from '../../agents/tools/toolbox.ts';
-import { offeredTools } from '../../tasks/offered-tools.ts';
-import { openingMessages } from '../../tasks/opening-messages.ts';
-import { commandOf, type Deciding, decidingOf } from './decide.ts';
+import { type AgentAtWork, agentAtWork, decided, type TurnDeps } from './agent-at-work.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
 import type { ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { answerTo, contextTokensAfter, type GenerateRecord } from '../../protocol/records.ts';
-import { actsOf, turnsOf } from '../../store/read-records.ts';
-import type { TurnDeps } from './sample-ids.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
+import { contextTokensAfter } from '../../protocol/transcript.ts';
 
 const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
 
-/** The messages of a task, and of the turns so far. */
-async function transcriptOf(
-  input: GenerateInput,
-  earlier: readonly GenerateRecord[],
-  { store, tasks }: TurnDeps,
-): Promise<ChatCall['messages']> {
-  const acts = await actsOf(store, input);
-  const messages = await openingMessages(input, { store, tasks });
-  const given = messages.map(({ role, content }) => ({ role, content }));
-  const said = earlier.flatMap((turn, i) => {
-    if (!turn.chat) return [];
-    const answers = chatAnswerMessages(turn.chat.turn, answerTo(turn, acts.get(i + 1)));
-    return [chatTurnMessage(turn.chat.turn, turn.parsed.kind === 'calls'), ...answers];
+/** What the agent read first, and its turns so far. */
+function transcriptOf({ opening, earlier }: AgentAtWork): ChatCall['messages'] {
+  const given = opening.map(({ role, content }) => ({ role, content }));
+  const said = earlier.flatMap(({ record, told }) => {
+    if (!record.chat) return [];
+    const { turn } = record.chat;
+    return [chatTurnMessage(turn, record.parsed.kind === 'calls'), ...chatAnswerMessages(turn, told)];
   });
   return [...given, ...said];
 }
 
 function readAnswer(
   { turn, finish, usage }: ChatAnswer,
-  agent: Deciding,
+  agent: AgentAtWork,
 ): Pick<GenerateRecord, 'parsed' | 'command' | 'chat' | 'end'> {
   const chat = { turn, usage };
-  if (finish === 'unreadable') {
-    const error = 'The server itself did not understand it.';
-    const parsed = { kind: 'malformed', content: '', error } as const;
-    return { chat, end: 'stop', parsed, command: commandOf(agent, parsed, 'chat') };
-  }
+  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : 0;
+  const read = (parsed: ParsedTurn) => ({ chat, ...decided(agent, { parsed, form: 'chat', contextTokens }) });
+  if (finish === 'unreadable')
+    return read({ kind: 'malformed', content: '', error: 'The server itself did not understand it.' });
   const end = finish === 'filtered' ? 'refused' : finish;
-  if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } };
-  const parsed: ParsedTurn =
-    agent.type.reads === 'text'
-      ? { kind: 'no-call', content: turn.content || (turn.refusal ?? '') }
-      : parseChatTurn(turn);
-  return { chat, end, parsed, command: commandOf(agent, parsed, 'chat') };
+  const content = turn.content || (turn.refusal ?? '');
+  if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content } };
+  return read(agent.type.reads === 'text' ? { kind: 'no-call', content } : parseChatTurn(turn));
 }
 
 /**
@@ -62,7 +49,7 @@ export async function sampleChat(
   deps: TurnDeps,
   ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
-  const { sampling, maxContextTokens, turn, policy } = input;
+  const { sampling, maxContextTokens, policy } = input;
   if (sampling.topK > 0) {
     throw new UserInputError(
       'sampling.topK',
@@ -70,9 +57,10 @@ export async function sampleChat(
       "give 0: the chat API has no such setting (if the server takes it, set it in the endpoint's extraBody)",
     );
   }
-  const earlier = (await turnsOf(deps.store, input)).slice(0, turn - 1);
-  const room = maxContextTokens - contextTokensAfter(earlier);
+  const agent = await agentAtWork(input, deps);
+  const room = maxContextTokens - contextTokensAfter(agent.earlier.map(({ record }) => record));
   const base = {
+    ...agent.place,
     version: policy.version,
     appended: [],
     reset: false,
@@ -83,12 +71,12 @@ export async function sampleChat(
   const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
-    messages: await transcriptOf(input, earlier, deps),
-    tools: schemasOf(await offeredTools(input, deps)),
+    messages: transcriptOf(agent),
+    tools: schemasOf(agent.tools),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
   const answer = await ask(call);
   if (!answer) return full;
-  const read = readAnswer(answer, await decidingOf(input, deps));
+  const read = readAnswer(answer, agent);
   return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
 }

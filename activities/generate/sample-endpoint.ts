@@ -13,7 +13,8 @@ import type { GenerateRecord } from '../../protocol/records.ts';
 import { endpointFailure } from './endpoint-failure.ts';
 import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
 import { sampleChat } from './sample-chat.ts';
-import { type IdsAnswer, type IdsCall, sampleIds, type TurnDeps } from './sample-ids.ts';
+import type { TurnDeps } from './agent-at-work.ts';
+import { type IdsAnswer, type IdsCall, sampleIds } from './sample-ids.ts';
 
 /** 31 bits: every server accepts these. */
 function seedOf(noiseKey: string): number {

@@ -1,29 +1,19 @@
 /** One turn in token ids: the context only grows, by appended ids, and sampled ids are decoded and parsed once. */
 
-import { commandOf, type Deciding, decidingOf } from './decide.ts';
-import type { ParsedTurn } from '../../protocol/message.ts';
-import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
+import { type AgentAtWork, agentAtWork, type Decided, decided, messagesOf, type TurnDeps } from './agent-at-work.ts';
+import type { Message, ParsedTurn } from '../../protocol/message.ts';
+import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
 import { schemasOf } from '../../agents/tools/toolbox.ts';
-import type { Store } from '../../store/store.ts';
-import { offeredTools } from '../../tasks/offered-tools.ts';
-import { openingMessages } from '../../tasks/opening-messages.ts';
-import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
-import { answerTo, contextAfter, type GenerateRecord, spoken } from '../../protocol/records.ts';
-import { actsOf, turnsOf } from '../../store/read-records.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
+import { contextAfter } from '../../protocol/transcript.ts';
 
 /** A policy's tokenizer with what the agent loop asks of it. */
 export interface PolicyTokenizer extends ChatTokenizer {
   readonly chatTemplate: string;
   readonly stopTokenIds: readonly number[];
-}
-
-/** Where a turn's messages come from. */
-export interface TurnDeps {
-  readonly store: Store;
-  readonly tasks: TaskLoader;
 }
 
 /** The request for one turn, and its answer, for any kind of sampler. */
@@ -43,11 +33,13 @@ export interface IdsAnswer {
 }
 
 /** A finished turn as its agent reads it. Text that cannot be parsed is kept as it was sampled. */
-function readTurn(text: string, form: ToolCallFormat, agent: Deciding): Pick<GenerateRecord, 'parsed' | 'command'> {
+function readTurn(text: string, contextTokens: number, tokenizer: PolicyTokenizer, agent: AgentAtWork): Decided {
+  const form = toolCallFormatOf(tokenizer.chatTemplate);
   const read: ParsedTurn =
     agent.type.reads === 'text' ? { kind: 'no-call', content: text } : parseToolCalls(text, form);
   const parsed = read.kind === 'malformed' ? { ...read, content: text } : read;
-  return { parsed, command: commandOf(agent, parsed, form) };
+  const sizeOf = (messages: readonly Message[]) => renderPrompt(tokenizer, messages, schemasOf(agent.tools)).length;
+  return decided(agent, { parsed, form, contextTokens, sizeOf });
 }
 
 interface Prompt {
@@ -56,28 +48,23 @@ interface Prompt {
   readonly context: readonly number[];
 }
 
-async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, { store, tasks }: TurnDeps): Promise<Prompt> {
-  const messages = await openingMessages(input, { store, tasks });
-  const schemas = schemasOf(await offeredTools(input, { store, tasks }));
-  const turns = await turnsOf(store, input);
-  const earlier = turns.slice(0, input.turn - 1);
+function promptOf(agent: AgentAtWork, tokenizer: PolicyTokenizer): Prompt {
+  const { opening, earlier } = agent;
+  const schemas = schemasOf(agent.tools);
   const last = earlier.at(-1);
   if (!last) {
-    const appended = renderPrompt(tokenizer, messages, schemas);
+    const appended = renderPrompt(tokenizer, opening, schemas);
     return { appended, reset: false, context: appended };
   }
-  const acts = await actsOf(store, input);
-  const added = answerTo(last, acts.get(input.turn - 1));
-  const past = contextAfter(earlier);
-  const following = renderContinuation(tokenizer, messages, added, schemas);
+  const past = contextAfter(earlier.map(({ record }) => record));
+  const following = renderContinuation(tokenizer, opening, last.told, schemas);
   // A turn that was ended by a text lacks the token that ends a turn.
   const appended = following && [
-    ...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)),
+    ...(last.record.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)),
     ...following,
   ];
   if (appended) return { appended, reset: false, context: [...past, ...appended] };
-  const whole = earlier.flatMap((turn, i) => [spoken(turn), ...answerTo(turn, acts.get(i + 1))]);
-  const afresh = renderPrompt(tokenizer, [...messages, ...whole], schemas);
+  const afresh = renderPrompt(tokenizer, messagesOf(agent), schemas);
   return { appended: afresh, reset: true, context: afresh };
 }
 
@@ -88,13 +75,12 @@ export async function sampleIds(
   deps: TurnDeps,
   ask: (call: IdsCall) => Promise<IdsAnswer>,
 ): Promise<GenerateRecord> {
-  const { appended, reset, context } = await promptOf(input, tokenizer, deps);
+  const agent = await agentAtWork(input, deps);
+  const { appended, reset, context } = promptOf(agent, tokenizer);
+  const base = { ...agent.place, version: input.policy.version, appended, reset };
   const room = input.maxContextTokens - context.length;
   const nothing: ParsedTurn = { kind: 'no-call', content: '' };
-  const { version } = input.policy;
-  if (room <= 0) {
-    return { version, appended, reset, sampled: [], logprobs: [], end: 'context-full', parsed: nothing };
-  }
+  if (room <= 0) return { ...base, sampled: [], logprobs: [], end: 'context-full', parsed: nothing };
   const { maxTokens } = input.sampling;
   const sampling = { ...input.sampling, maxTokens: Math.min(maxTokens, room) };
   const { tokens, logprobs, finish, untrainable, stopText } = await ask({
@@ -105,16 +91,16 @@ export async function sampleIds(
   const stopped = finish === 'stop';
   const text = tokenizer.decode(stopped && stopText === undefined ? tokens.slice(0, -1) : tokens);
   return {
-    version,
-    appended,
-    reset,
+    ...base,
     sampled: tokens,
     logprobs,
     temperature: sampling.temperature,
-    end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
     ...(stopped
-      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate), await decidingOf(input, deps))
-      : { parsed: { kind: 'no-call', content: text } }),
+      ? readTurn(text, context.length + tokens.length, tokenizer, agent)
+      : {
+          end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
+          parsed: { kind: 'no-call', content: text },
+        }),
     ...(untrainable === undefined ? {} : { untrainable }),
     ...(stopText === undefined ? {} : { stopText }),
   };

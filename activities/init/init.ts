@@ -11,7 +11,8 @@ import { hasSandbox, type Task } from '../../tasks/environment.ts';
 import { checkSandboxes } from '../../tasks/resources.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { InitActivities } from '../../protocol/activities.ts';
-import type { Attempt, Card, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
+import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
+import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, type GenerateRecord, keys, type McpRecord, sandboxKey } from '../../protocol/records.ts';
@@ -23,8 +24,7 @@ import { RestoreFailed } from '../failures.ts';
 import { forgetLost, restoreSandboxes, startMcp } from './restore.ts';
 import { startTask } from './start.ts';
 
-export interface InitDeps {
-  readonly store: Store;
+export interface InitDeps extends AskDeps {
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
@@ -94,7 +94,7 @@ async function recordStarted({ run, rollout, attempt }: Attempt, { store }: Init
  * beginning.
  */
 async function make(
-  input: Attempt,
+  input: Attempt & Asking,
   ref: SandboxRef,
   { task, specs }: Placed,
   deps: InitDeps,
@@ -206,7 +206,7 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
 
 /** Makes the attempt's sandboxes, or finds those that it has. */
 async function prepareSandboxes(
-  input: Attempt,
+  input: Attempt & Asking,
   task: Task,
   deps: InitDeps,
   signal: AbortSignal,
@@ -232,12 +232,12 @@ async function prepareSandboxes(
 }
 
 export function createInitActivities(deps: InitDeps): InitActivities {
-  const limits = { store: deps.store, place: 'init' } as const;
+  const limitsOf = (input: Asking) => ({ store: deps.store, place: 'init', ...patienceWithJudges(input) }) as const;
   return {
-    restoreSandbox: (input) => tried(limits, (signal, progress) => restored(input, deps, signal, progress)),
+    restoreSandbox: (input) => tried(limitsOf(input), (signal, progress) => restored(input, deps, signal, progress)),
 
     prepare: (input) =>
-      tried(limits, async (signal, progress) => {
+      tried(limitsOf(input), async (signal, progress) => {
         const { task, modules } = await deps.tasks.load(input);
         const program = programOfTask(task, input.agent, modules);
         if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress), program);

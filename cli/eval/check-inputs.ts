@@ -14,7 +14,7 @@ import { modulesOf } from '../connect/run-modules.ts';
 export async function checkEvalInputs(config: SweepConfig): Promise<void> {
   const { tasks, policies } = config;
   const modules = await modulesOf(config);
-  await checkTasks(tasks, new TaskLoader(), modules?.digest);
+  await checkTasks(tasks, new TaskLoader(), modules?.digest, config.judges);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;
     if ('endpoint' in policy) {

@@ -263,7 +263,7 @@ describe('an endpoint that takes chat', () => {
     ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noCallHint('chat')}$`)],
   ])('after %s continues with a hint, and with the sampled text', async (_, first, text, hint) => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
-    expect(await generate(1)).toMatchObject({ kind: 'tell', calls: 0 });
+    expect(await generate(1)).toMatchObject({ kind: 'reply', calls: 0 });
     await generate(2);
     const [, own, told] = server.asked[1]!.body['messages'] as Array<{ role: string; content: string }>;
     expect(own).toEqual({ role: 'assistant', content: text });
@@ -317,7 +317,7 @@ describe('an endpoint that takes chat', () => {
     const { generate } = await serving(handler, { mode: 'auto' });
     expect(await generate(1)).toMatchObject({ kind: 'act', calls: 1 });
     await answered(1, 'a b');
-    expect(await generate(2)).toMatchObject({ kind: 'tell' });
+    expect(await generate(2)).toMatchObject({ kind: 'reply' });
     expect(await generate(3)).toMatchObject({ kind: 'finish' });
     expect(await recordOf(3)).toMatchObject({
       endpoint: { offer: { mode: 'chat', reason: 'the endpoint sets no tokenizer, so prompts cannot be sent as ids' } },
@@ -483,11 +483,11 @@ it('an answer that its own server cannot read is a mistake of the policy, which 
     }),
     { mode: 'chat' },
   );
-  expect(await generate(1)).toMatchObject({ kind: 'tell', calls: 0 });
+  expect(await generate(1)).toMatchObject({ kind: 'reply', calls: 0 });
   expect(await recordOf(1)).toMatchObject({
     end: 'stop',
     parsed: { kind: 'malformed' },
-    command: { do: 'tell', message: expect.stringContaining('did not understand') as string },
+    command: { do: 'reply', message: expect.stringContaining('did not understand') as string },
     chat: { turn: { content: '', toolCalls: [] } },
   });
 });

@@ -9,7 +9,7 @@ import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
 import type { Trip } from '../../protocol/breaker.ts';
 import type { StageGates } from './stage-gates.ts';
-import type { Attempt, CollectOutcome, SandboxRef, TaskLimits } from '../../protocol/stages.ts';
+import type { Asking, Attempt, CollectOutcome, SandboxRef, TaskLimits } from '../../protocol/stages.ts';
 
 /** The attempt, as activities receive it. */
 export function attemptOf(
@@ -18,6 +18,11 @@ export function attemptOf(
 ): Attempt {
   const { run, task, catalog } = input;
   return { run, rollout, attempt, task, ...(catalog === undefined ? {} : { catalog }) };
+}
+
+/** What the task's functions and tools may ask, in the activities that run them. */
+export function askingOf({ input: { judges } }: Pick<Context, 'input'>): Asking {
+  return judges === undefined ? {} : { judges };
 }
 
 /** The time limit of a tool call: the task's own, else the configuration's. */
@@ -43,6 +48,8 @@ export interface Context {
   taskLimits: TaskLimits;
   collected: CollectOutcome | null;
   contextTokens: number;
+  /** In this attempt. */
+  sampledTokens: number;
   /** The GPU worker that has the context in its cache, where there are several. */
   worker: string | null;
   lines: readonly string[];

@@ -8,12 +8,14 @@ import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
+import { placeOf, placeText } from '../../protocol/frames.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
 import type {
+  Asking,
   Attempt,
   Card,
   CollectOutcome,
@@ -21,7 +23,7 @@ import type {
   GenerateOutcome,
   SandboxRef,
 } from '../../protocol/stages.ts';
-import { attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
+import { askingOf, attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
 import { awaitProgram } from './await-program.ts';
 import { showDoing, tell } from './show-doing.ts';
 
@@ -49,13 +51,15 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   const withinMs = context.clock.leftMs(Date.now());
   if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
   begin(context, state);
+  const asking = askingOf(context);
   switch (state.phase) {
     case 'prepare':
       await checkPolicy(state, context);
-      return prepare(attempt, context);
+      return prepare({ ...attempt, ...asking }, context);
     case 'restore': {
       const lost = {
         ...attempt,
+        ...asking,
         ...agentOf(context.input),
         restore: state.restores ?? 1,
         toolTimeoutSeconds: toolSecondsOf(context),
@@ -63,7 +67,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
-      return generate(attempt, state.turn, withinMs, context);
+      return generate(attempt, state, withinMs, context);
     case 'act':
       return act(attempt, state, withinMs, context);
     case 'wait':
@@ -78,7 +82,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
-async function prepare(attempt: Attempt, context: Context): Promise<LoopEvent> {
+async function prepare(attempt: Attempt & Asking, context: Context): Promise<LoopEvent> {
   const card = await lostTime(context, init.prepare({ ...attempt, ...agentOf(context.input) }));
   context.clock.start(Date.now());
   // A script acts in the program's place.
@@ -114,6 +118,7 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
   const input = {
     ...attempt,
+    ...askingOf(context),
     ...sandbox,
     turn: state.turn,
     toolTimeoutSeconds,
@@ -136,23 +141,38 @@ function take(collected: CollectOutcome, context: Context): void {
   context.sandbox = null;
 }
 
-async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
+async function generate(
+  attempt: Attempt,
+  { turn, frames }: LoopState,
+  withinMs: number,
+  context: Context,
+): Promise<LoopEvent> {
   const { input } = context;
+  const { maxTurns, maxDepth, maxSegments } = input.agent;
+  const place = placeOf(frames);
+  const left = (input.agent.maxSampledTokens ?? Number.POSITIVE_INFINITY) - context.sampledTokens;
+  if (left <= 0) return { type: 'out-of-tokens' };
   const outcome = await sampled(attempt.attempt, context, {
     ...attempt,
+    ...place,
+    limits: { maxTurns, maxDepth, maxSegments },
     withinMs,
     turn,
     policy: input.policy,
-    sampling: input.sampling,
+    sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
     maxContextTokens: input.agent.maxContextTokens,
     ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
+  context.sampledTokens += outcome.sampledTokens;
   context.clock.heard(outcome);
   context.worker = outcome.worker ?? null;
-  tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
-  return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+  const { kind, calls, agent } = outcome;
+  const where = placeText(place);
+  tell(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
+  const isCutHere = kind === 'response-cut' && left < input.sampling.maxTokens;
+  return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
 /** The agent that the rollout was started with, if it is not the task's own. */
@@ -188,7 +208,7 @@ async function grade(attempt: Attempt, { finish, turn, inPlace }: LoopState, con
   if (!finish) throw new TypeError('The rollout has not finished');
   const artifact = context.collected?.artifact;
   const { gradeSeconds } = context.taskLimits;
-  const input = { ...attempt, ...(artifact && { artifact }), finish, turns: turn };
+  const input = { ...attempt, ...askingOf(context), ...(artifact && { artifact }), finish, turns: turn };
   const verdict = await withinOutage(
     inPlace
       ? gradingOn(sandboxOf(context).host, gradeSeconds).gradeInPlace({ ...input, ...sandboxOf(context) })

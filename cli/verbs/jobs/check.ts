@@ -62,7 +62,7 @@ async function checkWhole(read: CheckConfig, modules: Awaited<ReturnType<typeof 
     const { algorithm, training } = read.config;
     checkDefinitions(algorithm, training?.mode, modules?.digest);
     await checkTasksOfRun(read.config, new TaskLoader(), modules?.digest);
-  } else await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest);
+  } else await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest, read.config.judges);
 }
 
 async function check(file: string, options: Options, context: VerbContext): Promise<Outcome> {
@@ -96,6 +96,7 @@ async function check(file: string, options: Options, context: VerbContext): Prom
     ids,
     bundle,
     agent,
+    asking: read.config.judges === undefined ? {} : { judges: read.config.judges },
     most: most ?? ROLLED_OUT,
     env,
     signal,

@@ -86,7 +86,8 @@ describe('a turn', () => {
     const first = await generate(turnInput(1));
     expect(await generate(turnInput(1))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
-    expect(await eventLines(world.now.store)).toEqual(['turn 1']);
+    expect(await eventLines(world.now.store, 'turn')).toEqual(['turn 1']);
+    expect((await eventLines(world.now.store, 'spent')).length).toBe(1);
     expect(await world.now.store.repeats()).toEqual({ model: 0 });
   });
 
@@ -100,7 +101,8 @@ describe('a turn', () => {
     expect(second).toMatchObject({ kind: 'finish', calls: 0 });
     expect(await attempts[0]).toEqual(second);
     expect((await recordOf(1))?.sampled).toEqual(saying(finishCall).tokens);
-    expect(await eventLines(world.now.store)).toEqual(['turn 1']);
+    expect(await eventLines(world.now.store, 'turn')).toEqual(['turn 1']);
+    expect((await eventLines(world.now.store, 'spent')).length).toBe(1);
     expect(await world.now.store.repeats()).toEqual({ model: 1 });
   });
 
@@ -189,7 +191,7 @@ describe('the context', () => {
     const second = [...PROMPT, ...saying(call('ls')).tokens, ...encode('\ntool:a b$\nassistant:')];
     const third = [...second, ...saying(call('cat a')).tokens, ...encode('\ntool:text$\nassistant:')];
     expect(world.now.engine.requests.map(({ tokens }) => tokens)).toEqual([PROMPT, second, third]);
-    expect(await eventLines(world.now.store)).toEqual(['turn 1', 'turn 2', 'turn 3']);
+    expect(await eventLines(world.now.store, 'turn')).toEqual(['turn 1', 'turn 2', 'turn 3']);
   });
 
   it.each([
@@ -201,7 +203,7 @@ describe('the context', () => {
     ],
   ])('after %s continues with a hint', async (_, text, hint) => {
     world.now.engine.answers = [saying(text), saying(finishCall)];
-    expect(await generate(turnInput(1))).toMatchObject({ kind: 'tell', calls: 0 });
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'reply', calls: 0 });
     await generate(turnInput(2));
     expect(world.now.engine.requests[1]?.tokens).toEqual([
       ...PROMPT,
