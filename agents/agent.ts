@@ -4,8 +4,8 @@ import type { z } from 'zod';
 import { Definition } from '../modules/check-definition.ts';
 import { Registry } from '../modules/registry.ts';
 import type { Command } from '../protocol/command.ts';
+import type { CodecName } from '../protocol/conversation.ts';
 import type { ParsedTurn } from '../protocol/message.ts';
-import type { CallForm } from './hints.ts';
 import type { SubAgents } from './sub-agents.ts';
 import { externalAgent } from './types/external.ts';
 import { textAgent } from './types/text.ts';
@@ -32,8 +32,8 @@ export interface TurnView {
   readonly earlier: readonly Command[];
   /** The parsed turn. Always `no-call` if the agent reads text. */
   readonly parsed: ParsedTurn;
-  /** How calls are encoded. */
-  readonly form: CallForm;
+  /** How calls are written: in the policy's own text, or (`server`) parsed by its server. */
+  readonly form: CodecName;
   /** Names of the tools that the agent may call. */
   readonly tools: readonly string[];
   /** The agents that the task offers. */

@@ -6,6 +6,7 @@ import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
+import { CODECS, TEXT_CODECS } from '../protocol/conversation.ts';
 import type { Budget } from '../protocol/budget.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
@@ -45,6 +46,9 @@ export const agentSchema = z.strictObject({
   atDeadline: z.enum(['grade', 'mask']).optional(),
   type: z.string().min(1).optional(),
   options: z.record(z.string(), z.json()).optional(),
+  codec: z.enum(CODECS).optional(),
+  preamble: z.enum(['auto', 'always', 'never']).optional(),
+  reasoning: z.enum(['keep', 'remove']).optional(),
 });
 
 export const samplingSchema = z.strictObject({
@@ -226,6 +230,17 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
 
+/** Errors: `UserInputError` for the codec of servers: a policy that is trained samples token ids. */
+export function checkCodec({ codec }: Pick<ParsedConfig['agent'], 'codec'>): void {
+  if (codec !== 'server') return;
+  const text = TEXT_CODECS.join(', ');
+  throw new UserInputError(
+    'agent.codec',
+    codec,
+    `give one of ${text}: only an endpoint that is asked in chat parses calls itself`,
+  );
+}
+
 /** In async mode all groups of a step are in one history of the run: it can only continue as new between two steps. */
 function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   const bound = maxStalenessOf(training);
@@ -295,6 +310,7 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
+  checkCodec(config.agent);
   checkPriced(
     config.budget as Budget | undefined,
     Object.values(judged.judges ?? {}).map(({ endpoint }) => endpoint),

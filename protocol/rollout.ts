@@ -1,5 +1,6 @@
 /** The input and the result of a rollout. Neither contains a transcript. */
 
+import type { ConversationSettings } from './conversation.ts';
 import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
@@ -7,7 +8,7 @@ import type { GivenEndpointPolicy, PolicyRef, ScriptedPolicy } from './policy.ts
 import type { GivenJudge } from './judge.ts';
 import type { ObjectRef } from './stages.ts';
 
-export interface AgentSettings {
+export interface AgentSettings extends ConversationSettings {
   /** The type of agent, in place of the tasks' own. */
   readonly type?: string;
   /** Its own options. */
@@ -33,9 +34,11 @@ export interface AgentSettings {
   readonly atDeadline?: 'grade' | 'mask';
 }
 
+/** Settings that have no default of their own. */
+type OpenSettings = 'type' | 'options' | 'maxSampledTokens' | keyof ConversationSettings;
+
 /** With every limit filled in; a task's own agent stays if there is no `type`. */
-export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options' | 'maxSampledTokens'>> &
-  Pick<AgentSettings, 'type' | 'options' | 'maxSampledTokens'>;
+export type ResolvedAgent = Required<Omit<AgentSettings, OpenSettings>> & Pick<AgentSettings, OpenSettings>;
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,

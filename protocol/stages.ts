@@ -2,6 +2,7 @@
 
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
+import type { ConversationSettings } from './conversation.ts';
 import type { Place } from './frames.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Judges } from './judge.ts';
@@ -47,6 +48,8 @@ export interface GenerateInput extends Attempt, Place {
   readonly limits: TurnLimits;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
+  /** Absent: all as the policy's template does it. */
+  readonly conversation?: ConversationSettings;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */

@@ -5,10 +5,10 @@
 
 import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
 import { AgentFailed, checkedCommand } from '../../agents/check-command.ts';
-import type { CallForm } from '../../agents/hints.ts';
 import type { Toolbox } from '../../agents/tools/toolbox.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import type { Command, Delegate } from '../../protocol/command.ts';
+import type { CodecName } from '../../protocol/conversation.ts';
 import { callingTurn, MOST_SUMMARY_CHARACTERS, type Place, sameContext } from '../../protocol/frames.ts';
 import type { Message, ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
@@ -116,7 +116,7 @@ function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment =
 }
 
 /** All messages of the agent's context so far. */
-export function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
+function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
   return [...opening, ...earlier.flatMap(({ record, told }) => [spoken(record), ...told])];
 }
 
@@ -126,7 +126,7 @@ const charactersOf = (messages: readonly Message[]): number => JSON.stringify(me
 /** A finished turn, and how large contexts are in the policy's own tokens. */
 export interface FinishedTurn {
   readonly parsed: ParsedTurn;
-  readonly form: CallForm;
+  readonly form: CodecName;
   /** Tokens of the context after the turn. */
   readonly contextTokens: number;
   /** Tokens of a context of these messages. Absent: they cannot be counted, and characters are compared. */

@@ -57,7 +57,7 @@ export async function sampleScript(
     logprobs: [],
     ...(isOver
       ? { end: 'stop', parsed, command: { do: 'answer' } }
-      : decided(agent, { parsed, form: 'chat', contextTokens: 0 })),
+      : decided(agent, { parsed, form: 'server', contextTokens: 0 })),
     untrainable: UNTRAINABLE,
     scripted: policy.scripted,
   };

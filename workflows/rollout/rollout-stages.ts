@@ -175,9 +175,14 @@ async function generate(
   return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
-/** The agent that the rollout was started with, if it is not the task's own. */
-function agentOf({ agent: { type, options } }: Context['input']): Pick<GenerateInput, 'agent'> {
-  return type === undefined ? {} : { agent: { type, ...(options && { options }) } };
+/** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
+function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation'> {
+  const { type, options, codec, preamble, reasoning } = agent;
+  const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
+  return {
+    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+    ...(Object.keys(conversation).length > 0 && { conversation }),
+  };
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */

@@ -313,3 +313,51 @@ describe('a turn that a text ended', () => {
     expect(world.now.engine.requests[1]?.tokens).toEqual([...PROMPT, ...tokens, ...(second?.appended.slice(1) ?? [])]);
   });
 });
+
+describe('reasoning of earlier turns', () => {
+  const thought = `<think>or ${call('rm')}</think>I look.\n${call('ls')}`;
+  const plain = characterTokenizer();
+  /** As Qwen3's template: a reasoning is printed before the last turn, even if it is empty. */
+  const rewriting = {
+    ...plain,
+    renderChat: (...[messages, tools, options]: Parameters<typeof plain.renderChat>) => {
+      const text = plain.renderChat(messages, tools, options);
+      return messages.at(-1)?.role === 'assistant'
+        ? text.replace(/assistant:(?=[^:]*$)/u, 'assistant:<think></think>')
+        : text;
+    },
+  };
+  const look = async (reasoning: 'keep' | 'remove' | undefined, tokenizer = plain) => {
+    world.now.engine.answers = [saying(thought), saying(call('pwd')), saying(finishCall)];
+    const deps: GenerateDeps = { ...world.now.deps, tokenizerOf: () => Promise.resolve(tokenizer) };
+    for (const turn of [1, 2, 3]) {
+      await generateTurn(turnInput(turn, { conversation: reasoning ? { reasoning } : {} }), deps, signal);
+      await answered(turn, `answer ${turn}`);
+    }
+    return [await recordOf(1), await recordOf(2), await recordOf(3)];
+  };
+
+  it('never has calls that run', async () => {
+    const [first] = await look('keep');
+    expect(first?.parsed).toMatchObject({ calls: [{ name: 'bash', arguments: { command: 'ls' } }] });
+  });
+
+  it('is removed from later prompts, which start new sequences; turns without it are extended', async () => {
+    const [, second, third] = await look('remove');
+    expect(second?.reset).toBe(true);
+    const prompt = characterTokenizer().decode(second?.appended ?? []);
+    expect(prompt).toContain('I look.');
+    expect(prompt).not.toContain('rm');
+    expect(third).toMatchObject({ reset: false, appended: encode('\ntool:answer 2$\nassistant:') });
+  });
+
+  it('is as the template has it without the setting', async () => {
+    const [, second] = await look(undefined, rewriting);
+    expect(second?.reset).toBe(true);
+  });
+
+  it('is kept as it was sampled, also by a template that rewrites earlier turns', async () => {
+    const [, second] = await look('keep', rewriting);
+    expect(second).toMatchObject({ reset: false, appended: encode('\ntool:answer 1$\nassistant:') });
+  });
+});
