@@ -3,7 +3,6 @@
 import type {
   AgentRunInput,
   AgentRunOutcome,
-  Asking,
   Attempt,
   Card,
   CheckEndpointInput,

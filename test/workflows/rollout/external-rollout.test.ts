@@ -161,7 +161,7 @@ describe('a program elsewhere', () => {
     expect(graded[0]?.transcript.map(({ content }) => content)).toEqual(['Do it.', 'Looking.', 'seen', 'Thinking.']);
     expect(graded[0]?.answer).toBe('It is 42.');
     const [first, second] = await turnsOf(store, attemptOf(id));
-    expect(first).toMatchObject({ ...{ appended: [1, 2], sampled: [3] }, reported: true, parsed: { calls } });
+    expect(first).toMatchObject({ appended: [1, 2], sampled: [3], reported: true, parsed: { calls } });
     expect(first?.untrainable).toBeUndefined();
     expect(second?.untrainable).toMatch(/without its tokens/u);
     await expect(program.report(said('More.'))).rejects.toMatchObject({ code: 'over' });
