@@ -247,6 +247,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'raise agent.deadlineSeconds, or lower agent.maxTurns or agent.toolTimeoutSeconds',
   },
+  'program-lost': {
+    detected: 'a program elsewhere that is the agent reported no end within agent.options.timeoutSeconds',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'check whether the program runs, or raise agent.options.timeoutSeconds',
+  },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',
     errors: [],

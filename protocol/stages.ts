@@ -8,6 +8,7 @@ import type { Endpoint } from './endpoint.ts';
 import type { Judges } from './judge.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
+import type { ProgramCard } from './program.ts';
 
 /** Names one attempt of one rollout: the prefix of every key that it records under. */
 export interface Attempt {
@@ -24,6 +25,11 @@ export interface Attempt {
 export interface Asking {
   /** The models that they may ask. Absent: none. */
   readonly judges?: Judges;
+}
+
+export interface PrepareInput extends Attempt, Asking {
+  /** Replaces the task's own agent. */
+  readonly agent?: AgentChoice;
 }
 
 export interface CheckEndpointInput {
@@ -102,6 +108,8 @@ export interface Card {
   readonly gradedIn: 'fresh' | 'agents' | 'none';
   /** Absent: the task sets none. */
   readonly limits?: TaskLimits;
+  /** Present if the agent is a program. */
+  readonly program?: ProgramCard;
 }
 
 /** The time limits that a task sets itself. */
@@ -112,7 +120,7 @@ export interface TaskLimits {
   readonly gradeSeconds?: number;
 }
 
-export interface RestoreInput extends Attempt, Asking {
+export interface RestoreInput extends PrepareInput {
   /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;
