@@ -29,6 +29,8 @@ const ROLE_OF: Readonly<Record<Name, Role>> = {
   gradeInPlace: 'agent-run',
   releaseSandbox: 'agent-run',
   holdSandbox: 'agent-run',
+  runProgram: 'agent-run',
+  recordReports: 'agent-run',
   computeReward: 'reward',
 };
 

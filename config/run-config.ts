@@ -6,6 +6,8 @@ import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
+import { CODECS, TEXT_CODECS } from '../protocol/conversation.ts';
+import type { Budget } from '../protocol/budget.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
@@ -17,6 +19,7 @@ import { loraSchema } from './algorithm/critic-schema.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
+import { budgetSchema, checkPriced, judgesIn, judgesSchema } from './judges-schema.ts';
 import { innermost, rightName } from './right-name.ts';
 import { remedyOf } from './issue-remedy.ts';
 import {
@@ -35,6 +38,7 @@ const width = z.int().min(1).optional();
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
   maxContextTokens: count.optional(),
+  maxSampledTokens: count.optional(),
   maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
   maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
@@ -42,6 +46,9 @@ export const agentSchema = z.strictObject({
   atDeadline: z.enum(['grade', 'mask']).optional(),
   type: z.string().min(1).optional(),
   options: z.record(z.string(), z.json()).optional(),
+  codec: z.enum(CODECS).optional(),
+  preamble: z.enum(['auto', 'always', 'never']).optional(),
+  reasoning: z.enum(['keep', 'remove']).optional(),
 });
 
 export const samplingSchema = z.strictObject({
@@ -132,6 +139,8 @@ export const runConfigSchema = z.strictObject({
     .prefault({}),
   agent: agentSchema.prefault({}),
   sampling: samplingSchema.prefault({}),
+  judges: judgesSchema,
+  budget: budgetSchema,
   dispatcher: dispatcherSchema.prefault({}),
   training: training.prefault({}),
   algorithm: algorithmSchema.prefault({}),
@@ -221,6 +230,17 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
 
+/** Errors: `UserInputError` for the codec of servers: a policy that is trained samples token ids. */
+export function checkCodec({ codec }: Pick<ParsedConfig['agent'], 'codec'>): void {
+  if (codec !== 'server') return;
+  const text = TEXT_CODECS.join(', ');
+  throw new UserInputError(
+    'agent.codec',
+    codec,
+    `give one of ${text}: only an endpoint that is asked in chat parses calls itself`,
+  );
+}
+
 /** In async mode all groups of a step are in one history of the run: it can only continue as new between two steps. */
 function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   const bound = maxStalenessOf(training);
@@ -284,11 +304,17 @@ function checkBatch({ batch, training, algorithm }: Pick<ParsedConfig, 'batch' |
  */
 export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): RunConfig {
   refuseEndpoint(given);
+  const judged = judgesIn(given);
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
   const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
+  checkCodec(config.agent);
+  checkPriced(
+    config.budget as Budget | undefined,
+    Object.values(judged.judges ?? {}).map(({ endpoint }) => endpoint),
+  );
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =
     config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
@@ -296,6 +322,7 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {
     ...config,
+    ...judged,
     dir: absolute(config.dir),
     ...resolveModules(modules, folder),
     tasks: entries,

@@ -60,6 +60,8 @@ export interface FailurePolicy {
   /** Where activities are retried. Empty: the class is final, since a retry would fail again. */
   readonly retried: readonly RetryPlace[];
   readonly recovery: Recovery;
+  /** True if it holds the rollout whatever the input's `holds` says: it is never masked. */
+  readonly alwaysHolds?: true;
   /** True if it indicates a problem of the machines: a run is paused if it happens again and again. */
   readonly breaks: boolean;
   /** What a user can do about it. */
@@ -125,6 +127,24 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'check whether the server runs, and its limits on requests (docs/endpoints.md)',
   },
+  'judge-unavailable': {
+    detected: 'a judge that the environment, the grader or a tool asked gave no answer, or refuses its key or model',
+    errors: ['JudgeUnavailable'],
+    retried: ['init', 'agent-run', 'reward'],
+    recovery: 'hold',
+    alwaysHolds: true,
+    breaks: true,
+    remedy: "check whether the judge's server runs, and its key and limits (docs/judges.md)",
+  },
+  'budget-spent': {
+    detected: 'the run, the eval or a judge has used the tokens, the money or the time of its budget',
+    errors: ['BudgetSpent'],
+    retried: [],
+    recovery: 'hold',
+    alwaysHolds: true,
+    breaks: true,
+    remedy: 'raise the budget as the message says (`npx longhaul set RUN budget.tokens=N`)',
+  },
   'grader-failed': {
     detected: 'the grader or its sandbox failed; each try has a fresh sandbox',
     errors: ['GraderFailed'],
@@ -136,7 +156,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'environment-failed': {
     detected:
       "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
-    errors: ['EnvironmentFailed', 'ModulesFailed'],
+    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,
@@ -226,6 +246,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy: 'raise agent.deadlineSeconds, or lower agent.maxTurns or agent.toolTimeoutSeconds',
+  },
+  'program-lost': {
+    detected: 'a program elsewhere that is the agent reported no end within agent.options.timeoutSeconds',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'check whether the program runs, or raise agent.options.timeoutSeconds',
   },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',

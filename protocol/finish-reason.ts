@@ -11,8 +11,14 @@ export type FinishReason =
   /** The context is full. */
   | 'context'
   | 'response-cut'
+  /** It sampled as many tokens as agent.maxSampledTokens allows. */
+  | 'token-budget'
   /** The policy refused to answer, or its server's filter removed the answer. */
   | 'refused'
+  /** The program that is the agent ended with an exit code other than 0, or by a signal. */
+  | 'program-failed'
+  /** The program took longer than `agent.options.timeoutSeconds`. */
+  | 'program-timeout'
   /** The rollout's time was over, and the policy itself used at least half of it. */
   | 'deadline';
 
@@ -28,6 +34,10 @@ export type FailureClass =
   | 'record-mismatch'
   | 'engine-lost'
   | 'endpoint-unavailable'
+  /** A judge gave no answer. */
+  | 'judge-unavailable'
+  /** The run, the eval or a judge has used what its budget allows. */
+  | 'budget-spent'
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */
   | 'environment-failed'
@@ -47,6 +57,8 @@ export type FailureClass =
   | 'data-changed'
   /** The rollout's time was over, and the policy itself used less than half of it. */
   | 'deadline'
+  /** A program that runs elsewhere reported no end in its time: it may have died. */
+  | 'program-lost'
   /** Too many workers were lost in the same activity. */
   | 'quarantined'
   /** Its group was complete without it. */

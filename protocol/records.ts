@@ -48,8 +48,14 @@ export const keys = {
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
+  program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
+  /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
+  ask: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, place: string, digest: string, number: number) =>
+    `${keys.asks(attempt)}${place}/${digest}/${number}`,
+  /** Prefix of all answers of judges in the attempt. */
+  asks: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `ask:${attemptKey(attempt)}/`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   /** Round `round` of the grading failed. Rounds count from 1. */
@@ -120,10 +126,10 @@ export function runOfKey(key: string): string | undefined {
  */
 export function resultKeyOf(execution: string): string | undefined {
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/su.exec(execution) ?? [];
-  if (kind === 'model') return rest;
+  if (kind === 'model' || kind === 'judge') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
-  if (kind === 'start') return execution;
+  if (kind === 'start' || kind === 'program') return execution;
   if (kind === 'step')
     return `act:${rest.slice(0, rest.lastIndexOf('/'))}/${padded(Number(rest.slice(rest.lastIndexOf('/') + 1)))}`;
   const [, attempt = '', turn, index] = /^(.*)\/(\d+)\/(\d+)$/su.exec(rest) ?? [];
@@ -151,6 +157,8 @@ export interface GenerateRecord extends Place {
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
   readonly scripted?: ScriptedPolicy['scripted'];
+  /** True if a program reported the turn. */
+  readonly reported?: true;
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -197,6 +205,22 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** How the program that is the agent ended. */
+export interface ProgramRecord {
+  readonly finish: FinishReason;
+  /** For the grader: what the program reported, or printed. Absent: the last message. */
+  readonly answer?: string;
+  /** Of a program that ran in the sandbox. */
+  readonly exit?: {
+    readonly code: number | null;
+    readonly signal: string | null;
+    readonly outOfMemory: boolean;
+    /** Bytes of its output that were not kept. */
+    readonly droppedBytes: number;
+    readonly ms: number;
+  };
 }
 
 /** The result of the environment's `start`, once per attempt. */

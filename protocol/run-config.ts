@@ -2,6 +2,8 @@
 
 import type { CriticSettings, KlSettings, UpdateSettings, LoraSettings, RateSchedule } from './algorithm.ts';
 import type { SamplingParameters } from './sampling.ts';
+import type { Budget } from './budget.ts';
+import type { Judges } from './judge.ts';
 import type { BreakerSettings } from './breaker.ts';
 import type { DispatcherSettings, StragglerSettings } from './batch.ts';
 import type { AgentSettings } from './rollout.ts';
@@ -120,6 +122,10 @@ export interface RunConfig {
   readonly batch: BatchSettings;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
+  /** Models that environments and tools ask, by name. Absent: none. */
+  readonly judges?: Judges;
+  /** The run pauses when it is spent. Absent: no limit. */
+  readonly budget?: Budget;
   readonly dispatcher: DispatcherSettings;
   /** Absent: `sync`. */
   readonly training?: TrainingSettings;

@@ -19,6 +19,8 @@ export interface Environment<Options = unknown> {
   readonly name: string;
   /** Checks the `options` of a configured entry and fills in defaults. Absent: the environment takes none. */
   readonly options?: z.ZodType<Options>;
+  /** Names of the judges that its tasks ask. A configuration without one of them is refused. Absent: none. */
+  readonly judges?: readonly string[];
   /** Called once per process for the same options. Errors: any; for a bad record, with its file, number and field. */
   open(options: Options, io: EnvironmentIo): Promise<Dataset>;
 }
@@ -148,6 +150,19 @@ export interface Work {
   readonly turnRewards: readonly number[];
 }
 
+/** What a judge is asked: a text, or messages of which the last one wants an answer. */
+export type Question =
+  | string
+  | ReadonlyArray<{ readonly role: 'system' | 'user' | 'assistant'; readonly content: string }>;
+
+/**
+ * Asks a configured judge, and returns the text of its answer. The answer is recorded: after a lost worker the same
+ * question gets the same answer. `judge` may be left out if one is configured. If the judge gives none, the calling
+ * function's result does not count, whatever it catches: the rollout is held, and continues when the run is resumed.
+ * Errors: `QuestionRefused` if the server refuses this question; the function may catch it.
+ */
+export type Ask = (question: Question, options?: { readonly judge?: string }) => Promise<string>;
+
 /** What a task's functions may use. */
 export interface TaskContext {
   /** `SOURCE-SPLIT-N`. */
@@ -166,6 +181,10 @@ export interface TaskContext {
    * sandbox runs once.
    */
   readonly execution: number;
+  /** Asks a judge. Not in `collect`. */
+  readonly ask: Ask;
+  /** Milliseconds since the epoch, by when the function must have ended. Infinity if it has no limit. */
+  readonly deadline: number;
   /** Aborted if the result no longer counts. */
   readonly signal: AbortSignal;
 }

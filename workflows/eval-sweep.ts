@@ -184,7 +184,7 @@ class Sweep {
   }
 
   async #rollOut(cell: SweepCell, { tasks, samples, firstSample }: SweepChunk): Promise<void> {
-    const { eval: id, round, seed, agent, dispatcher, catalog } = this.opened;
+    const { eval: id, round, seed, judges, agent, dispatcher, catalog } = this.opened;
     const run = `eval/${id}`;
     const name = `${cell.name}/r${round}-c${this.chunk}`;
     const { policy, sampling } = cell;
@@ -209,6 +209,7 @@ class Sweep {
             policy,
             agent,
             sampling,
+            ...(judges && { judges }),
             seed,
             dispatcher,
             priority: 'eval',

@@ -10,6 +10,7 @@ import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
+import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import type { Place } from '../../protocol/frames.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
@@ -20,14 +21,14 @@ import { allKeptAlive, closeAll, connectAll, endAll, mainOf, type TaskSandboxes 
 import { checkWorkersLost, tried } from '../tries.ts';
 import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
+import { programEnd, recordReports, runProgram } from './program.ts';
 import { Secrets } from './secrets.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 /** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
 export const TURN_ENDS_MS = 30_000;
 
-export interface AgentRunDeps {
-  readonly store: Store;
+export interface AgentRunDeps extends AskDeps {
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
@@ -62,6 +63,11 @@ function release({ provider, store }: AgentRunDeps, ref: SandboxRef): Promise<vo
   return endAll(provider, (id) => store.releaseLease(id), ref);
 }
 
+const askedNever = {
+  ask: () => Promise.reject(new TypeError('collect asks no judge: ask in grade')),
+  deadline: Number.POSITIVE_INFINITY,
+};
+
 /** Collects the artifact that is graded, and records it. The first record counts. */
 async function takenOut(
   input: Attempt,
@@ -73,7 +79,13 @@ async function takenOut(
   const { task } = await tasks.load(input);
   const key = keys.collect(input);
   const execution = await store.begin(key);
-  const named = { key: input.task, id: `${mainOf(sandboxes).id}/collect-${execution}`, execution, signal };
+  const named = {
+    key: input.task,
+    id: `${mainOf(sandboxes).id}/collect-${execution}`,
+    execution,
+    signal,
+    ...askedNever,
+  };
   const bytes = await withFurtherSandboxes(
     deps,
     input.rollout,
@@ -97,7 +109,18 @@ function actingOf(
   const { store, secrets = new Secrets(process.env) } = deps;
   const { toolTimeoutSeconds, withinMs } = input;
   const toolsAt = (place: Place) => offeredTools(input, place, deps);
-  return { attempt: input, toolsAt, sandbox, store, secrets, signal, repeatStep: repeat, toolTimeoutSeconds, withinMs };
+  return {
+    attempt: input,
+    toolsAt,
+    sandbox,
+    store,
+    asking: deps,
+    secrets,
+    signal,
+    repeatStep: repeat,
+    toolTimeoutSeconds,
+    withinMs,
+  };
 }
 
 /** Runs the turn. If it is the last one in its sandbox, the artifact is collected before the turn is recorded. */
@@ -192,7 +215,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
   const limits = { store, place: 'agent-run' } as const;
   return {
     agentRun: (input) =>
-      tried(limits, (signal) => {
+      tried({ ...limits, ...patienceWithJudges(input) }, (signal) => {
         const { withinMs } = input;
         return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, signal, (own) =>
           isInSandbox(input) ? actedIn(input, own, deps) : actedWithout(input, own, deps),
@@ -200,7 +223,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
       }),
 
     gradeInPlace: (input) =>
-      tried({ store, place: 'reward' }, (signal) =>
+      tried({ store, place: 'reward', ...patienceWithJudges(input) }, (signal) =>
         verdictOf(input, () => withSandboxes(deps, input, (all) => gradeIn(all, input, deps, signal)), deps),
       ),
 
@@ -212,6 +235,16 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
         await release(deps, input);
         return outcome;
       }),
+
+    runProgram: (input) =>
+      tried(limits, async (signal) => {
+        const known = await programEnd(input, store);
+        if (known) return known;
+        await checkWorkersLost(store);
+        return withSandboxes(deps, input, (all) => runProgram(mainOf(all), input, deps, signal));
+      }),
+
+    recordReports: (input) => tried(limits, () => recordReports(input, deps)),
 
     releaseSandbox: (input) => withFailureMapping(() => withHeartbeat(() => release(deps, input))),
 

@@ -14,7 +14,8 @@ import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
 import { classOfError } from '../../protocol/failure-policy.ts';
 import type { Place } from '../../protocol/frames.ts';
-import type { Attempt } from '../../protocol/stages.ts';
+import type { Asking, Attempt } from '../../protocol/stages.ts';
+import type { AskDeps } from '../ask.ts';
 import { AnswerMismatch, RestoreFailed, ToolFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 import {
@@ -32,12 +33,14 @@ import type { Secrets } from './secrets.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
-  readonly attempt: Attempt;
+  readonly attempt: Attempt & Asking;
   /** The tools of the agent whose turn it is. */
   readonly toolsAt: (place: Place) => Promise<Toolbox>;
   /** `undefined` if the task has none. */
   readonly sandbox: Sandbox | undefined;
   readonly store: Store;
+  /** How tools that run in the worker ask judges. */
+  readonly asking: AskDeps;
   readonly secrets: Secrets;
   /** Aborted if the answers no longer count. */
   readonly signal: AbortSignal;
@@ -111,7 +114,7 @@ async function run(
   acting: AgentActing,
   timeoutMs = acting.toolTimeoutSeconds * 1000,
 ): Promise<Ran> {
-  const { attempt, tools, sandbox, store, secrets, signal } = acting;
+  const { attempt, tools, sandbox, store, asking, secrets, signal } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   const execution = kind === 'tool' ? `tool:${callId}` : `replay:${sandbox?.id ?? ''}/${turn}/${index}`;
   const began = isOutside(call, tools) && (await store.begun(execution)) > 0;
@@ -120,7 +123,7 @@ async function run(
     return { observation: { content: OUTCOME_UNKNOWN }, ms: 0 };
   const tool = tools.get(call.name);
   if (tool?.runs === 'worker')
-    return runInWorker({ call, tool, attempt, turn, callId, timeoutMs, store, secrets, signal }).catch(
+    return runInWorker({ call, tool, attempt, turn, index, callId, timeoutMs, store, asking, secrets, signal }).catch(
       (error: unknown) => blameTool(error, call),
     );
   let ms = 0;

@@ -5,10 +5,10 @@
 
 import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
 import { AgentFailed, checkedCommand } from '../../agents/check-command.ts';
-import type { CallForm } from '../../agents/hints.ts';
 import type { Toolbox } from '../../agents/tools/toolbox.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import type { Command, Delegate } from '../../protocol/command.ts';
+import type { CodecName } from '../../protocol/conversation.ts';
 import { callingTurn, MOST_SUMMARY_CHARACTERS, type Place, sameContext } from '../../protocol/frames.ts';
 import type { Message, ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
@@ -116,17 +116,22 @@ function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment =
 }
 
 /** All messages of the agent's context so far. */
-export function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
+function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
   return [...opening, ...earlier.flatMap(({ record, told }) => [spoken(record), ...told])];
 }
 
 /** Characters of messages, where tokens cannot be counted. */
 const charactersOf = (messages: readonly Message[]): number => JSON.stringify(messages).length;
 
+/** About the tokens of the context after a turn that says `content`: four characters are one. */
+export function tokensAbout(agent: AgentAtWork, content: string): number {
+  return Math.ceil((charactersOf(messagesOf(agent)) + content.length) / 4);
+}
+
 /** A finished turn, and how large contexts are in the policy's own tokens. */
 export interface FinishedTurn {
   readonly parsed: ParsedTurn;
-  readonly form: CallForm;
+  readonly form: CodecName;
   /** Tokens of the context after the turn. */
   readonly contextTokens: number;
   /** Tokens of a context of these messages. Absent: they cannot be counted, and characters are compared. */

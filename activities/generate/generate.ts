@@ -15,9 +15,12 @@ import { pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { type GenerateRecord, keys, type UpdateEntry } from '../../protocol/records.ts';
+import { type GenerateRecord, keys, padded, type UpdateEntry } from '../../protocol/records.ts';
 import { contextTokensAfter, sampledTokensOf } from '../../protocol/transcript.ts';
 import { turnsOf } from '../../store/read-records.ts';
+import { costOf, type Spending } from '../../protocol/budget.ts';
+import { POLICY, spentEvent } from '../../reports/spending.ts';
+import { checkBudget } from '../budgets.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
 import { sampleEndpoint } from './sample-endpoint.ts';
@@ -182,6 +185,19 @@ async function checkSamePolicy(
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
+/** What the turn's call used. The prompt is the whole context, as a server counts it. */
+function spendingOf(
+  record: GenerateRecord,
+  turns: readonly GenerateRecord[],
+  { policy, turn }: GenerateInput,
+): Spending {
+  const sampled = sampledTokensOf(record);
+  const isCalled = record.end !== 'context' || sampled > 0;
+  const prompt = isCalled && record.scripted === undefined ? contextTokensAfter(turns) - sampled : 0;
+  const usd = 'endpoint' in policy ? costOf(policy.endpoint.pricePerMillionTokens, prompt, sampled) : undefined;
+  return { by: POLICY, call: padded(turn), prompt, sampled, ...(usd !== undefined && { usd }) };
+}
+
 /** `priority`: its place in the engine's queue. */
 export async function generateTurn(
   input: GenerateInput,
@@ -194,6 +210,7 @@ export async function generateTurn(
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
     await checkWorkersLost(store);
+    await checkBudget(input.run, store);
     await store.begin(`model:${key}`);
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));
@@ -201,8 +218,11 @@ export async function generateTurn(
   await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;
   const at = new Date().toISOString();
-  await store.append([{ run, rollout, attempt, event: 'turn', at, detail: String(input.turn) }]);
   const turns = (await turnsOf(store, input)).slice(0, input.turn);
+  await store.append([
+    { run, rollout, attempt, event: 'turn', at, detail: String(input.turn) },
+    spentEvent(input, spendingOf(record, turns, input)),
+  ]);
   return {
     kind: kindOf(record),
     calls: callsToRun(record),

@@ -91,6 +91,7 @@ export async function restoreSandboxes(
       toolsAt: (place: Place) => offeredTools(input, place, deps),
       sandbox: mainOf(sandboxes),
       store,
+      asking: deps,
       // Tools that run in the worker are never run again.
       secrets: new Secrets({}),
       signal,

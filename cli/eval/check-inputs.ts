@@ -30,7 +30,7 @@ export async function checkContexts(config: SweepConfig): Promise<void> {
 export async function checkEvalInputs(config: SweepConfig): Promise<void> {
   const { tasks, policies } = config;
   const modules = await modulesOf(config);
-  await checkTasks(tasks, new TaskLoader(), modules?.digest);
+  await checkTasks(tasks, new TaskLoader(), modules?.digest, config.judges);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;
     if ('endpoint' in policy) {

@@ -258,9 +258,9 @@ describe('an endpoint that takes chat', () => {
       'arguments that are a list',
       message('', [bash('a', '["ls"]')]),
       'bash ["ls"]',
-      new RegExp(`^${malformedCallHint('chat', 'In the call of bash, its arguments are not an object.')}$`),
+      new RegExp(`^${malformedCallHint('server', 'In the call of bash, its arguments are not an object.')}$`),
     ],
-    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noCallHint('chat')}$`)],
+    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noCallHint('server')}$`)],
   ])('after %s continues with a hint, and with the sampled text', async (_, first, text, hint) => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
     expect(await generate(1)).toMatchObject({ kind: 'reply', calls: 0 });

@@ -67,7 +67,7 @@ async function checkWhole(read: CheckConfig, modules: Awaited<ReturnType<typeof 
     await checkTasksOfRun(read.config, new TaskLoader(), modules?.digest);
     await checkContextHere(askedContext(read.config), read.config.policy.base, 'policy.base');
   } else {
-    await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest);
+    await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest, read.config.judges);
     await checkContexts(read.config);
   }
 }
@@ -103,6 +103,7 @@ async function check(file: string, options: Options, context: VerbContext): Prom
     ids,
     bundle,
     agent,
+    asking: read.config.judges === undefined ? {} : { judges: read.config.judges },
     most: most ?? ROLLED_OUT,
     env,
     signal,

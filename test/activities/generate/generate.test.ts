@@ -87,7 +87,8 @@ describe('a turn', () => {
     const first = await generate(turnInput(1));
     expect(await generate(turnInput(1))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
-    expect(await eventLines(world.now.store)).toEqual(['turn 1']);
+    expect(await eventLines(world.now.store, 'turn')).toEqual(['turn 1']);
+    expect((await eventLines(world.now.store, 'spent')).length).toBe(1);
     expect(await world.now.store.repeats()).toEqual({ model: 0 });
   });
 
@@ -101,7 +102,8 @@ describe('a turn', () => {
     expect(second).toMatchObject({ kind: 'finish', calls: 0 });
     expect(await attempts[0]).toEqual(second);
     expect((await recordOf(1))?.sampled).toEqual(saying(finishCall).tokens);
-    expect(await eventLines(world.now.store)).toEqual(['turn 1']);
+    expect(await eventLines(world.now.store, 'turn')).toEqual(['turn 1']);
+    expect((await eventLines(world.now.store, 'spent')).length).toBe(1);
     expect(await world.now.store.repeats()).toEqual({ model: 1 });
   });
 
@@ -190,7 +192,7 @@ describe('the context', () => {
     const second = [...PROMPT, ...saying(call('ls')).tokens, ...encode('\ntool:a b$\nassistant:')];
     const third = [...second, ...saying(call('cat a')).tokens, ...encode('\ntool:text$\nassistant:')];
     expect(world.now.engine.requests.map(({ tokens }) => tokens)).toEqual([PROMPT, second, third]);
-    expect(await eventLines(world.now.store)).toEqual(['turn 1', 'turn 2', 'turn 3']);
+    expect(await eventLines(world.now.store, 'turn')).toEqual(['turn 1', 'turn 2', 'turn 3']);
   });
 
   it.each([
@@ -335,5 +337,53 @@ describe('a turn that a text ended', () => {
     expect(second?.reset).toBe(false);
     expect(second?.appended[0]).toBe(tokens.at(-1));
     expect(world.now.engine.requests[1]?.tokens).toEqual([...PROMPT, ...tokens, ...(second?.appended.slice(1) ?? [])]);
+  });
+});
+
+describe('reasoning of earlier turns', () => {
+  const thought = `<think>or ${call('rm')}</think>I look.\n${call('ls')}`;
+  const plain = characterTokenizer();
+  /** As Qwen3's template: a reasoning is printed before the last turn, even if it is empty. */
+  const rewriting = {
+    ...plain,
+    renderChat: (...[messages, tools, options]: Parameters<typeof plain.renderChat>) => {
+      const text = plain.renderChat(messages, tools, options);
+      return messages.at(-1)?.role === 'assistant'
+        ? text.replace(/assistant:(?=[^:]*$)/u, 'assistant:<think></think>')
+        : text;
+    },
+  };
+  const look = async (reasoning: 'keep' | 'remove' | undefined, tokenizer = plain) => {
+    world.now.engine.answers = [saying(thought), saying(call('pwd')), saying(finishCall)];
+    const deps: GenerateDeps = { ...world.now.deps, tokenizerOf: () => Promise.resolve(tokenizer) };
+    for (const turn of [1, 2, 3]) {
+      await generateTurn(turnInput(turn, { conversation: reasoning ? { reasoning } : {} }), deps, signal);
+      await answered(turn, `answer ${turn}`);
+    }
+    return [await recordOf(1), await recordOf(2), await recordOf(3)];
+  };
+
+  it('never has calls that run', async () => {
+    const [first] = await look('keep');
+    expect(first?.parsed).toMatchObject({ calls: [{ name: 'bash', arguments: { command: 'ls' } }] });
+  });
+
+  it('is removed from later prompts, which start new sequences; turns without it are extended', async () => {
+    const [, second, third] = await look('remove');
+    expect(second?.reset).toBe(true);
+    const prompt = characterTokenizer().decode(second?.appended ?? []);
+    expect(prompt).toContain('I look.');
+    expect(prompt).not.toContain('rm');
+    expect(third).toMatchObject({ reset: false, appended: encode('\ntool:answer 2$\nassistant:') });
+  });
+
+  it('is as the template has it without the setting', async () => {
+    const [, second] = await look(undefined, rewriting);
+    expect(second?.reset).toBe(true);
+  });
+
+  it('is kept as it was sampled, also by a template that rewrites earlier turns', async () => {
+    const [, second] = await look('keep', rewriting);
+    expect(second).toMatchObject({ reset: false, appended: encode('\ntool:answer 1$\nassistant:') });
   });
 });
