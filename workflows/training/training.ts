@@ -268,6 +268,7 @@ export class Training {
         ...(shards === undefined ? {} : { shards }),
       },
       placement,
+      config.engine?.training,
     );
   }
 
