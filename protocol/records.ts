@@ -3,6 +3,7 @@
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
@@ -150,6 +151,8 @@ export interface GenerateRecord extends Place {
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
+  /** The rules by which the policy was helped after this turn. Absent: none. */
+  readonly hints?: readonly HintRule[];
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */

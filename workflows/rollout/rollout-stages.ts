@@ -157,12 +157,13 @@ async function generate(
 }
 
 /** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
-function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation'> {
-  const { type, options, codec, preamble, reasoning } = agent;
+function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation' | 'hints'> {
+  const { type, options, codec, preamble, reasoning, hints } = agent;
   const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
   return {
     ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
     ...(Object.keys(conversation).length > 0 && { conversation }),
+    ...(hints && { hints }),
   };
 }
 
