@@ -43,7 +43,7 @@ const repeated = z
 
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
-  maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  maxContextTokens: count.optional(),
   maxSampledTokens: count.optional(),
   maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
   maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
@@ -114,7 +114,7 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
+  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional(), maxContextTokens: count.optional() }),
   modules: modulesSchema,
   task: taskSchema.optional(),
   tasks: entriesSchema.optional(),

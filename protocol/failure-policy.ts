@@ -247,6 +247,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'raise agent.deadlineSeconds, or lower agent.maxTurns or agent.toolTimeoutSeconds',
   },
+  'program-lost': {
+    detected: 'a program elsewhere that is the agent reported no end within agent.options.timeoutSeconds',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'check whether the program runs, or raise agent.options.timeoutSeconds',
+  },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',
     errors: [],
@@ -263,6 +271,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy: 'none required: its group is graded without it. A run with another name starts it again',
+  },
+  'prompt-too-long': {
+    detected: "a task's prompt fills the context before the first turn",
+    errors: ['PromptTooLong', 'ContextTooLong'],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy:
+      "shorten the task's prompt, or raise agent.maxContextTokens and policy.maxContextTokens, or the memory of the engine's cache (`npx longhaul model DIR` shows what fits)",
   },
   'bad-input': {
     detected: 'an input is invalid',

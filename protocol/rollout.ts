@@ -17,8 +17,8 @@ export interface AgentSettings extends ConversationSettings {
   /** Its own options. */
   readonly options?: Readonly<Record<string, unknown>>;
   readonly maxTurns: number;
-  /** Limit for prompt, observations and sampled tokens together. */
-  readonly maxContextTokens: number;
+  /** Limit for prompt, observations and sampled tokens together. Absent: the policy's context. */
+  readonly maxContextTokens?: number;
   /** Sub-agents that may work below each other. */
   readonly maxDepth?: number;
   /** Segments of one agent: each summary of its history opens the next one. */
@@ -38,14 +38,13 @@ export interface AgentSettings extends ConversationSettings {
 }
 
 /** Settings that have no default of their own. */
-type OpenSettings = 'type' | 'options' | 'hints' | 'maxSampledTokens' | keyof ConversationSettings;
+type OpenSettings = 'type' | 'options' | 'hints' | 'maxContextTokens' | 'maxSampledTokens' | keyof ConversationSettings;
 
 /** With every limit filled in; a task's own agent stays if there is no `type`. */
 export type ResolvedAgent = Required<Omit<AgentSettings, OpenSettings>> & Pick<AgentSettings, OpenSettings>;
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
-  maxContextTokens: 32_768,
   maxDepth: 2,
   maxSegments: 10,
   toolTimeoutSeconds: 120,

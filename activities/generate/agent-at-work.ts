@@ -71,7 +71,7 @@ async function choiceOf(input: GenerateInput, tools: Toolbox, { tasks }: TurnDep
 
 /** Errors: `UnknownName`; `UserInputError` for invalid options; `StoreCorrupt` if a turn before this one is missing. */
 export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise<AgentAtWork> {
-  const { turn, agentPath = [], segment = 1, limits, maxContextTokens } = input;
+  const { turn, agentPath = [], segment = 1, limits, maxContextTokens = Number.POSITIVE_INFINITY } = input;
   const { task, modules } = await deps.tasks.load(input);
   const all = (await turnsOf(deps.store, input, turn - 1)).slice(0, turn - 1);
   const recorded = { turns: all, acts: await actsOf(deps.store, input) };
@@ -126,6 +126,11 @@ function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
 /** Characters of messages, where tokens cannot be counted. */
 const charactersOf = (messages: readonly Message[]): number => JSON.stringify(messages).length;
 
+/** About the tokens of the context after a turn that says `content`: four characters are one. */
+export function tokensAbout(agent: AgentAtWork, content: string): number {
+  return Math.ceil((charactersOf(messagesOf(agent)) + content.length) / 4);
+}
+
 /** A finished turn, and how large contexts are in the policy's own tokens. */
 export interface FinishedTurn {
   readonly parsed: ParsedTurn;
@@ -168,7 +173,7 @@ export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
     return blameOwnCode(error, `the agent ${type.name}`, (message) => new AgentFailed(message));
   }
   const command = checkedCommand(given, { type, view, allTools: agent.allTools, modules });
-  if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context-full' };
+  if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context' };
   const earlier = agent.earlier.map(({ record }) => record.parsed);
   const hinted = withHints(command, { ...view, earlier, reads: type.reads }, agent.hints);
   return { parsed, end: 'stop', command: hinted.command, ...(hinted.hints.length > 0 && { hints: hinted.hints }) };

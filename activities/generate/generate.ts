@@ -9,6 +9,7 @@ import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-check
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { ContextOf } from '../../config/policy-context.ts';
 import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { pathOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
@@ -38,6 +39,8 @@ export interface GenerateDeps {
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
   /** `fingerprintOf` the policy in a directory. */
   readonly digestOf: (policyDir: string) => Promise<string>;
+  /** Absent: the engine alone knows where the context ends. */
+  readonly contextOf?: ContextOf;
   /** This worker's name; absent if there is no other worker that could sample a rollout's next turn. */
   readonly worker?: string;
 }
@@ -91,6 +94,13 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
   }
 }
 
+/** The input with a context that the policy has on this engine: the agent sees what is left of it. */
+async function withinContext(input: GenerateInput, dir: string, { contextOf }: GenerateDeps): Promise<GenerateInput> {
+  if (contextOf === undefined) return input;
+  const { tokens } = await contextOf(dir);
+  return { ...input, maxContextTokens: Math.min(input.maxContextTokens ?? tokens, tokens) };
+}
+
 async function sample(
   input: GenerateInput,
   deps: GenerateDeps,
@@ -106,7 +116,8 @@ async function sample(
   const digest = await checkedDigest(policy, input, deps);
   const dir = pathOf(policy.uri);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(input, await intact(dir, () => deps.tokenizerOf(dir)), deps, async (call) => {
+  const tokenizer = await intact(dir, () => deps.tokenizerOf(dir));
+  const record = await sampleIds(await withinContext(input, dir, deps), tokenizer, deps, async (call) => {
     const request = {
       policy: { dir, version: policy.version, digest },
       cacheKey: rollout,
@@ -135,7 +146,7 @@ function lineOf({ parsed, end }: GenerateRecord): string {
 }
 
 function kindOf({ command, end }: GenerateRecord): GenerateOutcome['kind'] {
-  if (end === 'context-full' || end === 'refused') return end;
+  if (end === 'context' || end === 'refused') return end;
   return end === 'length' || command === undefined ? 'response-cut' : command.do;
 }
 
@@ -181,7 +192,7 @@ function spendingOf(
   { policy, turn }: GenerateInput,
 ): Spending {
   const sampled = sampledTokensOf(record);
-  const isCalled = record.end !== 'context-full' || sampled > 0;
+  const isCalled = record.end !== 'context' || sampled > 0;
   const prompt = isCalled && record.scripted === undefined ? contextTokensAfter(turns) - sampled : 0;
   const usd = 'endpoint' in policy ? costOf(policy.endpoint.pricePerMillionTokens, prompt, sampled) : undefined;
   return { by: POLICY, call: padded(turn), prompt, sampled, ...(usd !== undefined && { usd }) };

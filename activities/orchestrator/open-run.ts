@@ -167,6 +167,22 @@ async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTas
   );
 }
 
+/** Errors: `UserInputError` for a context that the model cannot have on any machine. */
+function refuseLongContext({ policy, agent }: RunConfig, positions = Number.POSITIVE_INFINITY): void {
+  const asked = {
+    'policy.maxContextTokens': policy.maxContextTokens,
+    'agent.maxContextTokens': agent.maxContextTokens,
+  };
+  for (const [field, tokens] of Object.entries(asked)) {
+    if (tokens === undefined || tokens <= positions) continue;
+    throw new UserInputError(
+      field,
+      tokens,
+      `give at most ${positions}, max_position_embeddings of the policy's config.json`,
+    );
+  }
+}
+
 /**
  * `run`: the name in the workflow's id, if there is one.
  * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
@@ -194,6 +210,7 @@ export async function openRun(
     await checkPolicyAdapter('policy.lora', config.policy.lora, base);
   }
   const described = await describeModel('policy.base', base, describePolicy);
+  refuseLongContext(config, described.positions);
   const critic = await checkCritic(config, base, described.vocabulary, describePolicy);
   const record = await store.putOnce<RunRecord>(keys.run(config.run), {
     run: config.run,

@@ -70,7 +70,7 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
         turn,
         policy,
         sampling,
-        maxContextTokens: agent.maxContextTokens,
+        ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
         noiseKey,
       });
       return { type: 'generated', kind, calls };

@@ -75,7 +75,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   const agent = { ...DEFAULT_AGENT, ...input.agent };
   const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
   positiveInteger('agent.maxTurns', agent.maxTurns);
-  positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  if (agent.maxContextTokens !== undefined) positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
   if (agent.maxSampledTokens !== undefined) positiveInteger('agent.maxSampledTokens', agent.maxSampledTokens);
   positiveInteger('agent.maxDepth', agent.maxDepth);
   positiveInteger('agent.maxSegments', agent.maxSegments);

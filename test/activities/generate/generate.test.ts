@@ -11,6 +11,7 @@ import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/rec
 import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
 import type { GenerateResult } from '../../../trainer/generate-request.ts';
 import type { GenerateInput } from '../../../protocol/stages.ts';
+import { ContextTooLong } from '../../../trainer/sampler/generation.ts';
 import { call, characterTokenizer, finishCall, saying } from '../scripted-parts.ts';
 import { eventLines, RUN, turnInput, useWorld } from '../world.ts';
 
@@ -233,20 +234,45 @@ describe('an ending', () => {
   });
 
   it('by a full context sends no request to the engine', async () => {
-    const input = turnInput(1, { maxContextTokens: PROMPT.length });
-    expect(await generate(input)).toEqual({
-      kind: 'context-full',
+    const first = saying(call('ls'));
+    world.now.engine.answers = [first];
+    const bounds = { maxContextTokens: PROMPT.length + first.tokens.length };
+    await generate(turnInput(1, bounds));
+    await answered(1, 'ok');
+    expect(await generate(turnInput(2, bounds))).toMatchObject({
+      kind: 'context',
       calls: 0,
-      contextTokens: PROMPT.length,
       sampledTokens: 0,
-      line: 'context-full',
+      line: 'context',
+    });
+    expect(world.now.engine.requests.length).toBe(1);
+    expect(await recordOf(2)).toMatchObject({ sampled: [], end: 'context' });
+  });
+
+  it('never comes about by a prompt that fills the context: the task is at fault, by its key and the lengths', async () => {
+    const input = turnInput(1, { maxContextTokens: PROMPT.length });
+    await expect(generate(input)).rejects.toMatchObject({
+      name: 'PromptTooLong',
+      message: `the prompt of ${input.task} has ${PROMPT.length} tokens, and the context ${PROMPT.length}: there is no room for an answer`,
     });
     expect(world.now.engine.requests).toEqual([]);
-    expect(await recordOf(1)).toMatchObject({ appended: PROMPT, sampled: [], end: 'context-full' });
+    expect(await recordOf(1)).toBeUndefined();
+  });
+
+  it("is the engine's own context, without a setting: `context` later, the task's fault at first", async () => {
+    const engine = world.now.engine;
+    const refused = () => Promise.reject(new ContextTooLong(9, 8, 'its memory'));
+    engine.answers = [{ ...saying(call('ls'), 'length'), finishReason: 'context' }];
+    const { maxContextTokens: _, ...free } = turnInput(1);
+    expect(await generate(free)).toMatchObject({ kind: 'context', calls: 0 });
+    await answered(1, 'ok');
+    engine.generate = refused;
+    expect(await generate({ ...free, turn: 2 })).toMatchObject({ kind: 'context', sampledTokens: 0 });
+    await expect(generate({ ...free, rollout: 'another' })).rejects.toThrow('9 tokens, and the context 8 (its memory)');
   });
 
   it.each([
-    ['the context is full', 5, 'context-full', 5],
+    ['the context is full', 5, 'context', 5],
     ['the turn is too long', 500, 'response-cut', 100],
   ])('because %s is distinguished from the other, and a cut call is never run', async (_, room, kind, maxTokens) => {
     world.now.engine.answers = [saying(call('ls'), 'length')];
