@@ -23,6 +23,8 @@ export function createGpuActivities(deps: GenerateDeps): GpuActivities {
         inItsTime(input.withinMs, signal, (own) => generateTurn(input, deps, own, priorityKey())),
       ),
     update: (input) =>
-      tried({ store, place: 'gpu' }, (_signal, progress) => updateOnce(input, store, deps.engine, progress)),
+      tried({ store, place: 'gpu' }, (signal, progress) =>
+        updateOnce(input, store, deps.backends, progress, { signal }),
+      ),
   };
 }

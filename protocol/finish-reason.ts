@@ -26,6 +26,7 @@ export type FailureClass =
   /** A recorded answer belongs to another call. */
   | 'record-mismatch'
   | 'engine-lost'
+  | 'backend-failed'
   | 'endpoint-unavailable'
   | 'grader-failed'
   /** Code of the environment failed: its `start` or its `step`. */

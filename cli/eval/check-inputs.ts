@@ -5,9 +5,10 @@ import { packageRoot } from '#setup/paths.mjs';
 import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
+import { backendOfUri } from '../../trainer/backends/registry.ts';
 import { modulesOf } from '../connect/run-modules.ts';
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
@@ -22,7 +23,8 @@ export async function checkEvalInputs(config: SweepConfig): Promise<void> {
       continue;
     }
     const reference = parsePolicyReference(policy.policy);
-    if (reference.kind === 'model') await checkPolicy(reference.model, field);
+    if (reference.kind === 'model' && backendOfUri(reference.model, modules?.digest, field) === undefined)
+      await checkPolicy(reference.model, field);
     if (reference.kind === 'starter') await checkPolicy(join(packageRoot, 'examples', 'starter'), field);
   }
 }

@@ -7,9 +7,10 @@ import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.t
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
 import { modelUri } from '../../trainer/hub/hub-id.ts';
+import { EMBEDDED } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
-import { fileUri, pathOf } from '../../protocol/policy-uri.ts';
+import { fileUri, pathOf, schemeOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RolloutInput } from '../../protocol/rollout.ts';
 import { withLocalStore } from '../connect/local-store.ts';
@@ -38,10 +39,14 @@ async function positionsOf(dir: string): Promise<number> {
   return config.max_position_embeddings ?? DEFAULT_AGENT.maxContextTokens;
 }
 
+/** A URI of another backend stays as it is: its module is known to the workers alone. */
+const folderUri = async (uri: string): Promise<string> =>
+  EMBEDDED.schemes.includes(schemeOf(uri) ?? '') ? fileUri(await resolveModel(uri)) : uri;
+
 async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
   if (reference.kind === 'starter') return { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 };
-  if (reference.kind === 'model') return { uri: fileUri(await resolveModel(modelUri(name, context.cwd))), version: 0 };
+  if (reference.kind === 'model') return { uri: await folderUri(modelUri(name, context.cwd)), version: 0 };
   const { ref } = await withLocalStore(context, ({ store }) => findPolicy(name, option, store));
   if ('scripted' in ref) throw new UserInputError(option, name, 'give a policy with weights: a script has none');
   return ref;
@@ -58,6 +63,8 @@ export async function chooseReference(
   option = '--policy',
 ): Promise<ChosenReference> {
   const policy = await refOf(name, context, option);
+  if (schemeOf(policy.uri) !== 'file')
+    return { policy, maxContextTokens: DEFAULT_AGENT.maxContextTokens, maxTokens: DEFAULT_SAMPLING.maxTokens };
   try {
     const dir = pathOf(policy.uri, option);
     await readFile(join(dir, 'tokenizer.json'));

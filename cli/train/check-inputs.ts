@@ -5,7 +5,7 @@ import { packageRoot } from '#setup/paths.mjs';
 import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkBackend, checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { modulesOf } from '../connect/run-modules.ts';
@@ -26,13 +26,13 @@ async function checkBase(base: string): Promise<void> {
 }
 
 /**
- * Errors: `UserInputError` for modules that do not load, for an unknown task, for more tasks than exist, or a policy
+ * Errors: `UserInputError` for modules that do not load, for settings that the backend does not support, for an unknown task, for more tasks than exist, or a policy
  * that is not in Hugging Face layout; `ModelUnavailable`.
  */
 export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
   const modules = await modulesOf(config);
   checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
   const tasks = await checkTasksOfRun(config, new TaskLoader(), modules?.digest);
-  await checkBase(config.policy.base);
+  if (checkBackend(config, modules?.digest) === undefined) await checkBase(config.policy.base);
   return tasks;
 }

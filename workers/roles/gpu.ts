@@ -5,7 +5,10 @@ import { withFailureMapping } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
-import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate/generate.ts';
+import { WorkerBackends } from '../../activities/backends/defined-backend.ts';
+import { embeddedBackend } from '../../activities/backends/embedded-backend.ts';
+import type { GenerateDeps } from '../../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../../activities/generate/sample-ids.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-files.ts';
@@ -64,20 +67,22 @@ export function queuesOf(
 export async function runGpu(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
   const store = await openWorkerStore(context);
-  const embedded = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
-  const endReport = reportSampling(embedded, (line) => log.info(line));
-  const engine = endingWhenLost(embedded);
+  const started = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
+  const endReport = reportSampling(started, (line) => log.info(line));
+  const engine = endingWhenLost(started);
   // Every version of a run's policy has a copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
+  const tokenizerOf = (dir: string) => tokenizers.of(dir);
+  const embedded = embeddedBackend({ engine, tokenizerOf, digestOf: (dir) => digests.of(dir) });
+  const backends = new WorkerBackends(embedded, store, tokenizerOf);
   const deps: GenerateDeps = {
     store,
     tasks: workerTasks(store),
-    engine,
+    backends,
+    tokenizerOf,
     endpoints: new EndpointClient(),
-    tokenizerOf: (dir) => tokenizers.of(dir),
-    digestOf: (dir) => digests.of(dir),
   };
   const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
   const workers = queuesOf(settings.gpu, name, {
