@@ -24,7 +24,8 @@ const LONGEST_PAUSE_MS = 10_000;
 const LONGEST_WAIT_MS = 10 * 60_000;
 
 function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
-  const asked = error instanceof EndpointUnavailable ? (error.retryAfterMs ?? 0) : 0;
+  const isDown = error instanceof EndpointUnavailable || error instanceof JudgeUnavailable;
+  const asked = isDown ? (error.retryAfterMs ?? 0) : 0;
   return asked > LONGEST_PAUSE_MS ? { nextRetryDelay: Math.min(asked, LONGEST_WAIT_MS) } : {};
 }
 
@@ -51,7 +52,7 @@ function failureFrom(error: Error): ApplicationFailure {
   const failure = ApplicationFailure.create({
     message: message.slice(0, 1000),
     type,
-    nonRetryable: FINAL.has(type),
+    nonRetryable: FINAL.has(type) || (error instanceof JudgeUnavailable && error.isFinal),
     ...cause,
     ...retryDelayOf(error),
   });
@@ -119,6 +120,22 @@ export class EndpointUnavailable extends Error {
   }
 }
 
+/** A task's prompt leaves no room for an answer: the task is at fault, and no policy can answer it. */
+export class PromptTooLong extends Error {
+  override readonly name = 'PromptTooLong';
+  readonly task: string;
+  /** Of the prompt; absent: a server refused it and did not count. */
+  readonly tokens: number | undefined;
+
+  constructor(task: string, tokens: number | undefined, limit: number | undefined, said = '') {
+    const length = tokens === undefined ? 'is longer than the context' : `has ${tokens} tokens`;
+    const room = limit === undefined ? '' : `, and the context ${limit}`;
+    super(`the prompt of ${task} ${length}${room}: there is no room for an answer${said === '' ? '' : ` (${said})`}`);
+    this.task = task;
+    this.tokens = tokens;
+  }
+}
+
 /** What an environment's own code throws in `start` or `step`, or what it returns and cannot be used. */
 export class EnvironmentFailed extends Error {
   override readonly name = 'EnvironmentFailed';
@@ -127,4 +144,28 @@ export class EnvironmentFailed extends Error {
 /** What the code of a user's tool throws. */
 export class ToolFailed extends Error {
   override readonly name = 'ToolFailed';
+}
+
+/** A judge gave no answer; `retryAfterMs` is how long its server asked to wait. */
+export class JudgeUnavailable extends Error {
+  override readonly name = 'JudgeUnavailable';
+  readonly retryAfterMs: number | undefined;
+  /** True if a retry fails alike, until somebody corrects a key or a setting. */
+  readonly isFinal: boolean;
+
+  constructor(judge: string, message: string, told: { readonly retryAfterMs?: number; readonly isFinal?: boolean }) {
+    super(`judge ${judge} gave no answer: ${message}`);
+    this.retryAfterMs = told.retryAfterMs;
+    this.isFinal = told.isFinal ?? false;
+  }
+}
+
+/** A judge's server refuses this question, such as one that is too long. The asking code may catch it. */
+export class QuestionRefused extends Error {
+  override readonly name = 'QuestionRefused';
+}
+
+/** A budget allows no further model call. */
+export class BudgetSpent extends Error {
+  override readonly name = 'BudgetSpent';
 }

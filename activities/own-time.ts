@@ -18,6 +18,19 @@ export function scheduled(): Info | undefined {
   return info?.activityId === undefined ? undefined : info;
 }
 
+const deadlines = new WeakMap<Info, number>();
+
+/** Keeps when an execution must have ended, in milliseconds since the epoch. */
+export function setActivityDeadline(info: Info, at: number): void {
+  deadlines.set(info, at);
+}
+
+/** When the current execution must have ended, in milliseconds since the epoch. Infinity if it has no limit. */
+export function activityDeadline(): number {
+  const info = scheduled();
+  return (info && deadlines.get(info)) ?? Number.POSITIVE_INFINITY;
+}
+
 /** Milliseconds since it was started; a wait for a disk does not count. */
 export class OwnClock {
   readonly #begun = Date.now();

@@ -18,7 +18,7 @@ import { withFailureMapping } from './failures.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
 import { isOf, isSpent, type Patience, spentBefore, type Try } from './own-patience.ts';
-import { OwnClock, scheduled } from './own-time.ts';
+import { OwnClock, scheduled, setActivityDeadline } from './own-time.ts';
 import { keys, type TryRecord } from '../protocol/records.ts';
 import { watchStandstill } from './standstill.ts';
 
@@ -157,6 +157,7 @@ function ownLimitMs({
 async function withinLimit<T>(info: Info, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const ms = ownLimitMs(info);
   if (ms === undefined) return work(signal);
+  setActivityDeadline(info, Date.now() + ms);
   const over = new AbortController();
   const timer = setTimeout(
     () => over.abort(new TookTooLong(`${info.activityType} took longer than ${ms / 1000} s`)),

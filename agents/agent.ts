@@ -4,23 +4,52 @@ import type { z } from 'zod';
 import { Definition } from '../modules/check-definition.ts';
 import { Registry } from '../modules/registry.ts';
 import type { Command } from '../protocol/command.ts';
+import type { CodecName } from '../protocol/conversation.ts';
 import type { ParsedTurn } from '../protocol/message.ts';
-import type { CallForm } from './hints.ts';
+import type { SubAgents } from './sub-agents.ts';
+import { externalAgent } from './types/external.ts';
 import { textAgent } from './types/text.ts';
 import { toolsAgent } from './types/tools.ts';
 
 /** What an agent sees of a turn that the policy ended by itself. */
 export interface TurnView {
-  /** From 1. */
+  /** Of the whole rollout, from 1. */
   readonly turn: number;
+  /** Turns that may follow this one. Sub-agents share them with their callers. */
+  readonly turnsLeft: number;
+  /** Tokens of the agent's context after this turn. */
+  readonly contextTokens: number;
+  /** Tokens that it may still get. */
+  readonly contextTokensLeft: number;
+  /** `NAME@TURN` of each sub-agent down to this one. Empty for the rollout's own agent. */
+  readonly agentPath: readonly string[];
+  /** Sub-agents that may work below this one. */
+  readonly depthLeft: number;
+  /** Counts the agent's segments from 1. */
+  readonly segment: number;
+  readonly segmentsLeft: number;
+  /** What this agent has decided in this segment, oldest first. Turns that were cut off have none. */
+  readonly earlier: readonly Command[];
   /** The parsed turn. Always `no-call` if the agent reads text. */
   readonly parsed: ParsedTurn;
-  /** How calls are encoded. */
-  readonly form: CallForm;
-  /** Names of the tools that the task offers. */
+  /** How calls are written: in the policy's own text, or (`server`) parsed by its server. */
+  readonly form: CodecName;
+  /** Names of the tools that the agent may call. */
   readonly tools: readonly string[];
-  /** True if the task has a `step`, which answers messages. */
+  /** The agents that the task offers. */
+  readonly agents: SubAgents;
+  /** True if the task has a `step`, which answers messages. Sub-agents cannot use it. */
   readonly hasStep: boolean;
+}
+
+/** A program that is the agent. */
+export interface AgentProgram {
+  /** Run once in the sandbox `main`. Absent: it runs elsewhere, and reports its turns and its end. */
+  readonly command?: string;
+  /** How long it may work. */
+  readonly timeoutSeconds: number;
+  /** True if it reports the sampled tokens of every turn. */
+  readonly tokens: boolean;
 }
 
 export interface AgentType<Options = unknown> {
@@ -29,12 +58,17 @@ export interface AgentType<Options = unknown> {
   readonly options?: z.ZodType<Options>;
   /** `calls`: the policy's text is parsed for tool calls. `text`: it is a message. */
   readonly reads: 'calls' | 'text';
+  /**
+   * Present if a program is the agent: no turn is sampled, and `decide` is asked only for scripts that act in its
+   * place. Pure.
+   */
+  program?(options: Options): AgentProgram;
   /** Pure: the same view gives the same command. It runs in an activity, once per turn. */
   decide(view: TurnView, options: Options): Command;
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const builtIn = [toolsAgent, textAgent].map((type) => [type.name, type as AgentType] as const);
+const builtIn = [toolsAgent, textAgent, externalAgent].map((type) => [type.name, type as AgentType] as const);
 const types = new Registry<AgentType>('agent', Object.fromEntries(builtIn));
 
 /**

@@ -1,23 +1,16 @@
 /** The texts that the policy receives if its turn had no usable call: short and stable. */
 
-import type { ToolCallFormat } from './parse-tool-calls.ts';
+import type { CodecName } from '../protocol/conversation.ts';
+import { codecNamed } from './codecs/codecs.ts';
 
-/** How calls are encoded: in the policy's own text, or (`chat`) by its server. */
-export type CallForm = ToolCallFormat | 'chat';
-
-const FORM: Readonly<Record<ToolCallFormat, string>> = {
-  'function-xml': '<function=NAME>\n<parameter=P>value</parameter>\n</function>',
-  'hermes-json': '<tool_call>\n{"name": NAME, "arguments": {"P": value}}\n</tool_call>',
-};
-
-export function noCallHint(form: CallForm): string {
-  return form === 'chat'
+export function noCallHint(form: CodecName): string {
+  return form === 'server'
     ? 'No tool call found. Call one of the tools, and the finish tool when done.'
-    : `No tool call found. Use this form, and the finish tool when done:\n${FORM[form]}`;
+    : `No tool call found. Use this form, and the finish tool when done:\n${codecNamed(form).form}`;
 }
 
-export function malformedCallHint(form: CallForm, error: string): string {
-  return form === 'chat'
+export function malformedCallHint(form: CodecName, error: string): string {
+  return form === 'server'
     ? `The tool call could not be read. ${error} Give the arguments as one JSON object.`
-    : `The tool call could not be read: ${error} Use this form:\n${FORM[form]}`;
+    : `The tool call could not be read: ${error} Use this form:\n${codecNamed(form).form}`;
 }

@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openStore, sqliteUrl } from '../store/open-store.ts';
 import { defineEnvironment } from '../tasks/registry.ts';
 import { stackPlan } from '../stack/stack-plan.ts';
+import { readyFile } from '../workers/run-worker.ts';
 import { buildWorkflowBundle } from '../workers/workflow-bundle.ts';
 import { QUEUES } from '../protocol/queues.ts';
 import type { BatchInput, BatchResult, DispatcherSettings } from '../protocol/batch.ts';
@@ -30,6 +31,7 @@ export interface BatchBenchOptions {
 
 const SAMPLES = 4;
 const ID = 'bench/batch';
+const WORKER = 'orchestrator';
 const READY_WITHIN_MS = 120_000;
 
 /** Starts the orchestrator as the stack does. Errors: an `Error` with the end of its log. */
@@ -40,14 +42,12 @@ export async function startOrchestrator(address: string, home: string): Promise<
   mkdirSync(home, { recursive: true });
   const log = join(home, 'orchestrator.log');
   const descriptor = openSync(log, 'a');
-  const env = { ...process.env, ...command.env, LONGHAUL_HOME: home, LONGHAUL_STORE: '' };
+  // With a name, the ready file has a place that is known before the process has started.
+  const own = { LONGHAUL_HOME: home, LONGHAUL_STORE: '', LONGHAUL_WORKER_NAME: WORKER };
+  const env = { ...process.env, ...command.env, ...own };
   const child = spawn(command.command, command.args, { env, stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
-  for (
-    const deadline = Date.now() + READY_WITHIN_MS;
-    !existsSync(join(home, 'ready', 'orchestrator.json'));
-    await sleep(100)
-  ) {
+  for (const deadline = Date.now() + READY_WITHIN_MS; !existsSync(readyFile(home, WORKER)); await sleep(100)) {
     if (child.exitCode === null && Date.now() <= deadline) continue;
     child.kill('SIGKILL');
     throw new Error(`The orchestrator is not ready: ${readFileSync(log, 'utf8').slice(-2000)}`);

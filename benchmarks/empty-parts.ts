@@ -84,4 +84,6 @@ export const idleAgent: AgentRunActivities = {
   collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
   releaseSandbox: async () => undefined,
   holdSandbox: async () => undefined,
+  runProgram: async () => ({ finish: 'answer', ms: 0, line: '' }),
+  recordReports: async () => undefined,
 };

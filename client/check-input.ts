@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { agentSchema, parseSettings, samplingSchema } from '../config/run-config.ts';
+import { judgesIn, judgesSchema } from '../config/judges-schema.ts';
 import { resolvePolicy } from '../workflows/rollout/resolve-policy.ts';
 import type { RolloutInput } from '../protocol/rollout.ts';
 import { UserInputError } from './errors.ts';
@@ -14,6 +15,7 @@ const schema = z.strictObject({
   policy: z.unknown(),
   agent: agentSchema.optional(),
   sampling: samplingSchema.optional(),
+  judges: judgesSchema,
   run: z.string().min(1).optional(),
   step: number,
   sample: number,
@@ -28,5 +30,6 @@ export function checkRolloutInput(input: RolloutInput): void {
   resolvePolicy(input.policy, (field, value, remedy) => {
     throw new UserInputError(field, value, remedy);
   });
+  judgesIn(input);
   parseSettings(schema, input);
 }

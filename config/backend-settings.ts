@@ -33,14 +33,10 @@ export function checkSampling(backend: BackendAbilities, sampling: Sampling, fie
 }
 
 /** Errors: `UserInputError` for a context that the backend does not have. */
-export function checkContext(backend: BackendAbilities, maxContextTokens: number): void {
+export function checkContext(backend: BackendAbilities, maxContextTokens = 0, field = 'agent.maxContextTokens'): void {
   const { name, maxContext } = backend;
   if (maxContext === null || maxContextTokens <= maxContext) return;
-  throw new UserInputError(
-    'agent.maxContextTokens',
-    maxContextTokens,
-    `give at most ${maxContext}, which backend ${name} has`,
-  );
+  throw new UserInputError(field, maxContextTokens, `give at most ${maxContext}, which backend ${name} has`);
 }
 
 /** A setting that has an effect, its value, and why the backend cannot use it. */
@@ -83,6 +79,8 @@ export function checkBackendSettings(backend: BackendAbilities, config: RunConfi
     const [field, value, remedy] = found;
     throw new UserInputError(field, value, `${remedy}: backend ${backend.name} does not support it`);
   }
-  checkSampling(backend, config.sampling, 'sampling');
+  const { policy, sampling } = config;
+  checkSampling(backend, sampling, 'sampling');
   checkContext(backend, config.agent.maxContextTokens);
+  checkContext(backend, policy.maxContextTokens, 'policy.maxContextTokens');
 }

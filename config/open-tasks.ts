@@ -1,7 +1,7 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
 import { checkServers } from '../agents/mcp/server.ts';
-import { toolboxOf } from '../agents/tools/toolbox.ts';
+import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
@@ -17,7 +17,9 @@ import {
 } from '../protocol/task-key.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { type Dataset, hasSandbox, type Task } from '../tasks/environment.ts';
+import { checkDeclaredJudges } from './judges-schema.ts';
 import { environmentNamed } from '../tasks/registry.ts';
+import { programOfTask } from '../tasks/program-of-task.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 
 /** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
@@ -41,8 +43,11 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
     throw new TypeError(`task ${key} has no messages: load must return a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${key} has no list of tools: load must return their names`);
   if (typeof task.grade !== 'function') throw new TypeError(`task ${key} has no grade: load must return a function`);
-  const toolbox = toolboxOf(tools, modules);
-  checkServers(task.mcp ?? {}, hasSandbox(task));
+  const { agents = {}, mcp = {} } = task;
+  const servers = Object.keys(mcp);
+  checkSubAgents(agents, tools, servers, modules);
+  const toolbox = toolsOfAll(tools, agents, servers, modules);
+  checkServers(mcp, hasSandbox(task));
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)
@@ -178,7 +183,24 @@ export function sharedBy(
   return shares;
 }
 
-type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
+type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'agent' | 'judges'>;
+
+/** Errors: `UserInputError` if the agent is a program that reports no tokens: nothing could be trained on. */
+async function refuseUntrainable(
+  dataset: Dataset,
+  { source, split }: TaskPool,
+  { type, options }: RunConfig['agent'],
+  modules?: ObjectRef,
+): Promise<void> {
+  const chosen = type === undefined ? undefined : { type, ...(options && { options }) };
+  const program = programOfTask(await dataset.load(split, 0), chosen, modules);
+  if (program === undefined || program.tokens) return;
+  throw new UserInputError(
+    'agent.options.tokens',
+    false,
+    `set true if the program reports the sampled tokens of every turn: without them the rollouts of ${source} are for evals only`,
+  );
+}
 
 /**
  * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError`
@@ -186,7 +208,7 @@ type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch'>;
  * task does not load.
  */
 export async function checkTasksOfRun(
-  { tasks: entries, evaluation, batch }: Asked,
+  { tasks: entries, evaluation, batch, agent, judges }: Asked,
   loader: TaskLoader,
   modules?: ObjectRef,
 ): Promise<CheckedTasks> {
@@ -207,6 +229,7 @@ export async function checkTasksOfRun(
     const size = sizeOf(dataset, split, `${at}.split`, source);
     const count = entry.train ?? (size > GENERATED * GENERATED ? GENERATED : size);
     await checkPool(dataset, { source, split, count }, fields, modules);
+    await refuseUntrainable(dataset, { source, split, count }, agent, modules);
     const heldOut = heldOutSplit(dataset, evaluation.split, source);
     const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
     sources[source] = known;
@@ -223,6 +246,11 @@ export async function checkTasksOfRun(
     const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });
+  checkDeclaredJudges(
+    entries.map(({ environment }) => environment),
+    judges,
+    modules,
+  );
   checkKeys([...train, ...held]);
   for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields, modules);
   checkStep(train, batch);

@@ -7,6 +7,8 @@ import { EMBEDDED } from '../trainer/backends/registry.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
+import { CODECS, TEXT_CODECS } from '../protocol/conversation.ts';
+import type { Budget } from '../protocol/budget.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
@@ -18,6 +20,7 @@ import { loraSchema } from './algorithm/critic-schema.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
+import { budgetSchema, checkPriced, judgesIn, judgesSchema } from './judges-schema.ts';
 import { innermost, rightName } from './right-name.ts';
 import { remedyOf } from './issue-remedy.ts';
 import {
@@ -35,12 +38,18 @@ const width = z.int().min(1).optional();
 
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
-  maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  maxContextTokens: count.optional(),
+  maxSampledTokens: count.optional(),
+  maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
+  maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),
   type: z.string().min(1).optional(),
   options: z.record(z.string(), z.json()).optional(),
+  codec: z.enum(CODECS).optional(),
+  preamble: z.enum(['auto', 'always', 'never']).optional(),
+  reasoning: z.enum(['keep', 'remove']).optional(),
 });
 
 export const samplingSchema = z.strictObject({
@@ -93,6 +102,7 @@ export const runConfigSchema = z.strictObject({
     base: z.string().min(1),
     backend: z.string().min(1).default(EMBEDDED.name),
     lora: loraSchema.optional(),
+    maxContextTokens: count.optional(),
   }),
   modules: modulesSchema,
   task: taskSchema.optional(),
@@ -135,6 +145,8 @@ export const runConfigSchema = z.strictObject({
     .prefault({}),
   agent: agentSchema.prefault({}),
   sampling: samplingSchema.prefault({}),
+  judges: judgesSchema,
+  budget: budgetSchema,
   dispatcher: dispatcherSchema.prefault({}),
   training: training.prefault({}),
   algorithm: algorithmSchema.prefault({}),
@@ -224,6 +236,17 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
 
+/** Errors: `UserInputError` for the codec of servers: a policy that is trained samples token ids. */
+export function checkCodec({ codec }: Pick<ParsedConfig['agent'], 'codec'>): void {
+  if (codec !== 'server') return;
+  const text = TEXT_CODECS.join(', ');
+  throw new UserInputError(
+    'agent.codec',
+    codec,
+    `give one of ${text}: only an endpoint that is asked in chat parses calls itself`,
+  );
+}
+
 /** In async mode all groups of a step are in one history of the run: it can only continue as new between two steps. */
 function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   const bound = maxStalenessOf(training);
@@ -287,11 +310,17 @@ function checkBatch({ batch, training, algorithm }: Pick<ParsedConfig, 'batch' |
  */
 export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): RunConfig {
   refuseEndpoint(given);
+  const judged = judgesIn(given);
   const { task, tasks, modules, ...config } = parseSettings(runConfigSchema, given);
   const entries = resolveTaskEntries({ task, tasks }, folder);
   const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
+  checkCodec(config.agent);
+  checkPriced(
+    config.budget as Budget | undefined,
+    Object.values(judged.judges ?? {}).map(({ endpoint }) => endpoint),
+  );
   // Rollouts that overlap with updates are off policy: corrected by default, unless the loss does it itself.
   const corrects =
     config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
@@ -299,6 +328,7 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {
     ...config,
+    ...judged,
     dir: absolute(config.dir),
     ...resolveModules(modules, folder),
     tasks: entries,

@@ -5,13 +5,16 @@ import { z } from 'zod';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import { MOST_ROLLOUTS } from '../protocol/limits.ts';
 import type { SweepConfig, SweepSampling, TaskSelection } from '../protocol/eval.ts';
+import type { Budget } from '../protocol/budget.ts';
+import type { Judges } from '../protocol/judge.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { taskKey, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 import { checkLoaded, checkPool, openEntry, sizeOf } from './open-tasks.ts';
+import { budgetSchema, checkDeclaredJudges, checkPriced, judgesIn, judgesSchema } from './judges-schema.ts';
 import { modulesSchema, resolveModules, splitSchema } from './tasks-schema.ts';
-import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
+import { agentSchema, checkCodec, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
 import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
 
 const count = z.int().min(1);
@@ -48,6 +51,8 @@ export const sweepConfigSchema = z.strictObject({
   sampling: z.array(sweepSampling).min(1).prefault([{}]),
   samples: count.default(1),
   passAt: z.array(count).min(1).default([1]),
+  judges: judgesSchema,
+  budget: budgetSchema,
   agent: agentSchema.prefault({}),
   dispatcher: dispatcherSchema.prefault({}),
   maxFailed: z.number().min(0).max(1).default(0.1),
@@ -107,6 +112,7 @@ export async function checkTasks(
   tasks: TaskSelection,
   loader: TaskLoader,
   modules?: ObjectRef,
+  judges?: Judges,
 ): Promise<Readonly<Record<string, TaskSource>> | undefined> {
   if (!('ids' in tasks)) {
     const { name, split } = tasks;
@@ -117,6 +123,7 @@ export async function checkTasks(
       loader,
       modules,
     );
+    checkDeclaredJudges([name], judges, modules);
     sizeOf(dataset, split, 'tasks.split', name);
     await checkPool(dataset, { ...tasks, source: name }, { name: 'tasks.name', count: 'tasks.count' }, modules);
     return { [name]: source };
@@ -131,6 +138,7 @@ export async function checkTasks(
       throw new UserInputError('tasks.ids', id, `give known tasks (${messageWithPlace(error)})`, { cause: error });
     }
   }
+  checkDeclaredJudges(Object.keys(sources), judges, modules);
   return modules === undefined ? undefined : sources;
 }
 
@@ -140,6 +148,7 @@ export async function checkTasks(
  */
 export function resolveSweepConfig(given: unknown, cwd: string, folder = cwd): SweepConfig {
   checkWrittenPolicies(given, cwd);
+  const judged = judgesIn(given);
   const parsed = parseSettings(sweepConfigSchema, given);
   const sampling = samplingsOf(parsed);
   const most = Math.max(...sampling.map(({ samples }) => samples));
@@ -156,12 +165,18 @@ export function resolveSweepConfig(given: unknown, cwd: string, folder = cwd): S
     refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples sets how often each is rolled out)');
   const { samples: _samples, policies: written, dir, passAt, modules, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));
+  if (!policies.every((policy) => 'endpoint' in policy)) checkCodec(parsed.agent);
   refuseTwins(
     'policies',
     policies.map(({ name }) => name),
   );
+  checkPriced(rest.budget as Budget | undefined, [
+    ...Object.values(judged.judges ?? {}).map(({ endpoint }) => endpoint),
+    ...policies.flatMap((one) => ('endpoint' in one ? [one.endpoint] : [])),
+  ]);
   return {
     ...rest,
+    ...judged,
     ...resolveModules(modules, folder),
     tasks: withFolder(parsed.tasks, folder),
     dir: isAbsolute(dir) ? dir : resolve(cwd, dir),

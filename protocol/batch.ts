@@ -3,6 +3,7 @@
 import type { FailureClass } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { BreakerSettings, End, Trip } from './breaker.ts';
+import type { Judges } from './judge.ts';
 import type { RolloutPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
 import type { ObjectRef } from './stages.ts';
@@ -25,6 +26,7 @@ export interface BatchInput {
   readonly policy: RolloutPolicy;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
+  readonly judges?: Judges;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
   /**

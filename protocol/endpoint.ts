@@ -3,6 +3,8 @@
  * environment variable, and only the variable's name is passed on: the key is never sent to Temporal, stored or shown.
  */
 
+import type { Price } from './budget.ts';
+
 /** How a server receives and returns token ids. OpenAI's schema has no field for them. */
 export const TOKEN_PROTOCOLS = ['vllm', 'sglang', 'llama.cpp'] as const;
 export type TokenProtocol = (typeof TOKEN_PROTOCOLS)[number];
@@ -35,6 +37,8 @@ export interface Endpoint {
   readonly patienceSeconds: number;
   /** The server's field for the limit of an answer. Newer models of OpenAI accept only the second name. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
+  /** US dollars for a million tokens: for budgets and metrics. Absent: unknown, and counted as 0. */
+  readonly pricePerMillionTokens?: Price;
   /** Further fields of every chat request, such as `chat_template_kwargs`. */
   readonly extraBody?: Readonly<Record<string, unknown>>;
 }

@@ -1,6 +1,8 @@
 /** The input and the results of an eval sweep: small JSON that refers to the store, like all of Temporal's payloads. */
 
 import type { Endpoint } from './endpoint.ts';
+import type { Budget } from './budget.ts';
+import type { Judges } from './judge.ts';
 import type { Trip } from './breaker.ts';
 import type { DispatcherSettings } from './batch.ts';
 import type { PolicyRef, RolloutPolicy, ScriptedPolicy } from './policy.ts';
@@ -60,6 +62,10 @@ export interface SweepConfig {
   readonly sampling: readonly SweepSampling[];
   /** The values of k for pass@k. A sampling setting leaves out each k above its number of samples. */
   readonly passAt: readonly number[];
+  /** Models that environments and tools ask, by name. Absent: none. */
+  readonly judges?: Judges;
+  /** The eval pauses when it is spent. Absent: no limit. */
+  readonly budget?: Budget;
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   /** The sweep fails if more than this share of a cell's rollouts was not graded. */
@@ -85,6 +91,8 @@ export interface OpenedSweep {
   /** Number of the start, from 1. Rollouts of different rounds have different ids. */
   readonly round: number;
   readonly seed: number;
+  readonly judges?: Judges;
+  readonly budget?: Budget;
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   readonly maxFailed: number;

@@ -60,6 +60,8 @@ export interface FailurePolicy {
   /** Where activities are retried. Empty: the class is final, since a retry would fail again. */
   readonly retried: readonly RetryPlace[];
   readonly recovery: Recovery;
+  /** True if it holds the rollout whatever the input's `holds` says: it is never masked. */
+  readonly alwaysHolds?: true;
   /** True if it indicates a problem of the machines: a run is paused if it happens again and again. */
   readonly breaks: boolean;
   /** What a user can do about it. */
@@ -134,6 +136,24 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'check whether the server runs, and its limits on requests (docs/endpoints.md)',
   },
+  'judge-unavailable': {
+    detected: 'a judge that the environment, the grader or a tool asked gave no answer, or refuses its key or model',
+    errors: ['JudgeUnavailable'],
+    retried: ['init', 'agent-run', 'reward'],
+    recovery: 'hold',
+    alwaysHolds: true,
+    breaks: true,
+    remedy: "check whether the judge's server runs, and its key and limits (docs/judges.md)",
+  },
+  'budget-spent': {
+    detected: 'the run, the eval or a judge has used the tokens, the money or the time of its budget',
+    errors: ['BudgetSpent'],
+    retried: [],
+    recovery: 'hold',
+    alwaysHolds: true,
+    breaks: true,
+    remedy: 'raise the budget as the message says (`npx longhaul set RUN budget.tokens=N`)',
+  },
   'grader-failed': {
     detected: 'the grader or its sandbox failed; each try has a fresh sandbox',
     errors: ['GraderFailed'],
@@ -145,11 +165,20 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'environment-failed': {
     detected:
       "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
-    errors: ['EnvironmentFailed', 'ModulesFailed'],
+    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,
     remedy: 'fix the environment at the file and line that the message names',
+  },
+  'agent-failed': {
+    detected: "an agent's decide threw, or returned a command that cannot be followed",
+    errors: ['AgentFailed'],
+    // It is pure: the same turn is decided in the same way.
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'fix the type of agent that the message names',
   },
   'tool-failed': {
     detected: "a tool's own code threw",
@@ -227,6 +256,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'raise agent.deadlineSeconds, or lower agent.maxTurns or agent.toolTimeoutSeconds',
   },
+  'program-lost': {
+    detected: 'a program elsewhere that is the agent reported no end within agent.options.timeoutSeconds',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'check whether the program runs, or raise agent.options.timeoutSeconds',
+  },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',
     errors: [],
@@ -243,6 +280,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy: 'none required: its group is graded without it. A run with another name starts it again',
+  },
+  'prompt-too-long': {
+    detected: "a task's prompt fills the context before the first turn",
+    errors: ['PromptTooLong', 'ContextTooLong'],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy:
+      "shorten the task's prompt, or raise agent.maxContextTokens and policy.maxContextTokens, or the memory of the engine's cache (`npx longhaul model DIR` shows what fits)",
   },
   'bad-input': {
     detected: 'an input is invalid',

@@ -3,6 +3,7 @@
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
 import type { GenerateCost } from './sampling.ts';
@@ -47,8 +48,14 @@ export const keys = {
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
+  program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
+  /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
+  ask: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, place: string, digest: string, number: number) =>
+    `${keys.asks(attempt)}${place}/${digest}/${number}`,
+  /** Prefix of all answers of judges in the attempt. */
+  asks: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `ask:${attemptKey(attempt)}/`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   /** Round `round` of the grading failed. Rounds count from 1. */
@@ -65,6 +72,8 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine. */
+  engine: (run: string) => `engine:${run}`,
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -117,10 +126,10 @@ export function runOfKey(key: string): string | undefined {
  */
 export function resultKeyOf(execution: string): string | undefined {
   const [, kind, rest = ''] = /^([a-z]+):(.*)$/su.exec(execution) ?? [];
-  if (kind === 'model') return rest;
+  if (kind === 'model' || kind === 'judge') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
-  if (kind === 'start') return execution;
+  if (kind === 'start' || kind === 'program') return execution;
   if (kind === 'step')
     return `act:${rest.slice(0, rest.lastIndexOf('/'))}/${padded(Number(rest.slice(rest.lastIndexOf('/') + 1)))}`;
   const [, attempt = '', turn, index] = /^(.*)\/(\d+)\/(\d+)$/su.exec(rest) ?? [];
@@ -128,11 +137,11 @@ export function resultKeyOf(execution: string): string | undefined {
 }
 
 /** One model call: the ids appended to the context, the sampled ids, and how they were parsed. */
-export interface GenerateRecord {
+export interface GenerateRecord extends Place {
   readonly version: number;
   /** Digest of the policy's files, if a policy from a directory sampled. */
   readonly digest?: string;
-  /** Ids appended to all earlier ids (prompt or observation). The whole context if `reset` is true. */
+  /** Ids appended to the earlier ids of its agent's segment. The whole context if `reset` is true. */
   readonly appended: readonly number[];
   /** True if the template rewrote earlier text: the ids start again, and a new training sequence starts. */
   readonly reset: boolean;
@@ -140,7 +149,7 @@ export interface GenerateRecord {
   readonly logprobs: readonly number[];
   /** Temperature of the sampling, 0 for greedy. Absent if nothing was sampled, and in chat. */
   readonly temperature?: number;
-  readonly end: 'stop' | 'length' | 'context-full' | 'refused';
+  readonly end: 'stop' | 'length' | 'context' | 'refused';
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
@@ -148,6 +157,8 @@ export interface GenerateRecord {
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
   readonly scripted?: ScriptedPolicy['scripted'];
+  /** True if a program reported the turn. */
+  readonly reported?: true;
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -194,6 +205,22 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** How the program that is the agent ended. */
+export interface ProgramRecord {
+  readonly finish: FinishReason;
+  /** For the grader: what the program reported, or printed. Absent: the last message. */
+  readonly answer?: string;
+  /** Of a program that ran in the sandbox. */
+  readonly exit?: {
+    readonly code: number | null;
+    readonly signal: string | null;
+    readonly outOfMemory: boolean;
+    /** Bytes of its output that were not kept. */
+    readonly droppedBytes: number;
+    readonly ms: number;
+  };
 }
 
 /** The result of the environment's `start`, once per attempt. */
@@ -277,7 +304,13 @@ export interface RunRecord {
   readonly runDir: string;
   readonly seed: number;
   readonly startedAt: string;
-  readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
+  readonly policy: {
+    readonly base: string;
+    readonly parameters: number;
+    readonly vocabulary: number;
+    /** The longest context that its configuration allows. */
+    readonly positions?: number;
+  };
   /** The critic's base directory, if a critic is trained. */
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
@@ -342,42 +375,4 @@ export interface TryRecord {
   readonly at: string;
   /** Milliseconds used so far of the time limit for failures of this kind. Absent: there is no such limit. */
   readonly spentMs?: number;
-}
-
-/** The policy's answer of a turn, as a message. */
-export function spoken({ parsed }: GenerateRecord): Message {
-  return parsed.kind === 'calls'
-    ? { role: 'assistant', content: parsed.content, toolCalls: parsed.calls }
-    : { role: 'assistant', content: parsed.content };
-}
-
-/** The messages of an attempt after the task's own. After the last turn no hint is sent, but tools may answer it. */
-export function saidIn(turns: readonly GenerateRecord[], acts: ReadonlyMap<number, ActRecord>): Message[] {
-  return turns.flatMap((turn, i) => {
-    const isUnread = i === turns.length - 1 && turn.command?.do === 'tell';
-    return [spoken(turn), ...(isUnread ? [] : answerTo(turn, acts.get(i + 1)))];
-  });
-}
-
-/** The messages to the policy after a turn: its agent's message, or the answers of the tools or the environment. */
-export function answerTo({ command }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
-  return command?.do === 'tell' ? [{ role: 'user', content: command.message }] : (act?.messages ?? []);
-}
-
-/** Tokens that a turn sampled: the number of its ids, or the server's count in chat. */
-export function sampledTokensOf({ sampled, chat }: GenerateRecord): number {
-  return chat ? (chat.usage?.completionTokens ?? 0) : sampled.length;
-}
-
-/** Tokens of the context after `turns`: the number of its ids, or the server's count in chat. */
-export function contextTokensAfter(turns: readonly GenerateRecord[]): number {
-  const usage = turns.findLast(({ chat }) => chat?.usage)?.chat?.usage;
-  return usage ? usage.promptTokens + usage.completionTokens : contextAfter(turns).length;
-}
-
-/** All ids of the context after `turns`, seen and sampled. */
-export function contextAfter(turns: readonly GenerateRecord[]): number[] {
-  let ids: number[] = [];
-  for (const { appended, reset, sampled } of turns) ids = [...(reset ? [] : ids), ...appended, ...sampled];
-  return ids;
 }

@@ -1,21 +1,29 @@
 /** The input and the result of a rollout. Neither contains a transcript. */
 
+import type { ConversationSettings } from './conversation.ts';
 import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { GivenEndpointPolicy, PolicyRef, ScriptedPolicy } from './policy.ts';
+import type { GivenJudge } from './judge.ts';
 import type { ObjectRef } from './stages.ts';
 
-export interface AgentSettings {
+export interface AgentSettings extends ConversationSettings {
   /** The type of agent, in place of the tasks' own. */
   readonly type?: string;
   /** Its own options. */
   readonly options?: Readonly<Record<string, unknown>>;
   readonly maxTurns: number;
-  /** Limit for prompt, observations and sampled tokens together. */
-  readonly maxContextTokens: number;
+  /** Limit for prompt, observations and sampled tokens together. Absent: the policy's context. */
+  readonly maxContextTokens?: number;
+  /** Sub-agents that may work below each other. */
+  readonly maxDepth?: number;
+  /** Segments of one agent: each summary of its history opens the next one. */
+  readonly maxSegments?: number;
   /** Time limit of one tool call. */
   readonly toolTimeoutSeconds: number;
+  /** Tokens that a rollout may sample in all its turns. Then it is graded. Absent: no limit. */
+  readonly maxSampledTokens?: number;
   /** Time limit of a rollout's turns, from its first sandbox on. Pauses and gates do not count. Absent: a week. */
   readonly deadlineSeconds?: number;
   /**
@@ -26,12 +34,16 @@ export interface AgentSettings {
   readonly atDeadline?: 'grade' | 'mask';
 }
 
+/** Settings that have no default of their own. */
+type OpenSettings = 'type' | 'options' | 'maxContextTokens' | 'maxSampledTokens' | keyof ConversationSettings;
+
 /** With every limit filled in; a task's own agent stays if there is no `type`. */
-export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options'>> & Pick<AgentSettings, 'type' | 'options'>;
+export type ResolvedAgent = Required<Omit<AgentSettings, OpenSettings>> & Pick<AgentSettings, OpenSettings>;
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
-  maxContextTokens: 32_768,
+  maxDepth: 2,
+  maxSegments: 10,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
   atDeadline: 'grade',
@@ -48,6 +60,8 @@ export interface RolloutInput {
   readonly policy: PolicyRef | GivenEndpointPolicy | ScriptedPolicy;
   readonly agent?: Partial<AgentSettings>;
   readonly sampling?: Partial<SamplingParameters>;
+  /** What the task's functions and tools may ask, by name. */
+  readonly judges?: Readonly<Record<string, GivenJudge>>;
   /** The run that it belongs to. Absent: a run with the rollout's own id. */
   readonly run?: string;
   readonly step?: number;

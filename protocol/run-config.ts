@@ -2,6 +2,8 @@
 
 import type { CriticSettings, KlSettings, UpdateSettings, LoraSettings, RateSchedule } from './algorithm.ts';
 import type { SamplingParameters } from './sampling.ts';
+import type { Budget } from './budget.ts';
+import type { Judges } from './judge.ts';
 import type { BreakerSettings } from './breaker.ts';
 import type { DispatcherSettings, StragglerSettings } from './batch.ts';
 import type { AgentSettings } from './rollout.ts';
@@ -110,9 +112,15 @@ export interface RunConfig {
   readonly steps: number;
   /**
    * `base`: the URI of the first policy. `backend`: the name of what samples and trains it. With `lora` only an adapter
-   * is trained. Without: if the base is an adapter, training continues it.
+   * is trained. Without: if the base is an adapter, training continues it. `maxContextTokens`: the longest context of the
+   * policy; absent: what its configuration and the memory allow.
    */
-  readonly policy: { readonly base: string; readonly backend: string; readonly lora?: LoraSettings };
+  readonly policy: {
+    readonly base: string;
+    readonly backend: string;
+    readonly lora?: LoraSettings;
+    readonly maxContextTokens?: number;
+  };
   /** Absolute paths of users' modules, which define what the run names. Absent: none. */
   readonly modules?: readonly string[];
   /** What steps and evaluations draw from. */
@@ -120,6 +128,10 @@ export interface RunConfig {
   readonly batch: BatchSettings;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
+  /** Models that environments and tools ask, by name. Absent: none. */
+  readonly judges?: Judges;
+  /** The run pauses when it is spent. Absent: no limit. */
+  readonly budget?: Budget;
   readonly dispatcher: DispatcherSettings;
   /** Absent: `sync`. */
   readonly training?: TrainingSettings;

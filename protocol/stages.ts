@@ -2,9 +2,13 @@
 
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
+import type { ConversationSettings } from './conversation.ts';
+import type { Place } from './frames.ts';
 import type { Endpoint } from './endpoint.ts';
+import type { Judges } from './judge.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
+import type { ProgramCard } from './program.ts';
 
 /** Names one attempt of one rollout: the prefix of every key that it records under. */
 export interface Attempt {
@@ -17,6 +21,17 @@ export interface Attempt {
   readonly catalog?: ObjectRef;
 }
 
+/** Input of an activity in which a task's functions or tools run. */
+export interface Asking {
+  /** The models that they may ask. Absent: none. */
+  readonly judges?: Judges;
+}
+
+export interface PrepareInput extends Attempt, Asking {
+  /** Replaces the task's own agent. */
+  readonly agent?: AgentChoice;
+}
+
 export interface CheckEndpointInput {
   /** The detected mode of the endpoint is recorded for this run. */
   readonly run: string;
@@ -25,17 +40,30 @@ export interface CheckEndpointInput {
   readonly field: string;
 }
 
-export interface GenerateInput extends Attempt {
+export interface GenerateInput extends Attempt, Place {
   readonly turn: number;
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
-  readonly maxContextTokens: number;
+  /** Absent: the policy's context is the only limit. */
+  readonly maxContextTokens?: number;
+  readonly limits: TurnLimits;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
+  /** Absent: all as the policy's template does it. */
+  readonly conversation?: ConversationSettings;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
   readonly withinMs?: number;
+}
+
+/** Limits of a rollout's turns that its agents know of. */
+export interface TurnLimits {
+  readonly maxTurns: number;
+  /** Sub-agents below each other. */
+  readonly maxDepth: number;
+  /** Segments of one agent. */
+  readonly maxSegments: number;
 }
 
 /** A type of agent, and its own options. */
@@ -45,9 +73,11 @@ export interface AgentChoice {
 }
 
 export interface GenerateOutcome {
-  readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
+  readonly kind: Command['do'] | 'context' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
+  /** The name of the sub-agent that is called. Present if `kind` is `delegate`. */
+  readonly agent?: string;
   readonly contextTokens: number;
   readonly sampledTokens: number;
   /** The turn in one line, for the workflow's details. */
@@ -79,6 +109,8 @@ export interface Card {
   readonly gradedIn: 'fresh' | 'agents' | 'none';
   /** Absent: the task sets none. */
   readonly limits?: TaskLimits;
+  /** Present if the agent is a program. */
+  readonly program?: ProgramCard;
 }
 
 /** The time limits that a task sets itself. */
@@ -89,14 +121,14 @@ export interface TaskLimits {
   readonly gradeSeconds?: number;
 }
 
-export interface RestoreInput extends Attempt {
+export interface RestoreInput extends PrepareInput {
   /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;
 }
 
 /** Without a sandbox, its fields are absent. */
-export interface AgentRunInput extends Attempt, Partial<SandboxRef> {
+export interface AgentRunInput extends Attempt, Asking, Partial<SandboxRef> {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
   /** Milliseconds until the rollout's time is over; everything of the turn stops then. Absent: no limit. */
@@ -127,7 +159,7 @@ export interface CollectOutcome {
   readonly bytes: number;
 }
 
-export interface RewardInput extends Attempt {
+export interface RewardInput extends Attempt, Asking {
   /** Absent: the task collects nothing. */
   readonly artifact?: ObjectRef;
   readonly finish: FinishReason;

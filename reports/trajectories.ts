@@ -2,11 +2,12 @@
 
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Message } from '../protocol/message.ts';
+import type { AskExchange, AskRecord } from '../protocol/judge.ts';
 import type { Store } from '../store/store.ts';
 import { openingMessages } from '../tasks/opening-messages.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
-import { contextTokensAfter, keys, type OutcomeRecord, saidIn, sampledTokensOf } from '../protocol/records.ts';
+import { keys, type OutcomeRecord } from '../protocol/records.ts';
+import { contextTokensAfter, type Said, saidIn, sampledTokensOf } from '../protocol/transcript.ts';
 import { actsOf, manifestIfAny, turnsOf } from '../store/read-records.ts';
 import { writeAtomically } from '../store/atomic-write.ts';
 
@@ -18,28 +19,53 @@ export interface TrajectoryDeps {
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly status: OutcomeRecord['status'];
-  readonly messages: readonly Message[];
+  /** Those of a sub-agent have its `agentPath`, those after a summary their `segment`. */
+  readonly messages: readonly Said[];
   readonly policyVersions: readonly number[];
   readonly sampledTokens: number;
   readonly contextTokens: number;
   /** Why it cannot be trained on: an endpoint's turns may lack ids or log-probabilities. */
   readonly untrainable?: string;
+  /** What its environment, its tools and its grader asked judges, in order. Absent: nothing. */
+  readonly asked?: readonly AskedQuestion[];
+}
+
+/** One call of a judge. */
+export interface AskedQuestion extends Omit<AskRecord, 'exchange'>, AskExchange {
+  /** `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. */
+  readonly place: string;
+}
+
+async function askedIn(outcome: OutcomeRecord, store: Store): Promise<AskedQuestion[]> {
+  const prefix = keys.asks(outcome);
+  const rows = await store.list<AskRecord>(prefix);
+  const asked = rows.map(async ({ key, value: { exchange, ...rest } }) => {
+    const said = JSON.parse(Buffer.from(await store.getObject(exchange)).toString()) as AskExchange;
+    const place = key.slice(prefix.length).split('/').slice(0, -2).join('/');
+    return { place, ...rest, ...said };
+  });
+  return (await Promise.all(asked)).toSorted((a, b) => (a.at < b.at ? -1 : 1));
 }
 
 /** The parts of a trajectory that come from its turns, without the task's messages. Kept when the turns are pruned. */
-type Turns = Pick<Trajectory, 'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable'>;
+type Turns = Pick<
+  Trajectory,
+  'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable' | 'asked'
+>;
 
 async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   // The last turns of a failed rollout may not be recorded.
   const turns = await turnsOf(store, outcome, outcome.status === 'graded' ? outcome.turns : 0);
   const acts = await actsOf(store, outcome);
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
+  const asked = await askedIn(outcome, store);
   return {
-    messages: saidIn(turns, acts),
+    messages: saidIn({ turns, acts }),
     policyVersions: [...new Set(turns.map((turn) => turn.version))],
     sampledTokens: turns.reduce((sum, turn) => sum + sampledTokensOf(turn), 0),
     contextTokens: contextTokensAfter(turns),
     ...(untrainable === undefined ? {} : { untrainable }),
+    ...(asked.length > 0 && { asked }),
   };
 }
 

@@ -24,7 +24,7 @@ export interface Pruner {
    * Deletes results whose keys have one of the prefixes `begins`. Also deletes the objects that they name, except those
    * that a remaining result under `within` names.
    */
-  deleteNaming(begins: readonly string[], within: string): RemovedNaming;
+  deleteNaming(begins: readonly string[], within: readonly string[]): RemovedNaming;
   /** Returns free space to the disk. All writers wait meanwhile. */
   shrink(): void;
   close(): void;

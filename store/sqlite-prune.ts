@@ -77,9 +77,9 @@ export class StorePruner implements Pruner {
 
   /**
    * Deletes results whose keys have one of the prefixes `begins`. Also deletes the objects that they name, except those
-   * that a remaining result under `within` names. One transaction, so that a kill never separates results and objects.
+   * that a remaining result under one of `within` names. One transaction, so that a kill never separates results and objects.
    */
-  deleteNaming(begins: readonly string[], within: string): RemovedNaming {
+  deleteNaming(begins: readonly string[], within: readonly string[]): RemovedNaming {
     return this.#transaction(() => {
       const doomed = this.#refsUnder(begins);
       const { results } = this.#each(
@@ -88,7 +88,7 @@ export class StorePruner implements Pruner {
         (row) => Number(row.run().changes),
       );
       if (doomed.size === 0) return { results, objects: 0 };
-      const kept = this.#refsUnder([within]);
+      const kept = this.#refsUnder(within);
       const remove = this.#db.prepare('DELETE FROM objects WHERE ref = ?');
       const objects = [...doomed]
         .filter((ref) => !kept.has(ref))
@@ -99,7 +99,7 @@ export class StorePruner implements Pruner {
 
   #refsUnder(begins: readonly string[]): Set<string> {
     const select = this.#db.prepare(
-      "SELECT json_extract(value, '$.artifact') AS ref FROM results WHERE key >= ? AND key < ?",
+      "SELECT coalesce(json_extract(value, '$.artifact'), json_extract(value, '$.exchange')) AS ref FROM results WHERE key >= ? AND key < ?",
     );
     return new Set(
       begins.flatMap((begin) =>

@@ -12,6 +12,8 @@ export type RolloutEventName =
   /** A fresh sandbox replaced a lost one; `detail` counts them. */
   | 'restored'
   | 'turn'
+  /** A model was called; `detail` is a `Spending` as JSON. */
+  | 'spent'
   | 'graded'
   | 'trained'
   | 'masked'

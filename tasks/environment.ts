@@ -5,9 +5,11 @@
 
 import type { z } from 'zod';
 import type { McpServers } from '../agents/mcp/server.ts';
+import type { SubAgents } from '../agents/sub-agents.ts';
 import type { ToolChoice } from '../agents/tools/toolbox.ts';
 import type { FinishReason } from '../protocol/finish-reason.ts';
 import type { Message } from '../protocol/message.ts';
+import type { Said } from '../protocol/transcript.ts';
 import type { AgentChoice, Verdict } from '../protocol/stages.ts';
 import type { Sandbox, SandboxLimits, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 
@@ -17,6 +19,8 @@ export interface Environment<Options = unknown> {
   readonly name: string;
   /** Checks the `options` of a configured entry and fills in defaults. Absent: the environment takes none. */
   readonly options?: z.ZodType<Options>;
+  /** Names of the judges that its tasks ask. A configuration without one of them is refused. Absent: none. */
+  readonly judges?: readonly string[];
   /** Called once per process for the same options. Errors: any; for a bad record, with its file, number and field. */
   open(options: Options, io: EnvironmentIo): Promise<Dataset>;
 }
@@ -82,6 +86,8 @@ export interface Task {
   readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
+  /** Sub-agents by name, which the tool `delegate` can call. They act in the task's sandboxes. Absent: none. */
+  readonly agents?: SubAgents;
   /** By name; the tools act on `main`. They are made and lost together. Empty or absent: the task needs none. */
   readonly sandboxes?: Readonly<Record<string, SandboxRequest>>;
   /**
@@ -127,8 +133,11 @@ export function hasSandbox({ sandboxes = {} }: Pick<Task, 'sandboxes'>): boolean
 
 /** The work to grade. */
 export interface Work {
-  /** All messages of the rollout, the task's own first. */
-  readonly transcript: readonly Message[];
+  /**
+   * All messages of the rollout, the task's own first. Those of a sub-agent have its `agentPath`, those after a summary
+   * their `segment`.
+   */
+  readonly transcript: readonly Said[];
   /** The `answer` of the finish tool, or the last message if it ended the rollout. Empty if there is none. */
   readonly answer: string;
   readonly finish: FinishReason;
@@ -140,6 +149,19 @@ export interface Work {
   /** The reward of each turn's `step`, in order; 0 for a turn without one. */
   readonly turnRewards: readonly number[];
 }
+
+/** What a judge is asked: a text, or messages of which the last one wants an answer. */
+export type Question =
+  | string
+  | ReadonlyArray<{ readonly role: 'system' | 'user' | 'assistant'; readonly content: string }>;
+
+/**
+ * Asks a configured judge, and returns the text of its answer. The answer is recorded: after a lost worker the same
+ * question gets the same answer. `judge` may be left out if one is configured. If the judge gives none, the calling
+ * function's result does not count, whatever it catches: the rollout is held, and continues when the run is resumed.
+ * Errors: `QuestionRefused` if the server refuses this question; the function may catch it.
+ */
+export type Ask = (question: Question, options?: { readonly judge?: string }) => Promise<string>;
 
 /** What a task's functions may use. */
 export interface TaskContext {
@@ -159,6 +181,10 @@ export interface TaskContext {
    * sandbox runs once.
    */
   readonly execution: number;
+  /** Asks a judge. Not in `collect`. */
+  readonly ask: Ask;
+  /** Milliseconds since the epoch, by when the function must have ended. Infinity if it has no limit. */
+  readonly deadline: number;
   /** Aborted if the result no longer counts. */
   readonly signal: AbortSignal;
 }

@@ -3,6 +3,7 @@
 import { Definition } from '../modules/check-definition.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
+import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
@@ -26,6 +27,9 @@ export function defineEnvironment<Options>(environment: Environment<Options>): E
   const { options } = environment;
   if (options !== undefined && typeof (options as Partial<typeof options>).safeParse !== 'function')
     throw definition.refused('options', options, 'give a zod schema, or leave it out');
+  const { judges } = environment;
+  if (judges !== undefined && !(Array.isArray(judges) && judges.every((name) => JUDGE_NAME.test(String(name)))))
+    throw definition.refused('judges', judges, 'give a list of names: letters, digits, dash and underscore');
   environments.define(environment.name, environment as Environment);
   return environment;
 }

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { checkServers } from '../agents/mcp/server.ts';
+import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { type BundleStore, importStored } from '../modules/import-bundle.ts';
@@ -28,6 +29,8 @@ export interface LoadedTask {
   readonly family: string;
   /** The tools that it lists, with their options. */
   readonly toolbox: Toolbox;
+  /** With those that its agents list. */
+  readonly everyTool: Toolbox;
   /** Digest of the users' modules among which its agent is looked up. Absent: there are none. */
   readonly modules?: ObjectRef;
 }
@@ -128,7 +131,11 @@ export class TaskLoader {
       checkServers(task.mcp ?? {}, hasSandbox(task));
       checkResources(task, key);
       const toolbox = toolboxOf(task.tools, modules);
-      return { task, key, source, family: task.family ?? source, toolbox, ...(modules && { modules }) };
+      const { agents = {}, family = source } = task;
+      const servers = Object.keys(task.mcp ?? {});
+      checkSubAgents(agents, task.tools, servers, modules);
+      const everyTool = toolsOfAll(task.tools, agents, servers, modules);
+      return { task, key, source, family, toolbox, everyTool, ...(modules && { modules }) };
     });
   }
 

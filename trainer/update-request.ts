@@ -7,15 +7,15 @@ export interface Credit {
   /** Reward of the whole rollout. */
   readonly reward: number;
   /**
-   * Rewards of single turns, as [tokens that count up to the turn's end, reward]: each is at the turn's last token, and
-   * what remains of `reward` at the rollout's last. Absent: all of it is there.
+   * Rewards of single turns, as [tokens of the sequence that count up to the turn's end, reward]: each is at the turn's
+   * last token, and what remains of `reward` at the sequence's last. Absent: all of it is there.
    */
   readonly turns?: ReadonlyArray<readonly [tokens: number, reward: number]>;
   /** Name of the group. Rollouts of one group are compared with each other. */
   readonly group: string;
   /**
-   * Name of the rollout. A rollout has several sequences if its chat template rewrote earlier turns; they share its
-   * advantage, and follow each other in order.
+   * Name of the rollout. It has several sequences if it has sub-agents or summaries, or if its chat template rewrote
+   * earlier turns. They share its advantage; to an estimator over tokens each is an episode of its own.
    */
   readonly rollout: string;
 }

@@ -10,6 +10,8 @@ import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
+import { type AskDeps, patienceWithJudges } from '../ask.ts';
+import type { Place } from '../../protocol/frames.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
@@ -19,14 +21,14 @@ import { allKeptAlive, closeAll, connectAll, endAll, mainOf, type TaskSandboxes 
 import { checkWorkersLost, tried } from '../tries.ts';
 import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
+import { programEnd, recordReports, runProgram } from './program.ts';
 import { Secrets } from './secrets.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 /** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
 export const TURN_ENDS_MS = 30_000;
 
-export interface AgentRunDeps {
-  readonly store: Store;
+export interface AgentRunDeps extends AskDeps {
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
@@ -61,6 +63,11 @@ function release({ provider, store }: AgentRunDeps, ref: SandboxRef): Promise<vo
   return endAll(provider, (id) => store.releaseLease(id), ref);
 }
 
+const askedNever = {
+  ask: () => Promise.reject(new TypeError('collect asks no judge: ask in grade')),
+  deadline: Number.POSITIVE_INFINITY,
+};
+
 /** Collects the artifact that is graded, and records it. The first record counts. */
 async function takenOut(
   input: Attempt,
@@ -72,7 +79,13 @@ async function takenOut(
   const { task } = await tasks.load(input);
   const key = keys.collect(input);
   const execution = await store.begin(key);
-  const named = { key: input.task, id: `${mainOf(sandboxes).id}/collect-${execution}`, execution, signal };
+  const named = {
+    key: input.task,
+    id: `${mainOf(sandboxes).id}/collect-${execution}`,
+    execution,
+    signal,
+    ...askedNever,
+  };
   const bytes = await withFurtherSandboxes(
     deps,
     input.rollout,
@@ -86,17 +99,28 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
 }
 
 /** How the calls of a turn run. `sandbox`: `undefined` if the task has none. */
-async function actingOf(
+function actingOf(
   input: AgentRunInput,
   sandbox: Sandbox | undefined,
   repeat: (turn: number) => Promise<void>,
   deps: AgentRunDeps,
   signal: AbortSignal,
-): Promise<Acting> {
+): Acting {
   const { store, secrets = new Secrets(process.env) } = deps;
   const { toolTimeoutSeconds, withinMs } = input;
-  const tools = await offeredTools(input, deps);
-  return { attempt: input, tools, sandbox, store, secrets, signal, repeatStep: repeat, toolTimeoutSeconds, withinMs };
+  const toolsAt = (place: Place) => offeredTools(input, place, deps);
+  return {
+    attempt: input,
+    toolsAt,
+    sandbox,
+    store,
+    asking: deps,
+    secrets,
+    signal,
+    repeatStep: repeat,
+    toolTimeoutSeconds,
+    withinMs,
+  };
 }
 
 /** Runs the turn. If it is the last one in its sandbox, the artifact is collected before the turn is recorded. */
@@ -111,7 +135,7 @@ async function act(
   const { task } = await tasks.load(input);
   const sandbox = mainOf(sandboxes);
   const stepping = { attempt: input, task, sandboxes, place: deps, signal };
-  const acting = await actingOf(input, sandbox, (turn) => repeatStep(stepping, turn), deps, signal);
+  const acting = actingOf(input, sandbox, (turn) => repeatStep(stepping, turn), deps, signal);
   const takeOut = async (record: Pick<ActRecord, 'unfinished' | 'done'>) => {
     if (!collects(input, record)) return false;
     await takenOut(input, sandboxes, signal, deps);
@@ -156,7 +180,9 @@ async function actedIn(
   const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
   const known =
     (await store.get<ActRecord>(keys.act(input, turn))) ??
-    (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
+    (isOver
+      ? await recordLastTurn({ attempt: input, store, toolsAt: (place) => offeredTools(input, place, deps) }, turn)
+      : undefined);
   const isDone =
     known !== undefined && (isOver || (!collects(input, known) && (await isHere(input.sandbox, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
@@ -177,7 +203,7 @@ async function actedWithout(input: AgentRunInput, signal: AbortSignal, deps: Age
   const { task } = await tasks.load(input);
   const stepping = { attempt: input, task, sandboxes: {}, place: deps, signal };
   if (await isStep(input, store)) return outcomeOf(await stepTurn(stepping, input.turn));
-  const acting = await actingOf(input, undefined, (turn) => repeatStep(stepping, turn), deps, signal);
+  const acting = actingOf(input, undefined, (turn) => repeatStep(stepping, turn), deps, signal);
   return outcomeOf(await actTurn(acting, input.turn, async () => await Promise.resolve(true)));
 }
 
@@ -189,7 +215,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
   const limits = { store, place: 'agent-run' } as const;
   return {
     agentRun: (input) =>
-      tried(limits, (signal) => {
+      tried({ ...limits, ...patienceWithJudges(input) }, (signal) => {
         const { withinMs } = input;
         return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, signal, (own) =>
           isInSandbox(input) ? actedIn(input, own, deps) : actedWithout(input, own, deps),
@@ -197,7 +223,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
       }),
 
     gradeInPlace: (input) =>
-      tried({ store, place: 'reward' }, (signal) =>
+      tried({ store, place: 'reward', ...patienceWithJudges(input) }, (signal) =>
         verdictOf(input, () => withSandboxes(deps, input, (all) => gradeIn(all, input, deps, signal)), deps),
       ),
 
@@ -209,6 +235,16 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
         await release(deps, input);
         return outcome;
       }),
+
+    runProgram: (input) =>
+      tried(limits, async (signal) => {
+        const known = await programEnd(input, store);
+        if (known) return known;
+        await checkWorkersLost(store);
+        return withSandboxes(deps, input, (all) => runProgram(mainOf(all), input, deps, signal));
+      }),
+
+    recordReports: (input) => tried(limits, () => recordReports(input, deps)),
 
     releaseSandbox: (input) => withFailureMapping(() => withHeartbeat(() => release(deps, input))),
 

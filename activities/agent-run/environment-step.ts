@@ -1,17 +1,12 @@
 /** A turn whose message goes to the environment: its `step` reads the message, and its answer is recorded once. */
 
-import {
-  type ActRecord,
-  attemptKey,
-  type GenerateRecord,
-  keys,
-  spoken,
-  type StartRecord,
-} from '../../protocol/records.ts';
-import type { Attempt } from '../../protocol/stages.ts';
+import { type ActRecord, attemptKey, type GenerateRecord, keys, type StartRecord } from '../../protocol/records.ts';
+import { spoken } from '../../protocol/transcript.ts';
+import type { Asking, Attempt } from '../../protocol/stages.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { lastActBefore } from '../../store/read-records.ts';
 import { MAIN, type StepResult, type Task } from '../../tasks/environment.ts';
+import { type AskDeps, withAsk } from '../ask.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 import { contextOver, type SandboxPlace, withFurtherSandboxes } from '../task-context.ts';
@@ -19,11 +14,11 @@ import type { TaskSandboxes } from '../task-sandboxes.ts';
 
 /** An attempt at one of its turns. */
 export interface Stepping {
-  readonly attempt: Attempt;
+  readonly attempt: Attempt & Asking & { readonly withinMs?: number };
   readonly task: Task;
   /** The attempt's own; empty if the task has none. */
   readonly sandboxes: TaskSandboxes;
-  readonly place: SandboxPlace;
+  readonly place: SandboxPlace & AskDeps;
   readonly signal: AbortSignal;
 }
 
@@ -57,8 +52,11 @@ async function answer({ attempt, task, sandboxes, place, signal }: Stepping, tur
   const name = `${attemptKey(attempt)}/${turn}`;
   const execution = await store.begin(`step:${name}`);
   const named = { key: attempt.task, id: `${name}/step`, execution, signal };
-  const result = await withFurtherSandboxes(place, attempt.rollout, async (further) =>
-    task.step?.(contextOver(sandboxes, further, named), state, spoken(record).content),
+  const by = { attempt, place: `step/${turn}`, signal, withinMs: attempt.withinMs };
+  const result = await withFurtherSandboxes(place, attempt.rollout, (further) =>
+    withAsk(by, place, async (asks) =>
+      task.step?.(contextOver(sandboxes, further, { ...named, ...asks }), state, spoken(record).content),
+    ),
   ).catch((error: unknown) => blameOwnCode(error, 'step', (message) => new EnvironmentFailed(message)));
   return checked(result, attempt.task);
 }

@@ -2,8 +2,9 @@
 
 import type { Observation, Tool } from '../../agents/tools/tool.ts';
 import { type ToolCall } from '../../protocol/message.ts';
-import type { Attempt } from '../../protocol/stages.ts';
+import type { Asking, Attempt } from '../../protocol/stages.ts';
 import type { Store } from '../../store/store.ts';
+import { type AskDeps, withAsk } from '../ask.ts';
 import { orAborted } from '../or-aborted.ts';
 import type { Secrets } from './secrets.ts';
 
@@ -14,11 +15,14 @@ export const OUTCOME_UNKNOWN =
 export interface WorkerCall {
   readonly call: ToolCall;
   readonly tool: Tool;
-  readonly attempt: Attempt;
+  readonly attempt: Attempt & Asking;
   readonly turn: number;
+  /** Its place in the turn. */
+  readonly index: number;
   readonly callId: string;
   readonly timeoutMs: number;
   readonly store: Pick<Store, 'getObject' | 'putObject'>;
+  readonly asking: AskDeps;
   readonly secrets: Secrets;
   /** Aborted if the answer no longer counts. */
   readonly signal: AbortSignal;
@@ -33,7 +37,7 @@ function late({ effect }: Tool, timeoutMs: number): Observation {
 export async function runInWorker(
   asked: WorkerCall,
 ): Promise<{ readonly observation: Observation; readonly ms: number }> {
-  const { call, tool, attempt, turn, callId, timeoutMs, store, secrets, signal } = asked;
+  const { call, tool, attempt, turn, index, callId, timeoutMs, store, asking, secrets, signal } = asked;
   const begun = Date.now();
   const over = AbortSignal.timeout(timeoutMs);
   const either = AbortSignal.any([signal, over]);
@@ -43,13 +47,14 @@ export async function runInWorker(
     turn,
     objects: { get: store.getObject.bind(store), put: store.putObject.bind(store) },
     secret: (name: string) => secrets.get(name),
-    deadline: begun + timeoutMs,
     signal: either,
   };
   const spent = () => Math.min(timeoutMs, Date.now() - begun);
   try {
+    const by = { attempt, place: `tool/${turn}/${index}`, signal: either, withinMs: timeoutMs };
     const { content, ...rest } = await orAborted(
-      () => tool.run(call, undefined, { callId, timeoutMs, worker }),
+      () =>
+        withAsk(by, asking, (asks) => tool.run(call, undefined, { callId, timeoutMs, worker: { ...worker, ...asks } })),
       either,
     );
     return { observation: { content: secrets.redact(content), ...rest }, ms: spent() };

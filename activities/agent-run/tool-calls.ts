@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Message, ToolCall } from '../../protocol/message.ts';
-import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
+import { AFTER_FINISH, NOT_CALLED, NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
 import type { Observation } from '../../agents/tools/tool.ts';
 import type { Toolbox } from '../../agents/tools/toolbox.ts';
@@ -13,7 +13,9 @@ import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
 import { classOfError } from '../../protocol/failure-policy.ts';
-import type { Attempt } from '../../protocol/stages.ts';
+import type { Place } from '../../protocol/frames.ts';
+import type { Asking, Attempt } from '../../protocol/stages.ts';
+import type { AskDeps } from '../ask.ts';
 import { AnswerMismatch, RestoreFailed, ToolFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 import {
@@ -31,12 +33,14 @@ import type { Secrets } from './secrets.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
-  readonly attempt: Attempt;
-  /** The tools that the task offers. */
-  readonly tools: Toolbox;
+  readonly attempt: Attempt & Asking;
+  /** The tools of the agent whose turn it is. */
+  readonly toolsAt: (place: Place) => Promise<Toolbox>;
   /** `undefined` if the task has none. */
   readonly sandbox: Sandbox | undefined;
   readonly store: Store;
+  /** How tools that run in the worker ask judges. */
+  readonly asking: AskDeps;
   readonly secrets: Secrets;
   /** Aborted if the answers no longer count. */
   readonly signal: AbortSignal;
@@ -48,22 +52,36 @@ export interface Acting {
 }
 
 interface TurnCalls {
-  /** The calls before `finish`, which is not run in the sandbox; all calls if the turn does not end the rollout. */
+  /** The calls before `finish`, or before the call of a sub-agent, which do not run themselves; else all. */
   readonly run: readonly ToolCall[];
-  /** `finish` and the calls after it. */
+  /** That call and those after it. */
   readonly rest: readonly ToolCall[];
+  /** The tools of the agent whose calls they are. */
+  readonly tools: Toolbox;
 }
 
-async function callsOf({ store, attempt }: Pick<Acting, 'attempt' | 'store'>, turn: number): Promise<TurnCalls> {
+async function callsOf(
+  { store, attempt, toolsAt }: Pick<Acting, 'attempt' | 'store' | 'toolsAt'>,
+  turn: number,
+): Promise<TurnCalls> {
   const key = keys.generate(attempt, turn);
   const record = await store.get<GenerateRecord>(key);
   if (record?.parsed.kind !== 'calls') throw new Error(`${key} holds no tool calls`);
   const { calls } = record.parsed;
   // If the agent does not end at `finish`, it is a call like the others: one of a tool that the task does not offer.
-  const finish = record.command?.do === 'act' ? -1 : calls.findIndex((call) => call.name === 'finish');
-  const end = finish < 0 ? calls.length : finish;
-  return { run: calls.slice(0, end), rest: calls.slice(end) };
+  const { command } = record;
+  const last =
+    command?.do === 'act'
+      ? -1
+      : command?.do === 'delegate'
+        ? (command.call ?? 0)
+        : calls.findIndex((call) => call.name === 'finish');
+  const end = last < 0 ? calls.length : last;
+  return { run: calls.slice(0, end), rest: calls.slice(end), tools: await toolsAt(record) };
 }
+
+/** One agent's acting. */
+type AgentActing = Acting & Pick<TurnCalls, 'tools'>;
 
 interface Ran {
   readonly observation: Observation;
@@ -93,10 +111,10 @@ async function run(
   turn: number,
   index: number,
   kind: 'tool' | 'replay',
-  acting: Acting,
+  acting: AgentActing,
   timeoutMs = acting.toolTimeoutSeconds * 1000,
 ): Promise<Ran> {
-  const { attempt, tools, sandbox, store, secrets, signal } = acting;
+  const { attempt, tools, sandbox, store, asking, secrets, signal } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   const execution = kind === 'tool' ? `tool:${callId}` : `replay:${sandbox?.id ?? ''}/${turn}/${index}`;
   const began = isOutside(call, tools) && (await store.begun(execution)) > 0;
@@ -105,7 +123,7 @@ async function run(
     return { observation: { content: OUTCOME_UNKNOWN }, ms: 0 };
   const tool = tools.get(call.name);
   if (tool?.runs === 'worker')
-    return runInWorker({ call, tool, attempt, turn, callId, timeoutMs, store, secrets, signal }).catch(
+    return runInWorker({ call, tool, attempt, turn, index, callId, timeoutMs, store, asking, secrets, signal }).catch(
       (error: unknown) => blameTool(error, call),
     );
   let ms = 0;
@@ -154,7 +172,7 @@ async function answerOf(
   turn: number,
   index: number,
   budget: MessageBudget,
-  acting: Acting,
+  acting: AgentActing,
 ): Promise<AnswerRecord> {
   const { attempt, tools, sandbox, store } = acting;
   const key = keys.answer(attempt, turn, index);
@@ -180,7 +198,7 @@ function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<Act
   const notTaken = rest.map(({ name }, i): Message => ({
     role: 'tool',
     name,
-    content: i === 0 ? NOT_FINISHED : AFTER_FINISH,
+    content: name === 'finish' && i === 0 ? NOT_FINISHED : i === 0 ? NOT_CALLED : AFTER_FINISH,
   }));
   return { messages: [...messages, ...notTaken], unfinished: true };
 }
@@ -197,7 +215,7 @@ async function leftBy(
   calls: readonly ToolCall[],
   turn: number,
   sandbox: Sandbox,
-  { attempt, tools, store }: Acting,
+  { attempt, tools, store }: AgentActing,
 ): Promise<Left> {
   const { digest: known, untouched }: Left = (await lastActBefore(turn, attempt, store)) ?? { untouched: true };
   const hasRead = calls.every((call) => onlyReads(call, [...tools.keys()], tools));
@@ -223,7 +241,7 @@ export async function actTurn(
   const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
   const answers: AnswerRecord[] = [];
   for (const [index, call] of calls.run.entries()) {
-    const answer = await answerOf(call, turn, index, budget, acting);
+    const answer = await answerOf(call, turn, index, budget, { ...acting, tools: calls.tools });
     budget.spend(answer.ms ?? 0);
     answers.push(answer);
   }
@@ -237,17 +255,20 @@ export async function actTurn(
       ms += more;
     });
     const ran = calls.run.filter((_, index) => !answers[index]?.notRun);
-    left = { sandbox: sandbox.id, ...(isOver ? {} : await leftBy(ran, turn, clocked, acting)) };
+    left = {
+      sandbox: sandbox.id,
+      ...(isOver ? {} : await leftBy(ran, turn, clocked, { ...acting, tools: calls.tools })),
+    };
   }
   return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, ...(ms > 0 && { ms }), ...left });
 }
 
 /** Records the turn after which the artifact was collected. Its answers are recorded; the sandbox may be gone. */
 export async function recordLastTurn(
-  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
+  { attempt, store, toolsAt }: Pick<Acting, 'attempt' | 'store' | 'toolsAt'>,
   turn: number,
 ): Promise<ActRecord> {
-  const calls = await callsOf({ attempt, store }, turn);
+  const calls = await callsOf({ attempt, store, toolsAt }, turn);
   const answers = await Promise.all(calls.run.map((call, index) => knownAnswer(call, turn, index, { attempt, store })));
   const known = answers.filter((answer) => answer !== undefined);
   if (known.length < answers.length)
@@ -270,7 +291,7 @@ export async function replayTurns(
 ): Promise<void> {
   const last = turns.at(-1);
   if (!last) return;
-  const { attempt, sandbox, tools } = acting;
+  const { attempt, sandbox } = acting;
   const [lastTurn, { digest, untouched }] = last;
   if (digest === undefined && !untouched)
     throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
@@ -279,9 +300,10 @@ export async function replayTurns(
       await acting.repeatStep(turn);
       continue;
     }
-    for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
+    const { run: calls, tools } = await callsOf(acting, turn);
+    for (const [index, call] of calls.entries()) {
       if ((await knownAnswer(call, turn, index, acting))?.notRun || !isReplayed(call, tools)) continue;
-      const { observation } = await run(call, turn, index, 'replay', acting);
+      const { observation } = await run(call, turn, index, 'replay', { ...acting, tools });
       if (!sameAnswer(record, index, observation.content))
         throw new RestoreFailed(
           `${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`,

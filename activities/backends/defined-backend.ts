@@ -40,6 +40,10 @@ class DefinedBackend implements Backend {
     return this.#readTokenizer(await resolveModel((await this.#describe(uri)).tokenizer));
   }
 
+  async contextOf(): Promise<number | undefined> {
+    return this.#calls.definition.maxContext ?? undefined;
+  }
+
   hasPolicy(): boolean {
     return true;
   }

@@ -1,6 +1,7 @@
 /** The embedded engine as a backend. Its policies are folders, which are complete or absent. */
 
 import { existsSync } from 'node:fs';
+import type { ContextOf } from '../../config/policy-context.ts';
 import { cacheModulesOf } from '../../modules/import-bundle.ts';
 import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 import { carryOver } from '../../trainer/checkpoints/carry-over.ts';
@@ -24,6 +25,8 @@ export interface EmbeddedParts {
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
   /** `fingerprintOf` the policy in a directory. */
   readonly digestOf: (policyDir: string) => Promise<string>;
+  /** Absent: the engine alone knows where the context ends. */
+  readonly contextOf?: ContextOf;
 }
 
 async function untaught(request: UpdateRequest): Promise<UpdateMetrics> {
@@ -60,7 +63,7 @@ async function update(
   return { policy: { uri: fileUri(toDir), version }, sha256, metrics, learningRate: request.algorithm.learningRate };
 }
 
-export function embeddedBackend({ engine, tokenizerOf, digestOf }: EmbeddedParts): Backend {
+export function embeddedBackend({ engine, tokenizerOf, digestOf, contextOf }: EmbeddedParts): Backend {
   const reading = <T>(uri: string, read: (dir: string) => Promise<T>): Promise<T> => {
     const dir = pathOf(uri);
     return intact(dir, () => read(dir));
@@ -68,6 +71,7 @@ export function embeddedBackend({ engine, tokenizerOf, digestOf }: EmbeddedParts
   return {
     digestOf: (uri) => reading(uri, digestOf),
     tokenizerOf: (uri) => reading(uri, tokenizerOf),
+    contextOf: async (uri) => (await contextOf?.(pathOf(uri)))?.tokens,
     hasPolicy: (uri) => existsSync(pathOf(uri)),
     async sample({ policy: { uri, version, digest }, rollout, noiseKey, priority, ...call }, signal, onCost) {
       const policy = { dir: pathOf(uri), version, digest };

@@ -12,15 +12,13 @@ import { folderOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import {
-  contextTokensAfter,
-  type GenerateRecord,
-  keys,
-  sampledTokensOf,
-  type UpdateEntry,
-} from '../../protocol/records.ts';
+import { type GenerateRecord, keys, padded, type UpdateEntry } from '../../protocol/records.ts';
+import { contextTokensAfter, sampledTokensOf } from '../../protocol/transcript.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import type { Backend, Backends } from '../backends/backend.ts';
+import { costOf, type Spending } from '../../protocol/budget.ts';
+import { POLICY, spentEvent } from '../../reports/spending.ts';
+import { checkBudget } from '../budgets.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
 import { sampleEndpoint } from './sample-endpoint.ts';
@@ -89,6 +87,14 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
   }
 }
 
+/** The input with a context that the policy has on this engine: the agent sees what is left of it. */
+async function withinContext(input: GenerateInput, uri: string, backend: Backend): Promise<GenerateInput> {
+  const tokens = await backend.contextOf(uri);
+  return tokens === undefined
+    ? input
+    : { ...input, maxContextTokens: Math.min(input.maxContextTokens ?? tokens, tokens) };
+}
+
 async function sample(
   input: GenerateInput,
   deps: GenerateDeps,
@@ -105,11 +111,16 @@ async function sample(
   const backend = await backendOf(policy, input, deps);
   const digest = await checkedDigest(policy, input, backend, deps.store);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(input, await backend.tokenizerOf(uri), deps, (call) => {
-    const request = { policy: { uri, version, digest }, rollout, noiseKey, ...call };
-    const placed = { ...request, ...(priority === undefined ? {} : { priority }) };
-    return backend.sample(placed, signal, (told) => (cost = told));
-  });
+  const record = await sampleIds(
+    await withinContext(input, uri, backend),
+    await backend.tokenizerOf(uri),
+    deps,
+    (call) => {
+      const request = { policy: { uri, version, digest }, rollout, noiseKey, ...call };
+      const placed = { ...request, ...(priority === undefined ? {} : { priority }) };
+      return backend.sample(placed, signal, (told) => (cost = told));
+    },
+  );
   return { ...record, digest, ...(cost && { cost }) };
 }
 
@@ -124,12 +135,13 @@ function lineOf({ parsed, end }: GenerateRecord): string {
 }
 
 function kindOf({ command, end }: GenerateRecord): GenerateOutcome['kind'] {
-  if (end === 'context-full' || end === 'refused') return end;
+  if (end === 'context' || end === 'refused') return end;
   return end === 'length' || command === undefined ? 'response-cut' : command.do;
 }
 
 function callsToRun({ command, parsed }: GenerateRecord): number {
   if (parsed.kind !== 'calls') return 0;
+  if (command?.do === 'delegate') return command.call ?? 0;
   if (command?.do !== 'finish') return parsed.calls.length;
   const finish = parsed.calls.findIndex((call) => call.name === 'finish');
   return finish < 0 ? parsed.calls.length : finish;
@@ -164,6 +176,19 @@ async function checkSamePolicy(
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
+/** What the turn's call used. The prompt is the whole context, as a server counts it. */
+function spendingOf(
+  record: GenerateRecord,
+  turns: readonly GenerateRecord[],
+  { policy, turn }: GenerateInput,
+): Spending {
+  const sampled = sampledTokensOf(record);
+  const isCalled = record.end !== 'context' || sampled > 0;
+  const prompt = isCalled && record.scripted === undefined ? contextTokensAfter(turns) - sampled : 0;
+  const usd = 'endpoint' in policy ? costOf(policy.endpoint.pricePerMillionTokens, prompt, sampled) : undefined;
+  return { by: POLICY, call: padded(turn), prompt, sampled, ...(usd !== undefined && { usd }) };
+}
+
 /** `priority`: its place in the engine's queue. */
 export async function generateTurn(
   input: GenerateInput,
@@ -176,6 +201,7 @@ export async function generateTurn(
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
     await checkWorkersLost(store);
+    await checkBudget(input.run, store);
     await store.begin(`model:${key}`);
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));
@@ -183,11 +209,15 @@ export async function generateTurn(
   await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;
   const at = new Date().toISOString();
-  await store.append([{ run, rollout, attempt, event: 'turn', at, detail: String(input.turn) }]);
   const turns = (await turnsOf(store, input)).slice(0, input.turn);
+  await store.append([
+    { run, rollout, attempt, event: 'turn', at, detail: String(input.turn) },
+    spentEvent(input, spendingOf(record, turns, input)),
+  ]);
   return {
     kind: kindOf(record),
     calls: callsToRun(record),
+    ...(record.command?.do === 'delegate' && { agent: record.command.name }),
     contextTokens: contextTokensAfter(turns),
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),

@@ -5,14 +5,13 @@ import type { ScriptedPolicy } from '../../protocol/policy.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { commandOf, type Deciding, decidingOf } from './decide.ts';
-import type { TurnDeps } from './sample-ids.ts';
+import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
 
 const UNTRAINABLE = 'the policy is a script, which samples no tokens';
 
 /** What ends a rollout at once, without an answer. */
-function lastWord({ type, tools }: Deciding): Message {
-  const finishes = type.reads === 'calls' && tools.includes('finish');
+function lastWord({ type, tools }: AgentAtWork): Message {
+  const finishes = type.reads === 'calls' && tools.has('finish');
   return finishes
     ? { role: 'assistant', content: '', toolCalls: [{ name: 'finish', arguments: {} }] }
     : { role: 'assistant', content: '' };
@@ -40,7 +39,7 @@ export async function sampleScript(
   deps: TurnDeps,
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
-  const agent = await decidingOf(input, deps);
+  const agent = await agentAtWork(input, deps);
   const script = await scriptOf(policy, input, deps, signal);
   const message = script[input.turn - 1] ?? lastWord(agent);
   const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : [];
@@ -50,14 +49,15 @@ export async function sampleScript(
       : ({ kind: 'no-call', content: message.content } as const);
   const isOver = input.turn > script.length && calls.length === 0;
   return {
+    ...agent.place,
     version: policy.version,
     appended: [],
     reset: false,
     sampled: [],
     logprobs: [],
-    end: 'stop',
-    parsed,
-    command: isOver ? { do: 'answer' } : commandOf(agent, parsed, 'chat'),
+    ...(isOver
+      ? { end: 'stop', parsed, command: { do: 'answer' } }
+      : decided(agent, { parsed, form: 'server', contextTokens: tokensAbout(agent, message.content) })),
     untrainable: UNTRAINABLE,
     scripted: policy.scripted,
   };

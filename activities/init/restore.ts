@@ -15,6 +15,7 @@ import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Attempt, RestoreInput } from '../../protocol/stages.ts';
 import { attemptKey, keys, type McpRecord, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
+import type { Place } from '../../protocol/frames.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
 import { Secrets } from '../agent-run/secrets.ts';
@@ -87,9 +88,10 @@ export async function restoreSandboxes(
     const stepping = { attempt: input, task, sandboxes, place: deps, signal };
     const acting = {
       attempt: input,
-      tools: await offeredTools(input, deps),
+      toolsAt: (place: Place) => offeredTools(input, place, deps),
       sandbox: mainOf(sandboxes),
       store,
+      asking: deps,
       // Tools that run in the worker are never run again.
       secrets: new Secrets({}),
       signal,

@@ -6,9 +6,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '../../protocol/message.ts';
 import { attemptKey, keys, type StartRecord } from '../../protocol/records.ts';
-import type { Attempt } from '../../protocol/stages.ts';
+import type { Asking, Attempt } from '../../protocol/stages.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { MAIN, type Task } from '../../tasks/environment.ts';
+import { type AskDeps, withAsk } from '../ask.ts';
 import { EnvironmentFailed, RestoreFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 import { OwnClock, within } from '../own-time.ts';
@@ -17,11 +18,11 @@ import { mainOf, type TaskSandboxes } from '../task-sandboxes.ts';
 
 /** An attempt that starts. */
 export interface Starting {
-  readonly attempt: Attempt;
+  readonly attempt: Attempt & Asking;
   readonly task: Task;
   /** The attempt's own; empty if the task has none. */
   readonly sandboxes: TaskSandboxes;
-  readonly place: SandboxPlace;
+  readonly place: SandboxPlace & AskDeps;
   readonly signal: AbortSignal;
 }
 
@@ -34,8 +35,10 @@ async function callStart({ attempt, task, sandboxes, place, signal }: Starting, 
   const over = () =>
     new EnvironmentFailed(`start of ${attempt.task} took longer than ${seconds} s (resources.setUpSeconds)`);
   const result = await withFurtherSandboxes(place, attempt.rollout, (further) =>
-    within({ ms: seconds * 1000, clock: new OwnClock(), over }, signal, async (own) =>
-      task.start?.(contextOver(sandboxes, further, { key: attempt.task, id, execution, signal: own })),
+    within({ ms: seconds * 1000, clock: new OwnClock(), over }, signal, (own) =>
+      withAsk({ attempt, place: 'start', signal: own, withinMs: seconds * 1000 }, place, async (asks) =>
+        task.start?.(contextOver(sandboxes, further, { key: attempt.task, id, execution, signal: own, ...asks })),
+      ),
     ),
   ).catch((error: unknown) => blameOwnCode(error, 'start', (message) => new EnvironmentFailed(message)));
   const { state, messages } = (result ?? {}) as { readonly state?: unknown; readonly messages?: readonly Message[] };

@@ -62,6 +62,22 @@ export function checkBackend(config: RunConfig, modules: ObjectRef | undefined):
   return backend;
 }
 
+/** Errors: `UserInputError` for a context that the model cannot have on any machine. */
+function refuseLongContext({ policy, agent }: RunConfig, positions = Number.POSITIVE_INFINITY): void {
+  const asked = {
+    'policy.maxContextTokens': policy.maxContextTokens,
+    'agent.maxContextTokens': agent.maxContextTokens,
+  };
+  for (const [field, tokens] of Object.entries(asked)) {
+    if (tokens === undefined || tokens <= positions) continue;
+    throw new UserInputError(
+      field,
+      tokens,
+      `give at most ${positions}, max_position_embeddings of the policy's config.json`,
+    );
+  }
+}
+
 type OpenedPolicy = Pick<RunRecord, 'policy' | 'critic'>;
 
 /** `known`: the run's record, if it has started before. Errors: `UserInputError`, `ModelUnavailable`, a backend's. */
@@ -82,6 +98,7 @@ export async function openPolicy(
   const dir = await checkPolicy(given);
   if (!known) await checkPolicyAdapter('policy.lora', config.policy.lora, dir);
   const described = await describeModel('policy.base', dir, describePolicy);
+  refuseLongContext(config, described.positions);
   const critic = await checkCritic(config, dir, described.vocabulary, describePolicy);
   return {
     policy: { base: fileUri(dir), ...described },

@@ -17,16 +17,18 @@ import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 
 /** Records that name an object: the object is deleted with the last record that names it. */
-const NAMING = 'collect:';
+const NAMING = ['collect:', 'ask:'];
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'mcp', 'restored', 'verdict', 'ungraded', 'tries'] as const;
+const RECORDS = ['generate', 'act', 'answer', 'mcp', 'program', 'restored', 'verdict', 'ungraded', 'tries'] as const;
 const EXECUTIONS = [
   'init',
   'start',
   'restore',
   'model:generate',
+  'judge:ask',
   'tool',
   'step',
+  'program',
   'replay',
   'collect',
   'reward',
@@ -136,7 +138,7 @@ async function pruneArtifacts(begins: readonly string[], pruner: Pruner, signal:
   let sum: RemovedNaming = { results: 0, objects: 0 };
   for (let from = 0; from < begins.length; from += NAMING_BATCH) {
     signal.throwIfAborted();
-    const some = begins.slice(from, from + NAMING_BATCH).map((begin) => `${NAMING}${begin}`);
+    const some = begins.slice(from, from + NAMING_BATCH).flatMap((begin) => NAMING.map((kind) => `${kind}${begin}`));
     const { results, objects } = pruner.deleteNaming(some, NAMING);
     sum = { results: sum.results + results, objects: sum.objects + objects };
     await otherWork();
@@ -154,7 +156,8 @@ async function pruneOne(one: Prunable, store: Store, pruner: Pruner, options: Pr
   const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
   // Read through the store, which fails, before anything is deleted, for a record that names another object than was
   // written.
-  const naming = await store.list<{ readonly artifact: ObjectRef }>(`${NAMING}${prefix}`);
+  const kinds = NAMING.map((kind) => store.list<{ artifact?: ObjectRef; exchange?: ObjectRef }>(`${kind}${prefix}`));
+  const naming = (await Promise.all(kinds)).flat();
   // The run's own activities, such as its updates, have records under the run's own id.
   const all = spentUnder([prefix, prefix.replace(/\/$/, '#')]);
   const found = { ...one, rollouts: outcomes.length };
@@ -164,7 +167,7 @@ async function pruneOne(one: Prunable, store: Store, pruner: Pruner, options: Pr
       ...found,
       results: results + naming.length,
       executions,
-      objects: new Set(naming.map(({ value }) => value.artifact)).size,
+      objects: new Set(naming.map(({ value }) => value.artifact ?? value.exchange)).size,
     };
   }
   options.note(`${one.name}: ${outcomes.length} rollouts`);

@@ -7,6 +7,7 @@
 
 import { CancelledFailure } from '@temporalio/activity';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
+import { classOfError, FAILURES } from '../../protocol/failure-policy.ts';
 import { attemptKey, keys, type UngradedRecord } from '../../protocol/records.ts';
 import { GRADER_LEASE } from '../../sandboxes/leases.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
@@ -86,6 +87,7 @@ function isGivenUp({ reason }: AbortSignal): boolean {
 /** True if an execution that ended with `error` leaves its round to a retry: the grading itself has not failed. */
 async function continues(error: unknown, signal: AbortSignal, isNewest: () => Promise<boolean>): Promise<boolean> {
   if (isGivenUp(signal) || isTransient(classifyDiskError(error, 'the disk of this worker'))) return true;
+  if (error instanceof Error && FAILURES[classOfError(error.name)].alwaysHolds) return true;
   return !(await isNewest());
 }
 

@@ -6,24 +6,29 @@
 import { openingMessages } from '../../tasks/opening-messages.ts';
 import { stateBefore } from '../agent-run/environment-step.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import type { Store } from '../../store/store.ts';
 import type { TaskContext, Work } from '../../tasks/environment.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { blameOwnCode } from '../own-code.ts';
 import type { RewardActivities } from '../../protocol/activities.ts';
-import { FailedBefore } from '../failures.ts';
+import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
+import { FailedBefore, QuestionRefused } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
-import type { Message } from '../../protocol/message.ts';
-import { type ActRecord, keys, type OutcomeRecord, saidIn } from '../../protocol/records.ts';
+import {
+  type ActRecord,
+  type GenerateRecord,
+  keys,
+  type OutcomeRecord,
+  type ProgramRecord,
+} from '../../protocol/records.ts';
+import { answerIn, saidIn } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';
 import type { TaskSandboxes } from '../task-sandboxes.ts';
 import { tried } from '../tries.ts';
 import { endRounds, type Graded, GraderFailed, gradeRound } from './grading-rounds.ts';
 
-export interface RewardDeps {
-  readonly store: Store;
+export interface RewardDeps extends AskDeps {
   readonly tasks: TaskLoader;
   readonly provider: SandboxProvider;
   readonly host: string;
@@ -31,7 +36,7 @@ export interface RewardDeps {
 
 /** A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. */
 function blameGrader(error: unknown): never {
-  if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
+  if (error instanceof SandboxLost || error instanceof SandboxUnavailable || error instanceof QuestionRefused)
     throw new GraderFailed(error.message, { cause: error });
   return blameOwnCode(error, 'the grader', (message) => new GraderFailed(message));
 }
@@ -45,14 +50,10 @@ async function gradeBy({ task, source }: LoadedTask, ctx: TaskContext, work: Wor
   }
 }
 
-/** The last text of the policy: the finish tool's `answer`, or a message without a call. */
-function answerOf(transcript: readonly Message[]): string {
-  const last = transcript.findLast(({ role }) => role === 'assistant');
-  if (last?.role !== 'assistant') return '';
-  const finish = last.toolCalls?.find(({ name }) => name === 'finish');
-  const given = finish?.arguments['answer'];
-  if (finish === undefined) return last.content;
-  return typeof given === 'string' ? given : given === undefined ? '' : JSON.stringify(given);
+/** The last text of the rollout's own agent: the finish tool's `answer`, or a message without a call. */
+function lastAnswer(turns: readonly GenerateRecord[]): string {
+  const last = turns.findLast(({ agentPath }) => agentPath === undefined);
+  return last === undefined ? '' : answerIn(last);
 }
 
 type Metrics = Readonly<Record<string, number>>;
@@ -68,16 +69,16 @@ async function workOf(
   input: RewardInput,
   { store, tasks }: Pick<RewardDeps, 'store' | 'tasks'>,
 ): Promise<{ readonly work: Work; readonly metrics: Metrics }> {
-  const [turns, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
-  const transcript = [
-    ...(await openingMessages(input, { store, tasks })),
-    ...saidIn(turns.slice(0, input.turns), acts),
-  ];
+  const [recorded, acts] = await Promise.all([turnsOf(store, input), actsOf(store, input)]);
+  const turns = recorded.slice(0, input.turns);
+  const transcript = [...(await openingMessages(input, { store, tasks })), ...saidIn({ turns, acts })];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
+  const program = await store.get<ProgramRecord>(keys.program(input));
+  const answer = program?.answer ?? lastAnswer(turns);
   const state = await stateBefore(input.turns + 1, input, store);
   const { finish, turns: count } = input;
   const turnRewards = Array.from({ length: count }, (_, i) => acts.get(i + 1)?.reward ?? 0);
-  const work = { transcript, answer: answerOf(transcript), finish, turns: count, artifact, state, turnRewards };
+  const work = { transcript, answer, finish, turns: count, artifact, state, turnRewards };
   return { work, metrics: metricsOf(acts, count) };
 }
 
@@ -121,8 +122,14 @@ async function gradeOnce(
   return gradeRound(input, deps, signal, async ({ id, number, provider }) => {
     const loaded = await deps.tasks.load(input);
     const { work, metrics } = await workOf(input, deps);
-    const ctx = contextOf(provider, loaded, { key: input.task, id, execution: number, signal });
-    const verdict = await orAborted(() => gradeBy(loaded, ctx, work), signal);
+    const named = { key: input.task, id, execution: number, signal };
+    const verdict = await orAborted(
+      () =>
+        withAsk({ attempt: input, place: 'grade', signal }, deps, (asks) =>
+          gradeBy(loaded, contextOf(provider, loaded, { ...named, ...asks }), work),
+        ),
+      signal,
+    );
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
     return withMetrics(verdict, metrics);
   });
@@ -172,7 +179,7 @@ export function createRewardActivities(deps: RewardDeps): RewardActivities {
     task.gradedIn === 'none' ? bareContext(named) : freshContext(task, further, TTL_SECONDS, named);
   return {
     computeReward: (input) =>
-      tried({ store: deps.store, place: 'reward' }, (signal) =>
+      tried({ store: deps.store, place: 'reward', ...patienceWithJudges(input) }, (signal) =>
         verdictOf(input, () => gradeOnce(input, apart, deps, signal), deps),
       ),
   };

@@ -40,16 +40,23 @@ export interface TrainingData {
 }
 
 /**
- * The model calls of one attempt as transitions: all ids that the model saw, and the ids that it sampled. Empty calls
- * are left out.
+ * The model calls of one attempt as transitions: all ids that the model saw, and the ids that it sampled. Each agent of
+ * the rollout has a context of its own, which a summary begins anew. Empty calls are left out. `rewards`: by turn.
  */
-export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
+export function transitionsOf(
+  turns: readonly GenerateRecord[],
+  rewards: ReadonlyMap<number, number> = new Map(),
+): Transition[] {
   const transitions: Transition[] = [];
-  let context: number[] = [];
-  for (const { appended, reset, sampled, logprobs, version, temperature = 1 } of turns) {
-    const observation = [...(reset ? [] : context), ...appended];
-    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, version, temperature });
-    context = [...observation, ...sampled];
+  const contexts = new Map<string, number[]>();
+  for (const [i, turn] of turns.entries()) {
+    const { appended, reset, sampled, logprobs, version, temperature = 1, agentPath = [], segment = 1 } = turn;
+    const context = [...agentPath, segment].join('/');
+    const observation = [...(reset ? [] : (contexts.get(context) ?? [])), ...appended];
+    const reward = rewards.get(i + 1);
+    const given = { version, temperature, ...(reward !== undefined && { reward }) };
+    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, ...given });
+    contexts.set(context, [...observation, ...sampled]);
   }
   return transitions;
 }
@@ -89,31 +96,18 @@ async function turnRewardsOf(outcome: OutcomeRecord, store: Store): Promise<Read
   return rewards.length === 0 ? undefined : new Map(rewards);
 }
 
-/** Each turn's reward with the number of tokens that the rollout had sampled by then. */
-function creditOfTurns({ turns, turnRewards }: Member): Array<readonly [tokens: number, reward: number]> {
-  let tokens = 0;
-  return turns.flatMap(({ sampled }, i) => {
-    tokens += sampled.length;
-    const reward = turnRewards?.get(i + 1);
-    return reward === undefined ? [] : [[tokens, reward] as const];
-  });
-}
-
 /**
  * A rollout's sequences. If it is not learnt from: one sequence without tokens, which represents it in the baseline.
  * `copy` distinguishes a rollout of a copied group from the original.
  */
 function dataOf(member: Member, group: string, learnt: boolean, copy = ''): Datum[] {
-  const { outcome, turns } = member;
-  const rewarded = creditOfTurns(member);
-  const credit = {
-    reward: outcome.reward ?? 0,
-    group: group + copy,
-    rollout: outcome.rollout + copy,
-    ...(rewarded.length > 0 && { turns: rewarded }),
-  };
+  const { outcome, turns, turnRewards } = member;
+  const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
   if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
-  return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
+  return mergeTransitions(transitionsOf(turns, turnRewards)).map(({ rewards, ...merged }) => ({
+    ...merged,
+    credit: rewards ? { ...credit, turns: rewards } : credit,
+  }));
 }
 
 type TrainingInput = Pick<

@@ -5,8 +5,9 @@
 
 import { makeTool } from './tool.ts';
 
-/** The answer of `finish` in that case, and the answer of the calls after it. */
+/** The answer of `finish` in that case, of the call of a sub-agent in the same case, and of the calls after it. */
 export const NOT_FINISHED = 'Error: not finished, since a call before it failed.';
+export const NOT_CALLED = 'Error: not called, since a call before it failed.';
 export const AFTER_FINISH = 'Error: not run, since it comes after finish.';
 
 export const finish = makeTool({

@@ -3,12 +3,16 @@
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
 import { checkTool } from './check-tool.ts';
+import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
+import { nextWithSummary } from './next-with-summary.ts';
 import { search } from './search.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, finish].map((tool) => [tool.schema.function.name, tool] as const);
+const builtIn = [bash, editor, search, finish, delegate, nextWithSummary].map(
+  (tool) => [tool.schema.function.name, tool] as const,
+);
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
 
 export const toolRegistry: ReadonlyMap<string, Tool> = tools.of();

@@ -39,6 +39,11 @@ export interface WorkerServices {
   };
   /** The value of an environment variable that LONGHAUL_SECRETS names. Errors: `UserInputError`. */
   readonly secret: (name: string) => string;
+  /** Asks a judge of the configuration, as an environment's `ctx.ask` does. */
+  readonly ask: (
+    question: string | ReadonlyArray<{ readonly role: 'system' | 'user' | 'assistant'; readonly content: string }>,
+    options?: { readonly judge?: string },
+  ) => Promise<string>;
   /** Milliseconds since the epoch. A call that has not ended by then is answered without its result. */
   readonly deadline: number;
   /** Aborted at the deadline, and if the answer no longer counts. */

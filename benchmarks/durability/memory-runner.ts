@@ -13,7 +13,7 @@ import {
   reduce,
   stageOf,
 } from '../../workflows/rollout/rollout-loop.ts';
-import { rolloutIds } from '../../protocol/rollout.ts';
+import { DEFAULT_AGENT, rolloutIds } from '../../protocol/rollout.ts';
 import { tasksOfStep } from '../../workflows/training/step-tasks.ts';
 import type {
   AgentRunActivities,
@@ -63,12 +63,14 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
       return { type: 'prepared' };
     case 'generate': {
       const noiseKey = `${seed}/${step}/${task}/${sample}/${turn}`;
+      const { maxTurns, maxDepth, maxSegments } = { ...DEFAULT_AGENT, ...agent };
       const { kind, calls } = await act.generate({
         ...attempt,
+        limits: { maxTurns, maxDepth, maxSegments },
         turn,
         policy,
         sampling,
-        maxContextTokens: agent.maxContextTokens,
+        ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
         noiseKey,
       });
       return { type: 'generated', kind, calls };

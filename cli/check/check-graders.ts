@@ -4,6 +4,7 @@
 
 import type { Bundle } from '../../modules/bundle.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';
+import type { Asking } from '../../protocol/stages.ts';
 import { taskKey, type TaskSource } from '../../protocol/task-key.ts';
 import type { LoopState } from '../../workflows/rollout/rollout-loop.ts';
 import { type CheckedSource, spread } from './check-tasks.ts';
@@ -63,6 +64,7 @@ export interface Grading {
   readonly ids: readonly string[];
   readonly bundle: Bundle | undefined;
   readonly agent: AgentSettings;
+  readonly asking: Asking;
   /** Tasks of each split. */
   readonly most: number;
   readonly env: NodeJS.ProcessEnv;
@@ -73,11 +75,11 @@ export interface Grading {
 
 /** Errors: only the signal's; a rollout that fails is wrong. */
 export async function checkGraders(grading: Grading): Promise<CheckedGraders> {
-  const { sources, ids, bundle, agent, most, env, signal, say, progress } = grading;
+  const { sources, ids, bundle, agent, asking, most, env, signal, say, progress } = grading;
   const known: Record<string, TaskSource> = {};
   for (const { source, known: one } of sources) if (one) known[source] = one;
   const tasks = tasksOf(sources, ids, most);
-  const here = await openHere(known, bundle, agent, env, say);
+  const here = await openHere(known, bundle, agent, asking, env, say);
   const wrong: WrongGrade[] = [];
   const counts = { oracle: { rollouts: 0, right: 0 }, empty: { rollouts: 0, right: 0 } };
   let [withoutOracle, done] = [0, 0];

@@ -11,13 +11,15 @@ import { createAgentRunActivities } from '../../activities/agent-run/agent-run.t
 import { type GenerateDeps, generateTurn } from '../../activities/generate/generate.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
+import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import type { Bundle } from '../../modules/bundle.ts';
 import type { ModulesRecord } from '../../modules/import-bundle.ts';
 import { classOfError } from '../../protocol/failure-policy.ts';
 import type { ScriptedPolicy } from '../../protocol/policy.ts';
 import { keys } from '../../protocol/records.ts';
-import type { AgentSettings } from '../../protocol/rollout.ts';
-import type { Card, CollectOutcome, ObjectRef } from '../../protocol/stages.ts';
+import { placeOf } from '../../protocol/frames.ts';
+import { type AgentSettings, DEFAULT_AGENT } from '../../protocol/rollout.ts';
+import type { Asking, Card, CollectOutcome, ObjectRef } from '../../protocol/stages.ts';
 import type { TaskCatalog } from '../../protocol/task-key.ts';
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { putCatalog } from '../../store/read-records.ts';
@@ -44,6 +46,7 @@ interface Parts {
   readonly tasks: TaskLoader;
   readonly catalog: ObjectRef;
   readonly agent: AgentSettings;
+  readonly asking: Asking;
   readonly activities: ReturnType<typeof createAgentRunActivities> &
     ReturnType<typeof createInitActivities> &
     ReturnType<typeof createRewardActivities>;
@@ -61,14 +64,14 @@ interface UnderWay {
 const limitsOf = ({ maxTurns }: AgentSettings) => ({ maxTurns, maxAttempts: 1, maxRestores: 0 });
 
 async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: AbortSignal): Promise<LoopEvent> {
-  const { store, tasks, catalog, agent, activities } = parts;
+  const { store, tasks, catalog, agent, asking, activities } = parts;
   const { rollout, task, policy } = one;
   const attempt = { run: RUN, rollout, attempt: 1, task, catalog };
   const { turn, finish = 'max-turns' } = state;
   const sandbox = one.card?.sandbox ?? undefined;
   switch (state.phase) {
     case 'prepare': {
-      one.card = await activities.prepare(attempt);
+      one.card = await activities.prepare({ ...attempt, ...asking });
       return { type: 'prepared', sandboxless: one.card.sandbox === null, inPlace: one.card.gradedIn === 'agents' };
     }
     case 'generate': {
@@ -76,24 +79,31 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
         agent.type === undefined
           ? {}
           : { agent: { type: agent.type, ...(agent.options && { options: agent.options }) } };
+      const { maxTurns, maxDepth, maxSegments } = { ...DEFAULT_AGENT, ...agent };
       const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 1 };
       const input = {
         ...attempt,
         ...asked,
+        ...placeOf(state.frames),
+        limits: { maxTurns, maxDepth, maxSegments },
         turn,
         policy,
         sampling,
-        maxContextTokens: agent.maxContextTokens,
+        ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
         noiseKey: '',
       };
       // A scripted policy asks for no engine, tokenizer or endpoint.
-      const { kind, calls } = await generateTurn(input, { store, tasks } as unknown as GenerateDeps, signal);
-      return { type: 'generated', kind, calls };
+      const {
+        kind,
+        calls,
+        agent: callee,
+      } = await generateTurn(input, { store, tasks } as unknown as GenerateDeps, signal);
+      return { type: 'generated', kind, calls, ...(callee !== undefined && { agent: callee }) };
     }
     case 'act': {
       const collect = collectsWith(state, limitsOf(agent));
       const { toolTimeoutSeconds } = agent;
-      const input = { ...attempt, ...sandbox, turn, toolTimeoutSeconds, ...(collect && { collect }) };
+      const input = { ...attempt, ...asking, ...sandbox, turn, toolTimeoutSeconds, ...(collect && { collect }) };
       const { unfinished, done, collected } = await activities.agentRun(input);
       if (collected) one.collected = collected;
       return {
@@ -108,7 +118,13 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
       one.collected = await activities.collect({ ...attempt, ...sandbox });
       return { type: 'collected' };
     case 'grade': {
-      const input = { ...attempt, finish, turns: turn, ...(one.collected && { artifact: one.collected.artifact }) };
+      const input = {
+        ...attempt,
+        ...asking,
+        finish,
+        turns: turn,
+        ...(one.collected && { artifact: one.collected.artifact }),
+      };
       const verdict =
         one.card?.gradedIn === 'agents' && sandbox !== undefined
           ? await activities.gradeInPlace({ ...input, ...sandbox })
@@ -181,6 +197,7 @@ export async function openHere(
   sources: TaskCatalog['sources'],
   bundle: Bundle | undefined,
   agent: AgentSettings,
+  asking: Asking,
   env: NodeJS.ProcessEnv,
   say: (line: string) => void,
 ): Promise<Here> {
@@ -195,13 +212,22 @@ export async function openHere(
   const tasks = new TaskLoader(store);
   const sandbox = readSandboxSettings(env);
   const { provider, opened } = lazily(() => openSandboxProvider({ sandboxDir: join(dir, 'sandboxes'), sandbox, say }));
-  const place = { store, tasks, provider, host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: TTL_SECONDS };
+  const endpoints = new EndpointClient(env);
+  const place = {
+    store,
+    tasks,
+    endpoints,
+    provider,
+    host: HOST,
+    maxLiveSandboxes: 1000,
+    sandboxTtlSeconds: TTL_SECONDS,
+  };
   const activities = {
     ...createInitActivities(place),
     ...createAgentRunActivities(place),
     ...createRewardActivities(place),
   };
-  const parts: Parts = { store, tasks, catalog, agent, activities };
+  const parts: Parts = { store, tasks, catalog, agent, asking, activities };
   let made = 0;
   return {
     hasOracle: async (task) => (await tasks.load({ task, catalog })).task.oracle !== undefined,

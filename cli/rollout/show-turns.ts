@@ -1,6 +1,8 @@
 /** Prints one rollout's conversation as it happens, from the store: every message once, in order. */
 
-import { answerTo, type GenerateRecord, sampledTokensOf, spoken } from '../../protocol/records.ts';
+import { placeText } from '../../protocol/frames.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
+import { openedAt, sampledTokensOf, type Said, spoken, toldAfter } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Store } from '../../store/store.ts';
@@ -8,9 +10,11 @@ import { messageText } from '../train/format.ts';
 
 /** A server may not report how many tokens it sampled. */
 function headOf(turn: number, record: GenerateRecord): string {
+  const where = placeText(record);
   const isCounted = record.chat === undefined || record.chat.usage !== null;
   return [
     `turn ${turn}`,
+    ...(where === '' ? [] : [where]),
     ...(isCounted ? [`${sampledTokensOf(record)} tokens`] : []),
     ...(record.end === 'stop' ? [] : [record.end]),
   ].join(' · ');
@@ -45,16 +49,23 @@ export class TurnTeller {
     const [turns, acts] = [await turnsOf(this.#store, at), await actsOf(this.#store, at)];
     for (const [index, record] of turns.entries()) {
       const turn = index + 1;
+      const recorded = { turns, acts };
       if (turn > this.#spoken) {
+        for (const message of openedAt(turn, recorded)) this.#told(turn, message);
         this.#tell(headOf(turn, record), spoken(record));
         this.#spoken = turn;
       }
-      const answer = answerTo(record, acts.get(turn));
+      const answer = toldAfter(turn, recorded);
       if (turn <= this.#answered || answer.length === 0) continue;
-      for (const message of answer)
-        this.#tell(`turn ${turn} · ${message.role === 'tool' ? 'observation' : message.role}`, message);
+      for (const message of answer) this.#told(turn, message);
       this.#answered = turn;
     }
+  }
+
+  #told(turn: number, message: Said): void {
+    const where = placeText(message);
+    const role = message.role === 'tool' ? 'observation' : message.role;
+    this.#tell([`turn ${turn}`, ...(where === '' ? [] : [where]), role].join(' · '), message);
   }
 
   #tell(head: string, message: Message): void {

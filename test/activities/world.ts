@@ -110,6 +110,7 @@ export function turnInput(turn: number, over: Partial<GenerateInput> = {}): Gene
     policy: { uri: 'file:///policy', version: 3 },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 100 },
     maxContextTokens: 10_000,
+    limits: { maxTurns: 30, maxDepth: 2, maxSegments: 10 },
     noiseKey: `1/1/toy-train-0/0/${turn}`,
     ...over,
   };

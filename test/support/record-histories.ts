@@ -12,7 +12,7 @@ import { restoreFailed, sandboxLost } from './scripted-activities.ts';
 let lost = false;
 let failures = 0;
 await record('rollout-happy', {});
-await record('rollout-hints-to-the-last-turn', { turn: () => 'tell' });
+await record('rollout-hints-to-the-last-turn', { turn: () => 'reply' });
 await record('rollout-sandbox-lost', {
   before: (a) => {
     if (a === 'agentRun' && !lost) {

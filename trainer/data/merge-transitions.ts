@@ -1,4 +1,7 @@
-/** Transitions → training sequences: a model call joins the one before if it saw exactly that one's tokens first. */
+/**
+ * Transitions → training sequences: a model call joins the sequence whose tokens it saw first, exactly. Agents of one
+ * rollout take turns, so this need not be the last sequence.
+ */
 
 export interface Transition {
   /** All token ids that the call saw, earlier turns included. */
@@ -9,6 +12,8 @@ export interface Transition {
   readonly logprobs: readonly number[];
   /** Of the policy that sampled the action. */
   readonly version: number;
+  /** The environment's reward for the action. Absent: none. */
+  readonly reward?: number;
   /** The temperature of the action's sampling and of its log-probabilities; left out: 1. */
   readonly temperature?: number;
 }
@@ -20,47 +25,58 @@ export interface MergedTransitions {
   readonly logprobs: number[];
   /** 1, except on actions that were sampled at another temperature; left out if all are 1. */
   readonly temperatures?: number[];
+  /** Rewards of single actions, as [tokens of actions up to its end, reward]; left out if there are none. */
+  readonly rewards?: Array<readonly [tokens: number, reward: number]>;
 }
 
 function startsWith(sequence: readonly number[], prefix: readonly number[]): boolean {
   return prefix.length <= sequence.length && prefix.every((token, i) => token === sequence[i]);
 }
 
-function extend(
-  merged: Required<MergedTransitions>,
-  observed: readonly number[],
-  { action, logprobs, temperature = 1 }: Transition,
-): void {
+interface Open extends Required<MergedTransitions> {
+  /** Tokens of actions so far. */
+  acted: number;
+}
+
+function extend(open: Open, observed: readonly number[], transition: Transition): void {
+  const { action, logprobs, temperature = 1, reward } = transition;
   const add = (token: number, mask: number, logprob: number, heat: number): void => {
-    merged.tokens.push(token);
-    merged.mask.push(mask);
-    merged.logprobs.push(logprob);
-    merged.temperatures.push(heat);
+    open.tokens.push(token);
+    open.mask.push(mask);
+    open.logprobs.push(logprob);
+    open.temperatures.push(heat);
   };
   // One by one: the tokens of a long context do not fit the stack as arguments of one call.
   for (const token of observed) add(token, 0, 0, 1);
   for (const [i, token] of action.entries()) add(token, 1, logprobs[i] ?? 0, temperature);
+  open.acted += action.length;
+  if (reward !== undefined) open.rewards.push([open.acted, reward]);
 }
 
-const withoutOnes = ({ temperatures, ...merged }: Required<MergedTransitions>): MergedTransitions =>
-  temperatures.every((temperature) => temperature === 1) ? merged : { ...merged, temperatures };
+const closed = ({ tokens, mask, logprobs, temperatures, rewards }: Open): MergedTransitions => ({
+  tokens,
+  mask,
+  logprobs,
+  ...(temperatures.some((temperature) => temperature !== 1) && { temperatures }),
+  ...(rewards.length > 0 && { rewards }),
+});
 
 /**
- * Merges transitions in order. If an observation does not begin with all tokens of the sequence so far, a new sequence
- * starts. A call without any token is skipped.
+ * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued; if it
+ * begins with none, a new sequence starts. A call without any token is skipped.
  */
 export function mergeTransitions(transitions: readonly Transition[]): MergedTransitions[] {
-  const merged: Array<Required<MergedTransitions>> = [];
+  const merged: Open[] = [];
   for (const transition of transitions) {
-    if (transition.observation.length + transition.action.length === 0) continue;
-    const last = merged.at(-1);
-    if (last !== undefined && startsWith(transition.observation, last.tokens)) {
-      extend(last, transition.observation.slice(last.tokens.length), transition);
-    } else {
-      const fresh = { tokens: [], mask: [], logprobs: [], temperatures: [] };
-      extend(fresh, transition.observation, transition);
-      merged.push(fresh);
+    const { observation, action } = transition;
+    if (observation.length + action.length === 0) continue;
+    const seen = merged.filter(({ tokens }) => startsWith(observation, tokens));
+    let open = seen.toSorted((a, b) => b.tokens.length - a.tokens.length)[0];
+    if (open === undefined) {
+      open = { tokens: [], mask: [], logprobs: [], temperatures: [], rewards: [], acted: 0 };
+      merged.push(open);
     }
+    extend(open, observation.slice(open.tokens.length), transition);
   }
-  return merged.map(withoutOnes);
+  return merged.map(closed);
 }

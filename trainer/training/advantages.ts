@@ -44,7 +44,7 @@ function rolloutsOf(samples: readonly Sample[]): Rollout[] {
 const tokensOf = ({ samples }: Rollout): number => samples.reduce((sum, { count }) => sum + count, 0);
 
 interface Rewarded {
-  /** One per token, rollout by rollout. Turns' rewards are at their last tokens, the rest at the rollout's last. */
+  /** One per token, sequence by sequence. Turns' rewards are at their last tokens, the rest at the sequence's last. */
   readonly rewards: Float64Array;
   /** One per rollout, after the KL penalty. */
   readonly scores: readonly number[];
@@ -56,10 +56,13 @@ const FINAL = 'loss/avg_final_rewards';
 const meanOf = (values: readonly number[]): number =>
   values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
 
+/** `starts`: of the samples, rollout by rollout. Every sample is an episode with its rollout's whole reward. */
 function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: UpdateSettings['kl']): Rewarded {
   const plain = new Float64Array(starts.at(-1) ?? 0);
-  for (const [i, { reward, turns = [] }] of rollouts.entries()) {
+  const samples = rollouts.flatMap((rollout) => rollout.samples);
+  for (const [i, { datum }] of samples.entries()) {
     const [from = 0, to = 0] = [starts[i], starts[i + 1]];
+    const { reward = 0, turns = [] } = datum.credit ?? {};
     if (to === from) continue;
     let rest = reward;
     for (const [tokens, turnReward] of turns) {
@@ -74,7 +77,6 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
     const scores = rollouts.map(({ reward }) => reward);
     return { rewards: plain, scores, metrics: { [FINAL]: meanOf(scores) } };
   }
-  const samples = rollouts.flatMap((rollout) => rollout.samples);
   const tokens = {
     starts,
     mask: ones(plain.length),
@@ -83,9 +85,14 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
     rewards: plain,
   };
   const { rewards, mean, max } = penaliseRewards(tokens, kl.estimator, kl.coefficient);
-  const scores = rollouts.map(({ reward }, i) => {
-    const [from = 0, to = 0] = [starts[i], starts[i + 1]];
-    return from === to ? reward : rewards.subarray(from, to).reduce((sum, r) => sum + r, 0);
+  let next = 0;
+  const scores = rollouts.map(({ reward, samples: own }) => {
+    const [from = 0, to = 0] = [starts[next], starts[next + own.length]];
+    next += own.length;
+    // The rollout's reward counts once, the penalty of every token.
+    const total = rewards.subarray(from, to).reduce((sum, r) => sum + r, 0);
+    const sequences = own.filter(({ count }) => count > 0).length;
+    return sequences === 0 ? reward : total - (sequences - 1) * reward;
   });
   return {
     rewards,
@@ -99,7 +106,6 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
   };
 }
 
-/** A rollout's sequences form one episode: a sequence's last token is followed by the first token of the next one. */
 function valuesOf(rollouts: readonly Rollout[]): Float64Array | undefined {
   const values = rollouts.flatMap(({ samples }) => samples.flatMap((sample) => sample.values ?? []));
   return values.length === 0 ? undefined : joined(values);
@@ -115,7 +121,7 @@ function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): Estim
   const { advantage: name = 'grpo', normaliseByStd = true, gamma = 1, lambd = 1 } = settings;
   const given: AdvantageSettings = { normaliseByStd, gamma, lambd };
   const estimator = advantageEstimators.get(name, settings.modules);
-  const starts = startsOf(rollouts.map(tokensOf));
+  const starts = startsOf(rollouts.flatMap(({ samples }) => samples.map(({ count }) => count)));
   const { rewards, scores, metrics } = rewardsOf(rollouts, starts, settings.kl);
   if (estimator.over === 'token') {
     const { advantages: tokens, returns } = estimator.estimate(
@@ -127,7 +133,12 @@ function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): Estim
   const groups = rollouts.map(({ group }) => group);
   const advantages = advantagesByGroup(scores, groups, (group) => estimator.estimate(group, given));
   const tokens = new Float64Array(rewards.length);
-  for (const [i, advantage] of advantages.entries()) tokens.fill(advantage, starts[i], starts[i + 1]);
+  let from = 0;
+  for (const [i, rollout] of rollouts.entries()) {
+    const to = from + tokensOf(rollout);
+    tokens.fill(advantages[i] ?? 0, from, to);
+    from = to;
+  }
   return { tokens, metrics };
 }
 

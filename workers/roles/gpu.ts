@@ -4,6 +4,9 @@ import { Worker } from '@temporalio/worker';
 import { withFailureMapping } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
+import type { OpenEngineDeps } from '../../activities/generate/open-engine.ts';
+import { contextOf } from '../../config/policy-context.ts';
+import { gpuDevices } from '../gpu-devices.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
 import { WorkerBackends } from '../../activities/backends/defined-backend.ts';
 import { embeddedBackend } from '../../activities/backends/embedded-backend.ts';
@@ -39,7 +42,7 @@ const isOneOfMany = ({ does, pool = [does] }: WorkerSettings['gpu']): boolean =>
 
 type Activities = Readonly<Record<string, (...given: never[]) => Promise<unknown>>>;
 
-const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['checkEndpoint', 'generate']);
+const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['openEngine', 'checkEndpoint', 'generate']);
 
 /**
  * The queues of a worker and their activities; each queue has its own slots. Workers that sample serve `gpu` and
@@ -74,15 +77,18 @@ export async function runGpu(context: RoleContext): Promise<void> {
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
+  const isGpu = gpuDevices(process.env).length > 0;
+  const contextHere = (dir: string) => contextOf(dir, process.env, isGpu);
   const tokenizerOf = (dir: string) => tokenizers.of(dir);
-  const embedded = embeddedBackend({ engine, tokenizerOf, digestOf: (dir) => digests.of(dir) });
-  const backends = new WorkerBackends(embedded, store, tokenizerOf);
-  const deps: GenerateDeps = {
+  const parts = { engine, tokenizerOf, digestOf: (dir: string) => digests.of(dir), contextOf: contextHere };
+  const backends = new WorkerBackends(embeddedBackend(parts), store, tokenizerOf);
+  const deps: GenerateDeps & OpenEngineDeps = {
     store,
     tasks: workerTasks(store),
     backends,
     tokenizerOf,
     endpoints: new EndpointClient(),
+    contextOf: contextHere,
   };
   const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
   const workers = queuesOf(settings.gpu, name, {

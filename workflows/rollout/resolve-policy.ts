@@ -30,6 +30,13 @@ const timer: Rule = [
   'give a number of seconds above 0, at most 1000000',
 ];
 
+const isDollars = (value: unknown): boolean => typeof value === 'number' && value >= 0 && Number.isFinite(value);
+
+function isPrice(value: unknown): boolean {
+  if (!isObject(value) || Object.keys(value).length !== 2) return false;
+  return isDollars(value['prompt']) && isDollars(value['sampled']);
+}
+
 /** API keys whose form would also be valid as the name of a variable. */
 const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
 
@@ -56,6 +63,7 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   maxTries: count,
   patienceSeconds: positive,
   maxTokensField: oneOf(['max_tokens', 'max_completion_tokens']),
+  pricePerMillionTokens: [isPrice, 'give { prompt, sampled }: US dollars for a million tokens of each'],
   extraBody: plainObject,
 };
 

@@ -3,6 +3,8 @@
 import { ApplicationFailure } from '@temporalio/common';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import { LONGEST_SECONDS } from '../../protocol/limits.ts';
+import type { Judges } from '../../protocol/judge.ts';
+import { resolveJudges } from './resolve-judges.ts';
 import { resolvePolicy } from './resolve-policy.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
@@ -20,6 +22,7 @@ export interface ResolvedRollout {
   readonly policy: RolloutPolicy;
   readonly agent: ResolvedAgent;
   readonly sampling: SamplingParameters;
+  readonly judges?: Judges;
   readonly run: string;
   readonly step: number;
   readonly sample: number;
@@ -53,7 +56,10 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   const agent = { ...DEFAULT_AGENT, ...input.agent };
   const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
   positiveInteger('agent.maxTurns', agent.maxTurns);
-  positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  if (agent.maxContextTokens !== undefined) positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  if (agent.maxSampledTokens !== undefined) positiveInteger('agent.maxSampledTokens', agent.maxSampledTokens);
+  positiveInteger('agent.maxDepth', agent.maxDepth);
+  positiveInteger('agent.maxSegments', agent.maxSegments);
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
   seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);
@@ -66,6 +72,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
     policy,
     agent,
     sampling,
+    ...(input.judges === undefined ? {} : { judges: resolveJudges(input.judges, refuse) }),
     run: input.run ?? workflowId,
     step: input.step ?? 0,
     sample: input.sample ?? 0,

@@ -3,17 +3,19 @@
  * comes next: the loop does.
  */
 
-import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
+import { placeOf, placeText } from '../../protocol/frames.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
 import type {
+  Asking,
   Attempt,
   Card,
   CollectOutcome,
@@ -21,16 +23,19 @@ import type {
   GenerateOutcome,
   SandboxRef,
 } from '../../protocol/stages.ts';
-import { attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
+import { askingOf, attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
+import { awaitProgram } from './await-program.ts';
+import { showDoing, tell } from './show-doing.ts';
 
-/** Lines that Temporal's UI shows of a rollout. */
-const LINES = 20;
 /** A turn's calls take at most four times a call's limit, so they need not know a deadline that is further away. */
 const NEAR_IN_LIMITS = 4;
 
-/** True if the deadline applies: it does not while the rollout is collected and graded. */
-export function hasDeadline({ phase }: LoopState): boolean {
-  return phase !== 'collect' && phase !== 'grade';
+/**
+ * True if the deadline applies: it does not while the rollout is collected and graded. The sandbox ends a program in
+ * time.
+ */
+export function hasDeadline({ phase, external }: LoopState): boolean {
+  return phase !== 'collect' && phase !== 'grade' && !(phase === 'wait' && external === 'sandbox');
 }
 
 /** The event for a deadline that has passed. `failure`: reported by the activity that ran with the remaining time. */
@@ -46,18 +51,27 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   const withinMs = context.clock.leftMs(Date.now());
   if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
   begin(context, state);
+  const asking = askingOf(context);
   switch (state.phase) {
     case 'prepare':
       await checkPolicy(state, context);
-      return prepare(attempt, context);
+      return prepare({ ...attempt, ...asking }, context);
     case 'restore': {
-      const lost = { ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: toolSecondsOf(context) };
+      const lost = {
+        ...attempt,
+        ...asking,
+        ...agentOf(context.input),
+        restore: state.restores ?? 1,
+        toolTimeoutSeconds: toolSecondsOf(context),
+      };
       return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
-      return generate(attempt, state.turn, withinMs, context);
+      return generate(attempt, state, withinMs, context);
     case 'act':
       return act(attempt, state, withinMs, context);
+    case 'wait':
+      return awaitProgram(state, withinMs, context);
     case 'collect':
       take(await withinOutage(hostOf(context).collect({ ...attempt, ...sandboxOf(context) })), context);
       return { type: 'collected' };
@@ -68,10 +82,18 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
-async function prepare(attempt: Attempt, context: Context): Promise<LoopEvent> {
-  const card = await lostTime(context, init.prepare(attempt));
+async function prepare(attempt: Attempt & Asking, context: Context): Promise<LoopEvent> {
+  const card = await lostTime(context, init.prepare({ ...attempt, ...agentOf(context.input) }));
   context.clock.start(Date.now());
-  return { type: 'prepared', sandboxless: card.sandbox === null, ...placed(card, context) };
+  // A script acts in the program's place.
+  context.program = 'scripted' in context.input.policy ? null : (card.program ?? null);
+  const { runs: external } = context.program ?? {};
+  return {
+    type: 'prepared',
+    sandboxless: card.sandbox === null,
+    ...placed(card, context),
+    ...(external && { external }),
+  };
 }
 
 /** Keeps what the card says. */
@@ -96,6 +118,7 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
   const input = {
     ...attempt,
+    ...askingOf(context),
     ...sandbox,
     turn: state.turn,
     toolTimeoutSeconds,
@@ -118,28 +141,52 @@ function take(collected: CollectOutcome, context: Context): void {
   context.sandbox = null;
 }
 
-async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
+async function generate(
+  attempt: Attempt,
+  { turn, frames }: LoopState,
+  withinMs: number,
+  context: Context,
+): Promise<LoopEvent> {
   const { input } = context;
+  const { maxTurns, maxDepth, maxSegments } = input.agent;
+  const place = placeOf(frames);
+  const left = (input.agent.maxSampledTokens ?? Number.POSITIVE_INFINITY) - context.sampledTokens;
+  if (left <= 0) return { type: 'out-of-tokens' };
   const outcome = await sampled(attempt.attempt, context, {
     ...attempt,
+    ...place,
+    limits: { maxTurns, maxDepth, maxSegments },
     withinMs,
     turn,
     policy: input.policy,
-    sampling: input.sampling,
-    maxContextTokens: input.agent.maxContextTokens,
+    sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
+    ...contextOf(input),
     ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
+  context.sampledTokens += outcome.sampledTokens;
   context.clock.heard(outcome);
   context.worker = outcome.worker ?? null;
-  tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
-  return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+  const { kind, calls, agent } = outcome;
+  const where = placeText(place);
+  tell(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
+  const isCutHere = kind === 'response-cut' && left < input.sampling.maxTokens;
+  return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
-/** The agent that the rollout was started with, if it is not the task's own. */
-function agentOf({ agent: { type, options } }: Context['input']): Pick<GenerateInput, 'agent'> {
-  return type === undefined ? {} : { agent: { type, ...(options && { options }) } };
+function contextOf({ agent: { maxContextTokens } }: Context['input']): Pick<GenerateInput, 'maxContextTokens'> {
+  return maxContextTokens === undefined ? {} : { maxContextTokens };
+}
+
+/** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
+function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation'> {
+  const { type, options, codec, preamble, reasoning } = agent;
+  const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
+  return {
+    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+    ...(Object.keys(conversation).length > 0 && { conversation }),
+  };
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
@@ -170,7 +217,7 @@ async function grade(attempt: Attempt, { finish, turn, inPlace }: LoopState, con
   if (!finish) throw new TypeError('The rollout has not finished');
   const artifact = context.collected?.artifact;
   const { gradeSeconds } = context.taskLimits;
-  const input = { ...attempt, ...(artifact && { artifact }), finish, turns: turn };
+  const input = { ...attempt, ...askingOf(context), ...(artifact && { artifact }), finish, turns: turn };
   const verdict = await withinOutage(
     inPlace
       ? gradingOn(sandboxOf(context).host, gradeSeconds).gradeInPlace({ ...input, ...sandboxOf(context) })
@@ -188,16 +235,6 @@ function sandboxOf(context: Context): SandboxRef {
 
 function hostOf(context: Context) {
   return onHost(sandboxOf(context).host, toolSecondsOf(context));
-}
-
-/** Shown in Temporal's UI while the rollout runs: its last turns, and what it waits for since when. */
-export function showDoing({ lines, doing }: Context): void {
-  setCurrentDetails([...lines, inCode(doing)].join('\n\n'));
-}
-
-function tell(context: Context, line: string): void {
-  context.lines = [...context.lines, line].slice(-LINES);
-  showDoing(context);
 }
 
 function begin(context: Context, { phase, attempt, turn, restores }: LoopState): void {

@@ -70,7 +70,7 @@ export function tasksOfGroup(config: OpenedConfig, number: number): Drawn {
  * `lately`: how the rollouts before it ended.
  */
 export function batchInput(config: OpenedConfig, drawn: Drawn, policy: PolicyRef, lately: readonly End[]): BatchInput {
-  const { run, agent, sampling, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
+  const { run, agent, sampling, judges, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
   const { samples, stragglers } = batch;
   const input = {
     run,
@@ -80,6 +80,7 @@ export function batchInput(config: OpenedConfig, drawn: Drawn, policy: PolicyRef
     policy,
     agent,
     sampling,
+    ...(judges === undefined ? {} : { judges }),
     seed,
     dispatcher,
     breaker,

@@ -67,6 +67,7 @@ const ACCESS: readonly string[] = [
   'tokensPerMinute',
   'maxTries',
   'patienceSeconds',
+  'pricePerMillionTokens',
 ];
 
 function comparablePolicy(policy: SweepPolicy): object {
@@ -79,10 +80,20 @@ function comparable({
   dispatcher: _dispatcher,
   maxFailed: _maxFailed,
   dir: _dir,
+  budget: _budget,
+  judges = {},
   policies,
   ...rest
 }: SweepConfig): object {
-  return { ...rest, policies: Object.fromEntries(policies.map((policy) => [policy.name, comparablePolicy(policy)])) };
+  const ofJudges = Object.entries(judges).map(([name, { endpoint, sampling }]) => [
+    name,
+    { sampling, ...comparablePolicy({ name, endpoint }) },
+  ]);
+  return {
+    ...rest,
+    judges: Object.fromEntries(ofJudges),
+    policies: Object.fromEntries(policies.map((policy) => [policy.name, comparablePolicy(policy)])),
+  };
 }
 
 /** Errors: `UserInputError` for what a policy's backend does not have. */
@@ -210,18 +221,20 @@ export async function openSweep(
   const config = resolveSweepConfig(named(given, id), process.cwd());
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
   const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
-  const sources = await checkTasks(config.tasks, tasks, modules);
+  const sources = await checkTasks(config.tasks, tasks, modules, config.judges);
   const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store, modules);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });
   await writeAtomically(join(record.evalDir, 'config.yaml'), stringify(config));
-  const { seed, agent, dispatcher, maxFailed } = config;
+  const { seed, judges, budget, agent, dispatcher, maxFailed } = config;
   return {
     eval: id,
     evalDir: record.evalDir,
     round,
     seed,
+    ...(judges && { judges }),
+    ...(budget && { budget }),
     agent,
     dispatcher,
     maxFailed,

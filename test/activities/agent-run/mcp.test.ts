@@ -87,7 +87,7 @@ it('its tools are listed once, and offered after those of the task', async () =>
   await parts().prepare();
   const { store } = world.now;
   expect(Object.keys((await store.get<McpRecord>(keys.mcp(attempt()))) ?? {})).toEqual(['counter']);
-  const tools = await offeredTools(attempt(), { store, tasks: new TaskLoader(store) });
+  const tools = await offeredTools(attempt(), {}, { store, tasks: new TaskLoader(store) });
   expect([...tools.keys()]).toEqual(['bash', 'finish', 'counter__add', 'counter__do', 'counter__total_show']);
   expect(tools.get('counter__add')?.schema.function.parameters).toMatchObject({ required: ['by'] });
 });

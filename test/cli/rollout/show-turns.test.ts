@@ -54,7 +54,7 @@ it('a hint is printed as the answer to a turn without a call, and a cut turn is 
     ...common,
     end: 'length',
     parsed: { kind: 'no-call', content: 'well' },
-    command: { do: 'tell', message: 'call a tool' },
+    command: { do: 'reply', message: 'call a tool' },
   });
   await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
   expect(said).toEqual(['── turn 1 · 2 tokens · length\nwell', '── turn 1 · user\ncall a tool']);

@@ -74,7 +74,7 @@ async function leaveRun(
     logprobs: [-1],
     end: 'stop',
     parsed: { kind: 'text', content: 'so' },
-    command: { do: 'tell', message: 'call' },
+    command: { do: 'reply', message: 'call' },
   };
   for (const n of [1, 2])
     await store.putOnce<GenerateRecord>(

@@ -8,6 +8,8 @@ import { TaskLoader } from '../../../tasks/task-loader.ts';
 
 const loader = new TaskLoader();
 const { signal } = new AbortController();
+const ask = () => Promise.reject(new Error('swe-mini asks no judge'));
+const asks = { ask, deadline: Number.POSITIVE_INFINITY };
 
 export async function taskOf(key: string): Promise<Task> {
   return (await loader.load({ task: key })).task;
@@ -19,7 +21,7 @@ export async function specOf(key: string, id: string): Promise<SandboxSpec> {
 }
 
 export async function collect(key: string, sandbox: Sandbox, provider: SandboxProvider): Promise<Uint8Array> {
-  const named = { key, id: `${sandbox.id}/collect-1`, execution: 1, signal };
+  const named = { key, id: `${sandbox.id}/collect-1`, execution: 1, signal, ...asks };
   return (await (await taskOf(key)).collect?.(contextOver({ main: sandbox }, provider, named))) ?? new Uint8Array();
 }
 
@@ -30,7 +32,7 @@ export async function grade(
   id: string,
 ): Promise<Verdict> {
   const task = await taskOf(key);
-  const ctx = freshContext(task, provider, 60, { key, id, execution: 1, signal });
+  const ctx = freshContext(task, provider, 60, { key, id, execution: 1, signal, ...asks });
   return task.grade(ctx, {
     transcript: [],
     answer: '',

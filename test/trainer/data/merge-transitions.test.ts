@@ -63,4 +63,52 @@ describe('mergeTransitions', () => {
       800_000, 400_000, 800_000,
     ]);
   });
+
+  test('continues the sequence that the observation begins with, whichever agent was last', () => {
+    const said = (observation: number[], action: number[], reward?: number) => ({
+      observation,
+      action,
+      logprobs: action.map(() => -1),
+      version: 0,
+      ...(reward !== undefined && { reward }),
+    });
+    const merged = mergeTransitions([
+      said([1], [2], 0.5),
+      said([5], [6]),
+      said([5, 6, 7], [8, 8]),
+      said([1, 2, 3], [4, 4], 0.25),
+      said([5, 6, 7, 8, 9], [9]),
+    ]);
+    expect(merged.map(({ tokens, mask }) => [tokens, mask])).toEqual([
+      [
+        [1, 2, 3, 4, 4],
+        [0, 1, 0, 1, 1],
+      ],
+      [
+        [5, 6, 7, 8, 8],
+        [0, 1, 0, 1, 1],
+      ],
+      [
+        [5, 6, 7, 8, 9, 9],
+        [0, 0, 0, 0, 0, 1],
+      ],
+    ]);
+    expect(merged.map(({ rewards }) => rewards)).toEqual([
+      [
+        [1, 0.5],
+        [3, 0.25],
+      ],
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test('prefers the longest of several sequences', () => {
+    const said = (observation: number[], action: number[]) => ({ observation, action, logprobs: [-1], version: 0 });
+    const merged = mergeTransitions([said([1], [2]), said([1], [3]), said([1, 2, 4], [5]), said([1, 2, 4, 5], [6])]);
+    expect(merged.map(({ tokens }) => tokens)).toEqual([
+      [1, 2, 4, 5, 6],
+      [1, 3],
+    ]);
+  });
 });

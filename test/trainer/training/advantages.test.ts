@@ -35,13 +35,14 @@ test('a rollout without tokens is part of the baseline, and gets no advantage', 
   expect(credited(samples, { advantage: 'rloo' })).toEqual([[1], [], [-0.5]]);
 });
 
-test('reinforce++ discounts along a rollout, its sequences one after the other', () => {
-  const samples = [sample('a/0', 1, 1), sample('a/0', 1, 1), sample('b/0', 0, 2)];
+test('reinforce++ discounts along each sequence, whose last token has the whole reward', () => {
+  const samples = [sample('a/0', 1, 1), sample('a/0', 1, 2), sample('b/0', 0, 1)];
   const [first, second] = credited(samples, { advantage: 'reinforce++', gamma: 0.5 });
-  // Returns 0.5, 1, 0, 0: mean 0.375, variance 0.6875 / 3.
-  const whitened = (x: number) => (x - 0.375) / Math.sqrt(0.6875 / 3 + 1e-8);
-  expect(first![0]).toBeCloseTo(whitened(0.5), 12);
-  expect(second![0]).toBeCloseTo(whitened(1), 12);
+  // Returns 1, 0.5, 1, 0: mean 0.625, variance 0.6875 / 3.
+  const expected = (x: number) => (x - 0.625) / Math.sqrt(0.6875 / 3 + 1e-8);
+  expect(first![0]).toBeCloseTo(expected(1), 12);
+  expect(second![0]).toBeCloseTo(expected(0.5), 12);
+  expect(second![1]).toBeCloseTo(expected(1), 12);
 });
 
 test('KL in the reward is subtracted per rollout, over all of its sequences', () => {
@@ -84,7 +85,7 @@ const near = (got: readonly number[], wanted: readonly number[]): void => {
   for (const [i, x] of got.entries()) expect(x).toBeCloseTo(wanted[i]!, 10);
 };
 
-test("gae treats a rollout's sequences as one episode, and KL in the reward is subtracted at each token", () => {
+test('gae treats each sequence of a rollout as an episode, and KL in the reward is subtracted at each token', () => {
   const [gamma, lambd] = [0.9, 0.7];
   const kl = { in: 'reward', estimator: 'k1', coefficient: 0.5 } as const;
   // The two sequences of a/0 do not follow each other; a/1 has no token that counts.
@@ -95,7 +96,11 @@ test("gae treats a rollout's sequences as one episode, and KL in the reward is s
     valued('a/1', 1, []),
   ];
   const { advantages, returns, metrics } = creditSamples(samples, { ...settings, advantage: 'gae', gamma, lambd, kl });
-  const whole = gae([-0.15, -0.15, 0, 0, 1], [0.2, -0.1, 0.5, 0.6, -0.2], gamma, lambd);
+  const parts = [gae([-0.15, 0.85], [0.2, -0.1], gamma, lambd), gae([0, 0, 1], [0.5, 0.6, -0.2], gamma, lambd)];
+  const whole = {
+    advantages: parts.flatMap((part) => part.advantages),
+    returns: parts.flatMap((part) => part.returns),
+  };
   const other = gae([0], [0.4], gamma, lambd);
   near(
     returns!.flatMap((part) => [...part]),
@@ -200,24 +205,25 @@ test('with one minibatch, a mean over prompts keeps the order of the other reduc
   expect(order({ lossReduction: 'prompt_mean' })).toEqual(order({}));
 });
 
-test("turns' rewards are at their last tokens, and the rest of the reward is at the rollout's last", () => {
-  const turns = [
-    [1, 0.25],
-    [3, 0.5],
-  ] as const;
-  const rewarded = (one: Sample): Sample => ({
+test("turns' rewards are at their last tokens, and the rest of the reward is at the sequence's last", () => {
+  const rewarded = (one: Sample, turns: ReadonlyArray<readonly [number, number]>): Sample => ({
     ...one,
     datum: { ...one.datum, credit: { ...one.datum.credit!, turns } },
   });
-  // Two sequences of one rollout: the third token is the second sequence's first.
-  const samples = [valued('a/0', 1, [0, 0]), valued('a/0', 1, [0, 0]), valued('b/0', 0, [0])].map((one, i) =>
-    i < 2 ? rewarded(one) : one,
-  );
+  // Two sequences of one rollout: each has the whole reward.
+  const samples = [
+    rewarded(valued('a/0', 1, [0, 0]), [[1, 0.25]]),
+    rewarded(valued('a/0', 1, [0, 0, 0]), [
+      [1, 0.5],
+      [2, 0.25],
+    ]),
+    valued('b/0', 0, [0]),
+  ];
   const { returns } = creditSamples(samples, { ...settings, advantage: 'gae', gamma: 1, lambd: 1 });
   near(
     returns!.flatMap((part) => [...part]),
-    [1, 0.75, 0.75, 0.25, 0],
+    [1, 0.75, 1, 0.5, 0.25, 0],
   );
   // Estimators over rollouts see the reward alone.
-  expect(credited(samples, { advantage: 'grpo', normaliseByStd: false })).toEqual([[1, 1], [1, 1], [0]]);
+  expect(credited(samples, { advantage: 'grpo', normaliseByStd: false })).toEqual([[1, 1], [1, 1, 1], [0]]);
 });

@@ -153,7 +153,7 @@ describe('a long batch', () => {
   });
 
   it('pauses in one history and is resumed in a later one', async () => {
-    world.script = { turn: ({ turn }) => (turn < 2 ? 'tell' : 'finish') };
+    world.script = { turn: ({ turn }) => (turn < 2 ? 'reply' : 'finish') };
     const handle = await start(batchInput(6, 3, pipeline));
     for (const at of [3, 9]) {
       await expect.poll(() => world.count('computeReward')).toBeGreaterThan(at);

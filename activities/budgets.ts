@@ -1,0 +1,50 @@
+/**
+ * Before each model call: what the run and the judge have used must be less than their budgets. Calls that run already
+ * when a budget is reached end and count, so what is used may exceed it by the calls of one moment.
+ */
+
+import { type Budget, NOTHING_SPENT, reached, type Spent } from '../protocol/budget.ts';
+import { type Budgets, budgetsOf } from '../reports/budgets.ts';
+import { byJudge, SpendingLedger, sumOf } from '../reports/spending.ts';
+import type { Store } from '../store/store.ts';
+import { BudgetSpent } from './failures.ts';
+
+/** One for each store of this process. */
+const ledgers = new WeakMap<object, SpendingLedger>();
+
+function ledgerOf(store: Store): SpendingLedger {
+  const known = ledgers.get(store) ?? new SpendingLedger(store);
+  ledgers.set(store, known);
+  return known;
+}
+
+export interface AskedJudge {
+  readonly judge: string;
+  /** As the rollout was started with. It counts if the run has no record, as a single rollout. */
+  readonly budget?: Budget | undefined;
+}
+
+const isLimited = (budget: Budget = {}): boolean => budget.tokens !== undefined || budget.usd !== undefined;
+
+function refuseSpent(run: string, setting: string, budget: Budget, spent: Spent): void {
+  const [field] = reached(budget, spent);
+  if (field === undefined) return;
+  const most = budget[field] ?? 0;
+  const used = field === 'tokens' ? spent.prompt + spent.sampled : Number(spent.usd.toPrecision(6));
+  const name = `${setting}.${field}`;
+  throw new BudgetSpent(
+    `${run} has used ${used} of ${name}, which is ${most}: npx longhaul set ${run} ${name}=${most * 2}, then npx longhaul resume ${run}`,
+  );
+}
+
+/** `asked`: the judge that is called. Absent: the policy is. Errors: `BudgetSpent`. */
+export async function checkBudget(run: string, store: Store, asked?: AskedJudge): Promise<void> {
+  const single: Budgets = { budget: {}, judges: asked?.budget ? { [asked.judge]: asked.budget } : {} };
+  const { budget, judges } = (await budgetsOf(run, store)) ?? single;
+  const ofJudge = asked && judges[asked.judge];
+  if (!isLimited(budget) && !isLimited(ofJudge)) return;
+  const spent = await ledgerOf(store).of(run);
+  refuseSpent(run, 'budget', budget, sumOf(spent));
+  if (asked && ofJudge)
+    refuseSpent(run, `judges.${asked.judge}.budget`, ofJudge, spent.get(byJudge(asked.judge)) ?? NOTHING_SPENT);
+}

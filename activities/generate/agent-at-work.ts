@@ -1,0 +1,168 @@
+/**
+ * The agent whose turn it is: the rollout's own, or a sub-agent. From the records: what it read first, what it may
+ * call, its turns so far, and its decision after this one.
+ */
+
+import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
+import { AgentFailed, checkedCommand } from '../../agents/check-command.ts';
+import type { Toolbox } from '../../agents/tools/toolbox.ts';
+import { resolveOptions } from '../../modules/options.ts';
+import type { Command, Delegate } from '../../protocol/command.ts';
+import type { CodecName } from '../../protocol/conversation.ts';
+import { callingTurn, MOST_SUMMARY_CHARACTERS, type Place, sameContext } from '../../protocol/frames.ts';
+import type { Message, ParsedTurn } from '../../protocol/message.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
+import type { AgentChoice, GenerateInput } from '../../protocol/stages.ts';
+import { answerTo, type Recorded, spoken, summaryIn, withSummary } from '../../protocol/transcript.ts';
+import type { Store } from '../../store/store.ts';
+import { actsOf, turnsOf } from '../../store/read-records.ts';
+import { allTools, offeredTools } from '../../tasks/offered-tools.ts';
+import { openingMessages } from '../../tasks/opening-messages.ts';
+import type { TaskLoader } from '../../tasks/task-loader.ts';
+import { blameOwnCode } from '../own-code.ts';
+
+/** Where a turn's messages come from. */
+export interface TurnDeps {
+  readonly store: Store;
+  readonly tasks: TaskLoader;
+}
+
+/** A turn of an agent before this one, in the same context, and what the agent was told after it. */
+export interface Earlier {
+  readonly record: GenerateRecord;
+  readonly told: readonly Message[];
+}
+
+export interface AgentAtWork {
+  readonly place: Place;
+  readonly type: AgentType;
+  readonly options: unknown;
+  readonly tools: Toolbox;
+  /** The messages before the first turn of its segment. */
+  readonly opening: readonly Message[];
+  /** The same without a summary. */
+  readonly firstOpening: readonly Message[];
+  /** Oldest first. */
+  readonly earlier: readonly Earlier[];
+  /** What its decision sees beside the turn itself. */
+  readonly view: Omit<TurnView, 'parsed' | 'form' | 'contextTokens' | 'contextTokensLeft'>;
+  readonly maxContextTokens: number;
+  /** Names of all tools of the task and its agents. */
+  readonly allTools: readonly string[];
+  readonly modules: string | undefined;
+}
+
+/** The call of the sub-agent whose turn it is. `undefined` for the rollout's own agent. */
+function callOf({ agentPath = [] }: Place, { turns }: Recorded): Delegate | undefined {
+  const name = agentPath.at(-1);
+  if (name === undefined) return undefined;
+  const command = turns[callingTurn(name) - 1]?.command;
+  if (command?.do !== 'delegate') throw new Error(`turn ${callingTurn(name)} calls no agent, and ${name} works`);
+  return command;
+}
+
+/** The agent that the rollout was started with; without one, the task's. */
+async function choiceOf(input: GenerateInput, tools: Toolbox, { tasks }: TurnDeps): Promise<AgentChoice> {
+  const { task } = await tasks.load(input);
+  return input.agent ?? task.agent ?? { type: defaultAgent([...tools]) };
+}
+
+/** Errors: `UnknownName`; `UserInputError` for invalid options; `StoreCorrupt` if a turn before this one is missing. */
+export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise<AgentAtWork> {
+  const { turn, agentPath = [], segment = 1, limits, maxContextTokens = Number.POSITIVE_INFINITY } = input;
+  const { task, modules } = await deps.tasks.load(input);
+  const all = (await turnsOf(deps.store, input, turn - 1)).slice(0, turn - 1);
+  const recorded = { turns: all, acts: await actsOf(deps.store, input) };
+  const call = callOf(input, recorded);
+  const tools = await offeredTools(input, input, deps);
+  const { type: name, options } = call?.agent ?? (await choiceOf(input, tools, deps));
+  const type = agentNamed(name, modules);
+  const firstOpening = call?.messages ?? (await openingMessages(input, deps));
+  const summary = segment === 1 ? undefined : openingSummary(all, input);
+  const earlier = all.flatMap((record, i) =>
+    sameContext(record, input) ? [{ record, told: answerTo(i + 1, recorded) }] : [],
+  );
+  return {
+    place: { ...(agentPath.length > 0 && { agentPath }), ...(segment > 1 && { segment }) },
+    type,
+    options: resolveOptions(type, options, 'agent.options'),
+    tools,
+    opening: summary === undefined ? firstOpening : withSummary(firstOpening, summary),
+    firstOpening,
+    earlier,
+    view: {
+      turn,
+      turnsLeft: limits.maxTurns - turn,
+      agentPath,
+      depthLeft: limits.maxDepth - agentPath.length,
+      segment,
+      segmentsLeft: limits.maxSegments - segment,
+      earlier: earlier.flatMap(({ record }) => record.command ?? []),
+      tools: [...tools.keys()],
+      agents: task.agents ?? {},
+      hasStep: task.step !== undefined && agentPath.length === 0,
+    },
+    maxContextTokens,
+    allTools: [...(await allTools(input, deps)).keys()],
+    modules,
+  };
+}
+
+/** The summary that opened the segment at `place`. */
+function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment = 1 }: Place): string | undefined {
+  const past = { ...(agentPath && { agentPath }), segment: segment - 1 };
+  const last = turns.findLast((record) => sameContext(record, past));
+  return last && summaryIn(last);
+}
+
+/** All messages of the agent's context so far. */
+function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
+  return [...opening, ...earlier.flatMap(({ record, told }) => [spoken(record), ...told])];
+}
+
+/** Characters of messages, where tokens cannot be counted. */
+const charactersOf = (messages: readonly Message[]): number => JSON.stringify(messages).length;
+
+/** About the tokens of the context after a turn that says `content`: four characters are one. */
+export function tokensAbout(agent: AgentAtWork, content: string): number {
+  return Math.ceil((charactersOf(messagesOf(agent)) + content.length) / 4);
+}
+
+/** A finished turn, and how large contexts are in the policy's own tokens. */
+export interface FinishedTurn {
+  readonly parsed: ParsedTurn;
+  readonly form: CodecName;
+  /** Tokens of the context after the turn. */
+  readonly contextTokens: number;
+  /** Tokens of a context of these messages. Absent: they cannot be counted, and characters are compared. */
+  readonly sizeOf?: (messages: readonly Message[]) => number;
+}
+
+/** True if the summary may open a segment: it is none that could go on forever. */
+function mayOpen(summary: string, { parsed, contextTokens, sizeOf }: FinishedTurn, agent: AgentAtWork): boolean {
+  if (summary.trim() === '' || summary.length > MOST_SUMMARY_CHARACTERS || agent.view.segmentsLeft < 1) return false;
+  const next = withSummary(agent.firstOpening, summary);
+  if (sizeOf !== undefined) return sizeOf(next) < contextTokens;
+  return charactersOf(next) < charactersOf([...messagesOf(agent), spoken({ parsed } as GenerateRecord)]);
+}
+
+export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'end'>;
+
+/**
+ * The agent's decision. A summary that cannot open a segment ends the context instead: it would be full again at once.
+ * Errors: `AgentFailed`.
+ */
+export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
+  const { type, options, maxContextTokens, modules } = agent;
+  const { parsed, form, contextTokens } = turn;
+  const view = { ...agent.view, parsed, form, contextTokens, contextTokensLeft: maxContextTokens - contextTokens };
+  let given: Command;
+  try {
+    given = type.decide(view, options);
+  } catch (error) {
+    return blameOwnCode(error, `the agent ${type.name}`, (message) => new AgentFailed(message));
+  }
+  const command = checkedCommand(given, { type, view, allTools: agent.allTools, modules });
+  if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context' };
+  return { parsed, end: 'stop', command };
+}

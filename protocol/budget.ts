@@ -1,0 +1,64 @@
+/** Budgets: what a run, an eval or a judge may use, and what one model call used. Pure. */
+
+/** Absent fields: no limit. */
+export interface Budget {
+  /** Tokens of all model calls, prompt and answer. */
+  readonly tokens?: number;
+  /** By the endpoints' `pricePerMillionTokens`. */
+  readonly usd?: number;
+  /** Wall time in which the run or the eval is not paused. */
+  readonly hours?: number;
+}
+
+/** US dollars for a million tokens. */
+export interface Price {
+  readonly prompt: number;
+  readonly sampled: number;
+}
+
+/** What one model call used, by the policy or by a judge: the detail of the event `spent`. */
+export interface Spending {
+  /** `policy`, or `judge/NAME`. */
+  readonly by: string;
+  /** Names the call within its attempt: the event of a repeated call is stored once. */
+  readonly call: string;
+  readonly prompt: number;
+  readonly sampled: number;
+  readonly usd?: number;
+  readonly seconds?: number;
+}
+
+/** What several calls used together. */
+export interface Spent {
+  readonly calls: number;
+  readonly prompt: number;
+  readonly sampled: number;
+  readonly usd: number;
+  readonly seconds: number;
+}
+
+export const NOTHING_SPENT: Spent = { calls: 0, prompt: 0, sampled: 0, usd: 0, seconds: 0 };
+
+/** The cost of a call. `undefined` without a price. */
+export function costOf(price: Price | undefined, prompt: number, sampled: number): number | undefined {
+  return price && (prompt * price.prompt + sampled * price.sampled) / 1e6;
+}
+
+export function plus(spent: Spent, { prompt, sampled, usd = 0, seconds = 0 }: Spending): Spent {
+  return {
+    calls: spent.calls + 1,
+    prompt: spent.prompt + prompt,
+    sampled: spent.sampled + sampled,
+    usd: spent.usd + usd,
+    seconds: spent.seconds + seconds,
+  };
+}
+
+/** The fields of `budget` that `spent` has reached. */
+export function reached({ tokens, usd }: Budget, spent: Spent): ReadonlyArray<'tokens' | 'usd'> {
+  const isOut = {
+    tokens: tokens !== undefined && spent.prompt + spent.sampled >= tokens,
+    usd: usd !== undefined && spent.usd >= usd,
+  };
+  return (['tokens', 'usd'] as const).filter((field) => isOut[field]);
+}
