@@ -3,6 +3,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
+import { EMBEDDED } from '../trainer/backends/registry.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
@@ -114,7 +115,12 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional(), maxContextTokens: count.optional() }),
+  policy: z.strictObject({
+    base: z.string().min(1),
+    backend: z.string().min(1).default(EMBEDDED.name),
+    lora: loraSchema.optional(),
+    maxContextTokens: count.optional(),
+  }),
   modules: modulesSchema,
   task: taskSchema.optional(),
   tasks: entriesSchema.optional(),

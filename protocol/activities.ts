@@ -97,7 +97,7 @@ export interface OpenedRun {
 export interface StepToRecord extends RunFolder {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  readonly sha256: string | null;
   readonly keep: boolean;
   /** If rollouts and updates overlap: the units that have started and are not trained on yet. */
   readonly overlap?: AdmissionState;

@@ -328,7 +328,8 @@ export interface RunRecord {
 export interface StepEntry {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  /** Of the weights; `null` if the backend does not tell it. */
+  readonly sha256: string | null;
   readonly keep: boolean;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;

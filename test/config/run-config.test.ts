@@ -66,13 +66,17 @@ it('an adapter has defaults, and its modules are named', () => {
   const { policy } = resolveRunConfig({ ...settings, policy: { base: 'p', lora: { rank: 16 } } }, '/here');
   expect(policy).toEqual({
     base: 'file:///here/p',
+    backend: 'embedded',
     lora: {
       rank: 16,
       alpha: 16,
       targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
     },
   });
-  expect(resolveRunConfig({ ...settings, policy: { base: '/p' } }, '/').policy).toEqual({ base: 'file:///p' });
+  expect(resolveRunConfig({ ...settings, policy: { base: '/p' } }, '/').policy).toEqual({
+    base: 'file:///p',
+    backend: 'embedded',
+  });
   const refused = (lora: unknown) => () => resolveRunConfig({ ...settings, policy: { base: '/p', lora } }, '/');
   expect(refused({ rank: 0 })).toThrow(/^policy.lora.rank: /);
   expect(refused({ alpha: -1 })).toThrow(/^policy.lora.alpha: /);

@@ -6,7 +6,8 @@ import { fileUri } from '../../../protocol/policy-uri.ts';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
+import { type EmbeddedParts, embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
+import { generateTurn } from '../../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
 import type { GenerateResult } from '../../../trainer/generate-request.ts';
@@ -125,15 +126,19 @@ describe('a turn', () => {
       field: 'policy',
       remedy: expect.stringContaining('sampled by other files') as string,
     });
-    const told = (digestOf: GenerateDeps['digestOf']) =>
-      generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
+    const told = (digestOf: EmbeddedParts['digestOf']) =>
+      generateTurn(turnInput(1), { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, digestOf }) }, signal);
     await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
     expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
   });
 
   const ofFolder = (input: GenerateInput) =>
-    generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
+    generateTurn(
+      input,
+      { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, digestOf: (dir) => readdir(dir).then(String) }) },
+      signal,
+    );
 
   it.each([
     ['was known by its files', { policy: { uri: 'file:///gone', version: 3, digest: 'of before' } }],
@@ -157,10 +162,10 @@ describe('a turn', () => {
   });
 
   it('a folder that exists and lacks a file is a torn checkpoint', async () => {
-    const { dir, deps } = world.now;
+    const { dir, deps, parts } = world.now;
     const cut = generateTurn(
       turnInput(1, { policy: { uri: fileUri(dir), version: 0 } }),
-      { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) },
+      { ...deps, ...embeddedOnly({ ...parts, digestOf: () => readdir(join(dir, 'gone')).then(String) }) },
       signal,
     );
     await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
@@ -215,7 +220,7 @@ describe('the context', () => {
 
   it('starts anew if the template changes earlier tokens', async () => {
     const tokenizer = characterTokenizer({ stable: false });
-    const deps = { ...world.now.deps, tokenizerOf: async () => tokenizer };
+    const deps = { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, tokenizerOf: async () => tokenizer }) };
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     await generateTurn(turnInput(1), deps, signal);
     await answered(1, 'a b');
@@ -355,7 +360,8 @@ describe('reasoning of earlier turns', () => {
   };
   const look = async (reasoning: 'keep' | 'remove' | undefined, tokenizer = plain) => {
     world.now.engine.answers = [saying(thought), saying(call('pwd')), saying(finishCall)];
-    const deps: GenerateDeps = { ...world.now.deps, tokenizerOf: () => Promise.resolve(tokenizer) };
+    const tokenizerOf = () => Promise.resolve(tokenizer);
+    const deps = { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, tokenizerOf }) };
     for (const turn of [1, 2, 3]) {
       await generateTurn(turnInput(turn, { conversation: reasoning ? { reasoning } : {} }), deps, signal);
       await answered(turn, `answer ${turn}`);
