@@ -83,7 +83,7 @@ export async function sampleChat(
   deps: TurnDeps,
   ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
-  const { sampling, maxContextTokens, policy } = input;
+  const { sampling, maxContextTokens = Number.POSITIVE_INFINITY, policy } = input;
   if (sampling.topK > 0) {
     throw new UserInputError(
       'sampling.topK',
@@ -102,7 +102,7 @@ export async function sampleChat(
     logprobs: [],
     untrainable: UNTRAINABLE,
   };
-  const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
+  const full: GenerateRecord = { ...base, end: 'context', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
     ...conversationOf(agent, input),
@@ -111,5 +111,5 @@ export async function sampleChat(
   const answer = await ask(call);
   if (!answer) return full;
   const read = readAnswer(answer, agent, ownFormOf(input));
-  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
+  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context' : read.end };
 }

@@ -234,14 +234,14 @@ describe('a summary', () => {
   it('that makes the context no smaller ends it', async () => {
     task = { ...found, agent: { type: 'wanting' } };
     wants = () => ({ do: 'summarise', summary: 'x'.repeat(100) });
-    expect((await play(['Hi.'])).state).toMatchObject({ finish: 'context-full', turn: 1 });
+    expect((await play(['Hi.'])).state).toMatchObject({ finish: 'context', turn: 1 });
   });
 
   it('above the limit of segments ends the context', async () => {
     task = { ...found, agent: { type: 'wanting' } };
     wants = () => ({ do: 'summarise', summary: 's' });
     const { state } = await play(['x'.repeat(200), 'x'.repeat(200)], { maxSegments: 2 });
-    expect(state).toMatchObject({ finish: 'context-full', turn: 2 });
+    expect(state).toMatchObject({ finish: 'context', turn: 2 });
   });
 
   it('is refused beside other calls, and above the limit of segments', async () => {
@@ -269,7 +269,7 @@ describe('a summary', () => {
     task = { ...found, agent: { type: 'tools', options: { summary: { atTokens: 40 } } } };
     const { state, saw } = await play([callOf('look'), ' ', callOf('look')]);
     expect(saw[2]).toContain('user:The summary is empty or too long.');
-    expect(state).toMatchObject({ finish: 'context-full', turn: 3 });
+    expect(state).toMatchObject({ finish: 'context', turn: 3 });
   });
 
   it('of a sub-agent leaves its caller alone', async () => {
