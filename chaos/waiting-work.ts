@@ -17,6 +17,7 @@ type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunAc
 const ROLE_OF: Readonly<Record<Name, Role>> = {
   prepare: 'init',
   restoreSandbox: 'init',
+  openEngine: 'gpu',
   checkEndpoint: 'gpu',
   generate: 'gpu',
   update: 'gpu',

@@ -18,6 +18,22 @@ export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '.
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
+export { defineBackend } from '../trainer/backends/registry.ts';
+export type {
+  BackendAbilities,
+  BackendDefinition,
+  PassAnswer,
+  PolicyDescription,
+  SampleAnswer,
+  SampleRequest,
+  SamplingOption,
+  SavedState,
+  ScoredSequence,
+  StateToOpen,
+  StateToSave,
+  TrainingPass,
+  TrainingSequence,
+} from '../trainer/backends/definition.ts';
 export { defineLoss } from '../trainer/algorithms/losses/registry.ts';
 export type {
   AdvantageEstimator,

@@ -17,6 +17,7 @@ import type {
 } from './stages.ts';
 import type { AdmissionState } from './admission.ts';
 import type { BatchInput } from './batch.ts';
+import type { OpenedEngine, OpenEngineInput } from './engine.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval.ts';
 import type { PolicyRef } from './policy.ts';
 import type { RecordReportsInput, RunProgramInput, RunProgramOutcome } from './program.ts';
@@ -33,6 +34,8 @@ export interface InitActivities {
 }
 
 export interface GpuActivities {
+  /** Agrees on what the rollouts of a run or an eval need of the engine, before the first of them. */
+  openEngine(input: OpenEngineInput): Promise<OpenedEngine>;
   /** Refuses an endpoint if its key, account or settings are wrong. A server that is down is not refused. */
   checkEndpoint(input: CheckEndpointInput): Promise<void>;
   generate(input: GenerateInput): Promise<GenerateOutcome>;
@@ -94,7 +97,7 @@ export interface OpenedRun {
 export interface StepToRecord extends RunFolder {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  readonly sha256: string | null;
   readonly keep: boolean;
   /** If rollouts and updates overlap: the units that have started and are not trained on yet. */
   readonly overlap?: AdmissionState;

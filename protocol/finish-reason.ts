@@ -8,7 +8,8 @@ export type FinishReason =
   /** The environment's `step` ended the rollout. */
   | 'done'
   | 'max-turns'
-  | 'context-full'
+  /** The context is full. */
+  | 'context'
   | 'response-cut'
   /** It sampled as many tokens as agent.maxSampledTokens allows. */
   | 'token-budget'
@@ -32,6 +33,7 @@ export type FailureClass =
   /** A recorded answer belongs to another call. */
   | 'record-mismatch'
   | 'engine-lost'
+  | 'backend-failed'
   | 'endpoint-unavailable'
   /** A judge gave no answer. */
   | 'judge-unavailable'
@@ -64,6 +66,8 @@ export type FailureClass =
   | 'straggler'
   /** The rollout is already recorded as failed. */
   | 'failed-before'
+  /** The task's prompt leaves no room for an answer. */
+  | 'prompt-too-long'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

@@ -3,6 +3,7 @@
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
@@ -72,6 +73,8 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine. */
+  engine: (run: string) => `engine:${run}`,
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -147,10 +150,12 @@ export interface GenerateRecord extends Place {
   readonly logprobs: readonly number[];
   /** Temperature of the sampling, 0 for greedy. Absent if nothing was sampled, and in chat. */
   readonly temperature?: number;
-  readonly end: 'stop' | 'length' | 'context-full' | 'refused';
+  readonly end: 'stop' | 'length' | 'context' | 'refused';
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
+  /** The rules by which the policy was helped after this turn. Absent: none. */
+  readonly hints?: readonly HintRule[];
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
@@ -302,7 +307,13 @@ export interface RunRecord {
   readonly runDir: string;
   readonly seed: number;
   readonly startedAt: string;
-  readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
+  readonly policy: {
+    readonly base: string;
+    readonly parameters: number;
+    readonly vocabulary: number;
+    /** The longest context that its configuration allows. */
+    readonly positions?: number;
+  };
   /** The critic's base directory, if a critic is trained. */
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
@@ -317,7 +328,8 @@ export interface RunRecord {
 export interface StepEntry {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  /** Of the weights; `null` if the backend does not tell it. */
+  readonly sha256: string | null;
   readonly keep: boolean;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;

@@ -1,5 +1,6 @@
 /** Inputs and results of a rollout's activities. Everything large is in the store, under the attempt's keys. */
 
+import type { HintSettings } from './hints.ts';
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
 import type { ConversationSettings } from './conversation.ts';
@@ -44,12 +45,15 @@ export interface GenerateInput extends Attempt, Place {
   readonly turn: number;
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
-  readonly maxContextTokens: number;
+  /** Absent: the policy's context is the only limit. */
+  readonly maxContextTokens?: number;
   readonly limits: TurnLimits;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
   /** Absent: all as the policy's template does it. */
   readonly conversation?: ConversationSettings;
+  /** Absent: `DEFAULT_HINTS`. */
+  readonly hints?: Partial<HintSettings>;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
@@ -72,7 +76,7 @@ export interface AgentChoice {
 }
 
 export interface GenerateOutcome {
-  readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
+  readonly kind: Command['do'] | 'context' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
   /** The name of the sub-agent that is called. Present if `kind` is `delegate`. */

@@ -50,6 +50,9 @@ const onGpu = {
 
 export const init = proxyActivities<InitActivities>(onInit);
 
+/** Opens the engine for a run or an eval: as many tries as a retry can help. */
+export const engine = proxyActivities<Pick<GpuActivities, 'openEngine'>>({ ...onGpu, startToCloseTimeout: '10m' });
+
 /** The worker enforces a rollout's deadline: it knows how much of it an attempt has used. */
 export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
 

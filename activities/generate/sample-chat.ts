@@ -7,7 +7,7 @@ import { parseTurn, withoutReasoning } from '../../agents/codecs/codec.ts';
 import { codecNamed } from '../../agents/codecs/codecs.ts';
 import { type ConversationForm, textForm } from '../../agents/conversation-form.ts';
 import { schemasOf } from '../../agents/tools/toolbox.ts';
-import { type AgentAtWork, agentAtWork, decided, type TurnDeps } from './agent-at-work.ts';
+import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
 import type { ParsedTurn } from '../../protocol/message.ts';
@@ -64,7 +64,7 @@ function readAnswer(
   ownForm: ConversationForm | undefined,
 ): Pick<GenerateRecord, 'parsed' | 'command' | 'chat' | 'end'> {
   const chat = { turn, usage };
-  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : 0;
+  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : tokensAbout(agent, turn.content);
   const form = ownForm?.codec.name ?? 'server';
   const read = (parsed: ParsedTurn) => ({ chat, ...decided(agent, { parsed, form, contextTokens }) });
   if (finish === 'unreadable')
@@ -83,7 +83,7 @@ export async function sampleChat(
   deps: TurnDeps,
   ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
-  const { sampling, maxContextTokens, policy } = input;
+  const { sampling, maxContextTokens = Number.POSITIVE_INFINITY, policy } = input;
   if (sampling.topK > 0) {
     throw new UserInputError(
       'sampling.topK',
@@ -102,7 +102,7 @@ export async function sampleChat(
     logprobs: [],
     untrainable: UNTRAINABLE,
   };
-  const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
+  const full: GenerateRecord = { ...base, end: 'context', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
     ...conversationOf(agent, input),
@@ -111,5 +111,5 @@ export async function sampleChat(
   const answer = await ask(call);
   if (!answer) return full;
   const read = readAnswer(answer, agent, ownFormOf(input));
-  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
+  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context' : read.end };
 }

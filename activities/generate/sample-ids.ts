@@ -1,5 +1,6 @@
 /** One turn in token ids: the context only grows, by appended ids, and sampled ids are decoded and parsed once. */
 
+import { PromptTooLong } from '../failures.ts';
 import { type AgentAtWork, agentAtWork, type Decided, decided, type Earlier, type TurnDeps } from './agent-at-work.ts';
 import type { Message, ParsedTurn, ToolSchema } from '../../protocol/message.ts';
 import { opensReasoning, parseTurn, withoutReasoning } from '../../agents/codecs/codec.ts';
@@ -32,7 +33,7 @@ export interface IdsCall {
 export interface IdsAnswer {
   readonly tokens: readonly number[];
   readonly logprobs: readonly number[];
-  readonly finish: 'stop' | 'length' | 'refused' | 'context-full';
+  readonly finish: 'stop' | 'length' | 'refused' | 'context';
   readonly untrainable?: string;
   /** The text that ended it, if no token did. */
   readonly stopText?: string;
@@ -123,7 +124,28 @@ function promptOf({ opening, earlier }: AgentAtWork, writer: Writer): Prompt {
   return { appended: afresh, reset: true, context: afresh };
 }
 
-/** Samples the turn by `ask`, unless the context has no room for it. */
+/** What the engine throws, in whichever thread: its context is shorter than the prompt. */
+interface ContextTooLong extends Error {
+  readonly limit: number;
+}
+
+const isTooLong = (error: unknown): error is ContextTooLong =>
+  error instanceof Error && error.name === 'ContextTooLong';
+
+/** `undefined` if the engine's context is full. Errors: `PromptTooLong` in the first turn. */
+async function unlessTooLong(input: GenerateInput, asked: Promise<IdsAnswer>): Promise<IdsAnswer | undefined> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!isTooLong(error)) throw error;
+    if (input.turn === 1) throw new PromptTooLong(input.task, undefined, undefined, error.message);
+    return undefined;
+  }
+}
+
+/**
+ * Samples the turn by `ask`, unless the context has no room for it. Errors: `PromptTooLong` in the first turn.
+ */
 export async function sampleIds(
   input: GenerateInput,
   tokenizer: PolicyTokenizer,
@@ -135,16 +157,19 @@ export async function sampleIds(
   const prompt = promptOf(agent, writer);
   const { appended, reset, context } = prompt;
   const base = { ...agent.place, version: input.policy.version, appended, reset };
-  const room = input.maxContextTokens - context.length;
+  const { maxContextTokens = Number.POSITIVE_INFINITY } = input;
+  const room = maxContextTokens - context.length;
   const nothing: ParsedTurn = { kind: 'no-call', content: '' };
-  if (room <= 0) return { ...base, sampled: [], logprobs: [], end: 'context-full', parsed: nothing };
+  const full: GenerateRecord = { ...base, sampled: [], logprobs: [], end: 'context', parsed: nothing };
+  if (room <= 0) {
+    if (input.turn === 1) throw new PromptTooLong(input.task, context.length, maxContextTokens);
+    return full;
+  }
   const { maxTokens } = input.sampling;
   const sampling = { ...input.sampling, maxTokens: Math.min(maxTokens, room) };
-  const { tokens, logprobs, finish, untrainable, stopText } = await ask({
-    tokens: context,
-    sampling,
-    stopTokenIds: tokenizer.stopTokenIds,
-  });
+  const answer = await unlessTooLong(input, ask({ tokens: context, sampling, stopTokenIds: tokenizer.stopTokenIds }));
+  if (answer === undefined) return full;
+  const { tokens, logprobs, finish, untrainable, stopText } = answer;
   const stopped = finish === 'stop';
   const text = tokenizer.decode(stopped && stopText === undefined ? tokens.slice(0, -1) : tokens);
   return {
@@ -155,7 +180,7 @@ export async function sampleIds(
     ...(stopped
       ? readTurn(text, prompt, tokens.length, writer, agent)
       : {
-          end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
+          end: finish === 'length' && room <= maxTokens ? 'context' : finish,
           parsed: { kind: 'no-call', content: text },
         }),
     ...(untrainable === undefined ? {} : { untrainable }),

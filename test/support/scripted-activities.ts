@@ -145,6 +145,7 @@ export function scriptedActivities(script: Script, log: Log) {
     recordReports: (input) => note('recordReports', input),
   };
   const gpu: GpuActivities & ShardActivities = {
+    openEngine: async () => ({}),
     checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);

@@ -140,7 +140,7 @@ function afterGenerate(state: LoopState, { kind, calls, agent = '' }: Generated,
     case 'finish':
       return calls > 0 ? { ...state, phase: 'act', finish: 'finish-tool' } : left(state, 'finish-tool', limits);
     case 'answer':
-    case 'context-full':
+    case 'context':
     case 'response-cut':
     case 'refused':
       return left(state, kind, limits);

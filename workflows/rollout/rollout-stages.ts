@@ -160,7 +160,7 @@ async function generate(
     turn,
     policy: input.policy,
     sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
-    maxContextTokens: input.agent.maxContextTokens,
+    ...contextOf(input),
     ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
@@ -175,13 +175,18 @@ async function generate(
   return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
+function contextOf({ agent: { maxContextTokens } }: Context['input']): Pick<GenerateInput, 'maxContextTokens'> {
+  return maxContextTokens === undefined ? {} : { maxContextTokens };
+}
+
 /** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
-function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation'> {
-  const { type, options, codec, preamble, reasoning } = agent;
+function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation' | 'hints'> {
+  const { type, options, codec, preamble, reasoning, hints } = agent;
   const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
   return {
     ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
     ...(Object.keys(conversation).length > 0 && { conversation }),
+    ...(hints && { hints }),
   };
 }
 
