@@ -300,6 +300,8 @@ export interface StepEntry {
   readonly policy: PolicyRef;
   readonly sha256: string;
   readonly keep: boolean;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;
 }
@@ -318,6 +320,8 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** Temporal's run id of the execution that reported the end. */
   readonly execution?: string;
 }

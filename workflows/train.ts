@@ -21,6 +21,7 @@ import { Details } from './details.ts';
 import type { PolicyRef } from '../protocol/policy.ts';
 import { policyVersionKey, runKey, stepKey } from '../protocol/search-attributes.ts';
 import type { TrainProgress } from './training/progress.ts';
+import { checkJudgesOnce } from './rollout/check-endpoint.ts';
 import { Steering } from './training/steering.ts';
 import { Training } from './training/training.ts';
 
@@ -39,6 +40,7 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     changes = [],
     recorded = 0,
     resume,
+    workedMs = 0,
   } = await orchestrator.openRun(given, run, workflowInfo().runId);
   const { step, policy } = resume ?? { step: 0, policy: base };
   upsertSearchAttributes([
@@ -47,7 +49,7 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     { key: policyVersionKey, value: policy.version },
   ]);
   const again = resume ? { overlap: resume.overlap, again: { owed: resume.owed ?? [] } } : {};
-  return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, recorded, ...again };
+  return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, recorded, workedMs, ...again };
 }
 
 async function runToTheEnd(training: Training): Promise<void> {
@@ -78,6 +80,7 @@ async function complete(training: Training): Promise<void> {
     ...training.folder,
     status: 'completed' as const,
     execution: workflowInfo().runId,
+    workedMs: training.workedMs,
     ...(untrained.length > 0 ? { untrained } : {}),
   };
   await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
@@ -91,7 +94,8 @@ async function endEarly(training: Training, error: unknown): Promise<unknown> {
   const message = (rootCause(error) ?? String(error)).slice(0, 300);
   await CancellationScope.nonCancellable(async () => {
     await training.close();
-    await orchestrator.closeRun({ ...training.folder, status, message, execution: workflowInfo().runId });
+    const { folder, workedMs } = training;
+    await orchestrator.closeRun({ ...folder, status, message, execution: workflowInfo().runId, workedMs });
   });
   if (cancelled) return isCancellation(error) ? error : new CancelledFailure(message);
   return error instanceof Error
@@ -107,6 +111,7 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
   const training = new Training(progress ?? (await begin(given, run)), details);
   steering.begun(training);
   try {
+    if (!progress) await checkJudgesOnce(training.config.run, training.config.judges);
     await runToTheEnd(training);
     await complete(training);
   } catch (error) {

@@ -19,6 +19,7 @@ import type { OpenedTasks } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
+import { workedMsOf } from '../../reports/run-end.ts';
 import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
@@ -221,5 +222,6 @@ export async function openRun(
     policy,
     ...(changes.length > 0 ? { changes } : {}),
     ...(await onRecord(config.run, policy, store)),
+    workedMs: await workedMsOf(config.run, store),
   };
 }
