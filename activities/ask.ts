@@ -85,7 +85,7 @@ function failureOf(error: unknown, name: string, { endpoint }: Judge): unknown {
     const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
     return new JudgeUnavailable(name, `${endpoint.baseUrl}: ${message}`, wait);
   }
-  if (kind === 'bad-request' || kind === 'context-full' || kind === 'unreadable')
+  if (kind === 'bad-request' || kind === 'context' || kind === 'unreadable')
     return new QuestionRefused(`judge ${name} refuses the question (${kind}: ${message})`);
   return new JudgeUnavailable(name, endpointFailure(error, endpoint, `judges.${name}.endpoint`).message, {
     isFinal: true,

@@ -120,6 +120,22 @@ export class EndpointUnavailable extends Error {
   }
 }
 
+/** A task's prompt leaves no room for an answer: the task is at fault, and no policy can answer it. */
+export class PromptTooLong extends Error {
+  override readonly name = 'PromptTooLong';
+  readonly task: string;
+  /** Of the prompt; absent: a server refused it and did not count. */
+  readonly tokens: number | undefined;
+
+  constructor(task: string, tokens: number | undefined, limit: number | undefined, said = '') {
+    const length = tokens === undefined ? 'is longer than the context' : `has ${tokens} tokens`;
+    const room = limit === undefined ? '' : `, and the context ${limit}`;
+    super(`the prompt of ${task} ${length}${room}: there is no room for an answer${said === '' ? '' : ` (${said})`}`);
+    this.task = task;
+    this.tokens = tokens;
+  }
+}
+
 /** What an environment's own code throws in `start` or `step`, or what it returns and cannot be used. */
 export class EnvironmentFailed extends Error {
   override readonly name = 'EnvironmentFailed';

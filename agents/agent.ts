@@ -4,9 +4,10 @@ import type { z } from 'zod';
 import { Definition } from '../modules/check-definition.ts';
 import { Registry } from '../modules/registry.ts';
 import type { Command } from '../protocol/command.ts';
+import type { CodecName } from '../protocol/conversation.ts';
 import type { ParsedTurn } from '../protocol/message.ts';
-import type { CallForm } from './hints.ts';
 import type { SubAgents } from './sub-agents.ts';
+import { externalAgent } from './types/external.ts';
 import { textAgent } from './types/text.ts';
 import { toolsAgent } from './types/tools.ts';
 
@@ -31,8 +32,8 @@ export interface TurnView {
   readonly earlier: readonly Command[];
   /** The parsed turn. Always `no-call` if the agent reads text. */
   readonly parsed: ParsedTurn;
-  /** How calls are encoded. */
-  readonly form: CallForm;
+  /** How calls are written: in the policy's own text, or (`server`) parsed by its server. */
+  readonly form: CodecName;
   /** Names of the tools that the agent may call. */
   readonly tools: readonly string[];
   /** The agents that the task offers. */
@@ -41,18 +42,33 @@ export interface TurnView {
   readonly hasStep: boolean;
 }
 
+/** A program that is the agent. */
+export interface AgentProgram {
+  /** Run once in the sandbox `main`. Absent: it runs elsewhere, and reports its turns and its end. */
+  readonly command?: string;
+  /** How long it may work. */
+  readonly timeoutSeconds: number;
+  /** True if it reports the sampled tokens of every turn. */
+  readonly tokens: boolean;
+}
+
 export interface AgentType<Options = unknown> {
   readonly name: string;
   /** Checks `agent.options` and fills in defaults. Absent: the type takes none. */
   readonly options?: z.ZodType<Options>;
   /** `calls`: the policy's text is parsed for tool calls. `text`: it is a message. */
   readonly reads: 'calls' | 'text';
+  /**
+   * Present if a program is the agent: no turn is sampled, and `decide` is asked only for scripts that act in its
+   * place. Pure.
+   */
+  program?(options: Options): AgentProgram;
   /** Pure: the same view gives the same command. It runs in an activity, once per turn. */
   decide(view: TurnView, options: Options): Command;
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const builtIn = [toolsAgent, textAgent].map((type) => [type.name, type as AgentType] as const);
+const builtIn = [toolsAgent, textAgent, externalAgent].map((type) => [type.name, type as AgentType] as const);
 const types = new Registry<AgentType>('agent', Object.fromEntries(builtIn));
 
 /**

@@ -48,3 +48,23 @@ export function renderContinuation(
   if (end < 0 || !after.startsWith(before)) return undefined;
   return tokenizer.encode(after.slice(end + tokenizer.endOfTurn.length));
 }
+
+/** Replaces the sampled turn where only what follows it is read. No template changes it. */
+const MARK = 'SAMPLED-TURN-8c1f';
+
+/**
+ * The ids that append `added` after a sampled assistant turn, whatever the template makes of earlier turns: the policy
+ * keeps its reasoning. `undefined` if the template does not print the turn.
+ */
+export function renderAfterTurn(
+  tokenizer: ChatTokenizer,
+  first: readonly Message[],
+  added: readonly Message[],
+  tools: readonly ToolSchema[],
+): number[] | undefined {
+  const messages: Message[] = [...first, { role: 'assistant', content: MARK }, ...added];
+  const text = tokenizer.renderChat(messages, tools, { addGenerationPrompt: true });
+  const at = text.indexOf(MARK);
+  const end = at < 0 ? -1 : text.indexOf(tokenizer.endOfTurn, at + MARK.length);
+  return end < 0 ? undefined : tokenizer.encode(text.slice(end + tokenizer.endOfTurn.length));
+}

@@ -17,6 +17,7 @@ type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunAc
 const ROLE_OF: Readonly<Record<Name, Role>> = {
   prepare: 'init',
   restoreSandbox: 'init',
+  openEngine: 'gpu',
   checkEndpoint: 'gpu',
   generate: 'gpu',
   update: 'gpu',
@@ -28,6 +29,8 @@ const ROLE_OF: Readonly<Record<Name, Role>> = {
   gradeInPlace: 'agent-run',
   releaseSandbox: 'agent-run',
   holdSandbox: 'agent-run',
+  runProgram: 'agent-run',
+  recordReports: 'agent-run',
   computeReward: 'reward',
 };
 

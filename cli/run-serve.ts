@@ -10,7 +10,7 @@ import type { HttpLimits } from '../servers/http/http-server.ts';
 import { ApiServer, type ApiServerOptions } from '../servers/openai/api-server.ts';
 import { loadTokenizer } from '../trainer/tokenizer/load-tokenizer.ts';
 import { JobFailed, UserInputError } from '../client/errors.ts';
-import { chooseReference } from './rollout/choose-policy.ts';
+import { askedContextTokens, chooseReference } from './rollout/choose-policy.ts';
 import type { VerbContext } from './verb.ts';
 
 export interface ServeSettings {
@@ -21,7 +21,8 @@ export interface ServeSettings {
   readonly host: string;
   readonly port: number;
   readonly apiKeyEnv?: string;
-  readonly maxContextTokens: number;
+  /** As it was given. Default: the policy's context here. */
+  readonly maxContextTokens?: string;
   readonly limits: Pick<HttpLimits, 'maxRequests' | 'timeoutSeconds'>;
   /** Time that open requests have to finish when the server stops. */
   readonly graceSeconds: number;
@@ -57,13 +58,16 @@ export function keyOf(
   return key;
 }
 
+/** For a policy whose configuration cannot be read: loading it says why. */
+const LEAST_CONTEXT = 2;
+
 type Chosen = Awaited<ReturnType<typeof chooseReference>>;
 
 /** Samples one token, so that a policy that cannot be loaded fails before the first request. */
 async function loaded({ model, servedName, maxContextTokens }: ServeSettings, chosen: Chosen): Promise<ChatModel> {
   const { uri, version } = chosen.policy;
   const dir = pathOf(uri, '--model');
-  const contextTokens = Math.min(maxContextTokens, chosen.maxContextTokens);
+  const contextTokens = askedContextTokens(maxContextTokens, chosen.context) ?? chosen.context?.tokens ?? LEAST_CONTEXT;
   const engine = await createEmbeddedEngine({ maxContext: contextTokens });
   try {
     const tokenizer = await loadTokenizer(dir);
@@ -108,7 +112,7 @@ async function listening(options: ApiServerOptions): Promise<ApiServer> {
  */
 export async function runServe(settings: ServeSettings, context: VerbContext): Promise<Served> {
   const apiKey = keyOf(settings, context.env);
-  const chosen = await chooseReference(settings.model, context, '--model');
+  const chosen = await chooseReference(settings.model, context, '--model', context.env);
   const lost = Promise.withResolvers<EngineLost>();
   const onFailure = (error: unknown, requestId: string) => {
     context.note(`request ${requestId} failed: ${error instanceof Error ? error.message : String(error)}`);

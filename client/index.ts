@@ -2,6 +2,7 @@
 
 export { Longhaul } from './longhaul.ts';
 export { EvalHandle } from './durable-handle.ts';
+export { type Begun, ExternalRollout, ReportRefused, type Turn } from './external-rollout.ts';
 export { RunHandle } from './run-handle.ts';
 export { StepsMissed } from './new-steps.ts';
 export { Unreachable, WrongStack } from './errors.ts';
@@ -13,10 +14,26 @@ export { z } from 'zod';
 export { defineEnvironment } from '../tasks/registry.ts';
 export { BadRecord, readRecords, type Records } from '../tasks/data/read-records.ts';
 export { recordsDataset } from '../tasks/data/records-dataset.ts';
-export { type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
+export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
+export { defineBackend } from '../trainer/backends/registry.ts';
+export type {
+  BackendAbilities,
+  BackendDefinition,
+  PassAnswer,
+  PolicyDescription,
+  SampleAnswer,
+  SampleRequest,
+  SamplingOption,
+  SavedState,
+  ScoredSequence,
+  StateToOpen,
+  StateToSave,
+  TrainingPass,
+  TrainingSequence,
+} from '../trainer/backends/definition.ts';
 export { defineLoss } from '../trainer/algorithms/losses/registry.ts';
 export type {
   AdvantageEstimator,
@@ -49,6 +66,7 @@ export type {
   TaskContext,
   Work,
 } from '../tasks/environment.ts';
+export type { ReportAnswer, ReportedTokens } from '../protocol/program.ts';
 export type { AgentChoice, Verdict } from '../protocol/stages.ts';
 export type { Command } from '../protocol/command.ts';
 export type {

@@ -17,6 +17,7 @@ import { QUEUES } from '../protocol/queues.ts';
 import type { RolloutInput, RolloutResult } from '../protocol/rollout.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { type ConnectOptions, connectClient, type Surroundings } from './connect.ts';
+import { ExternalRollout } from './external-rollout.ts';
 import { EvalHandle } from './durable-handle.ts';
 import { refuseOtherSweep, sweepMemo, refuseOtherRun, runMemo } from './same-settings.ts';
 import { checkRolloutInput } from './check-input.ts';
@@ -126,6 +127,11 @@ export class Longhaul {
 
   run(id: string): RunHandle {
     return new RunHandle(this.client, id);
+  }
+
+  /** A rollout whose agent is a program, for that program. */
+  external(workflowId: string): ExternalRollout {
+    return new ExternalRollout(this.client, workflowId);
   }
 
   evaluation(id: string): EvalHandle {

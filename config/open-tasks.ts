@@ -19,6 +19,7 @@ import { UserInputError } from '../protocol/user-input-error.ts';
 import { type Dataset, hasSandbox, type Task } from '../tasks/environment.ts';
 import { checkDeclaredJudges } from './judges-schema.ts';
 import { environmentNamed } from '../tasks/registry.ts';
+import { programOfTask } from '../tasks/program-of-task.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
 
 /** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
@@ -182,7 +183,24 @@ export function sharedBy(
   return shares;
 }
 
-type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'judges'>;
+type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'agent' | 'judges'>;
+
+/** Errors: `UserInputError` if the agent is a program that reports no tokens: nothing could be trained on. */
+async function refuseUntrainable(
+  dataset: Dataset,
+  { source, split }: TaskPool,
+  { type, options }: RunConfig['agent'],
+  modules?: ObjectRef,
+): Promise<void> {
+  const chosen = type === undefined ? undefined : { type, ...(options && { options }) };
+  const program = programOfTask(await dataset.load(split, 0), chosen, modules);
+  if (program === undefined || program.tokens) return;
+  throw new UserInputError(
+    'agent.options.tokens',
+    false,
+    `set true if the program reports the sampled tokens of every turn: without them the rollouts of ${source} are for evals only`,
+  );
+}
 
 /**
  * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError`
@@ -190,7 +208,7 @@ type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'judges'>;
  * task does not load.
  */
 export async function checkTasksOfRun(
-  { tasks: entries, evaluation, batch, judges }: Asked,
+  { tasks: entries, evaluation, batch, agent, judges }: Asked,
   loader: TaskLoader,
   modules?: ObjectRef,
 ): Promise<CheckedTasks> {
@@ -211,6 +229,7 @@ export async function checkTasksOfRun(
     const size = sizeOf(dataset, split, `${at}.split`, source);
     const count = entry.train ?? (size > GENERATED * GENERATED ? GENERATED : size);
     await checkPool(dataset, { source, split, count }, fields, modules);
+    await refuseUntrainable(dataset, { source, split, count }, agent, modules);
     const heldOut = heldOutSplit(dataset, evaluation.split, source);
     const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
     sources[source] = known;

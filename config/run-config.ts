@@ -3,11 +3,14 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
+import { EMBEDDED } from '../trainer/backends/registry.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
+import { CODECS, TEXT_CODECS } from '../protocol/conversation.ts';
 import type { Budget } from '../protocol/budget.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
+import { DEFAULT_HINTS } from '../protocol/hints.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
 import { type DispatcherSettings, MIN_REPLACE_RATIO, type StragglerSettings } from '../protocol/batch.ts';
@@ -34,9 +37,14 @@ import { meantSetting, settingsAt } from './known-settings.ts';
 const count = z.int().min(1);
 const width = z.int().min(1).optional();
 
+const repeated = z
+  .int()
+  .min(0)
+  .refine((times) => times !== 1, 'give 0 (off), or 2 and more: what happens once is no repetition');
+
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
-  maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  maxContextTokens: count.optional(),
   maxSampledTokens: count.optional(),
   maxDepth: count.max(10).default(DEFAULT_AGENT.maxDepth),
   maxSegments: count.max(1000).default(DEFAULT_AGENT.maxSegments),
@@ -45,6 +53,20 @@ export const agentSchema = z.strictObject({
   atDeadline: z.enum(['grade', 'mask']).optional(),
   type: z.string().min(1).optional(),
   options: z.record(z.string(), z.json()).optional(),
+  codec: z.enum(CODECS).optional(),
+  preamble: z.enum(['auto', 'always', 'never']).optional(),
+  reasoning: z.enum(['keep', 'remove']).optional(),
+  hints: z
+    .strictObject({
+      parseError: z.boolean().default(DEFAULT_HINTS.parseError),
+      unknownTool: z.boolean().default(DEFAULT_HINTS.unknownTool),
+      sameAction: repeated.default(DEFAULT_HINTS.sameAction),
+      alternating: repeated.default(DEFAULT_HINTS.alternating),
+      monologue: z.int().min(0).default(DEFAULT_HINTS.monologue),
+      turnsLeft: z.int().min(0).default(DEFAULT_HINTS.turnsLeft),
+      tokensLeft: z.int().min(0).default(DEFAULT_HINTS.tokensLeft),
+    })
+    .optional(),
 });
 
 export const samplingSchema = z.strictObject({
@@ -93,7 +115,12 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
+  policy: z.strictObject({
+    base: z.string().min(1),
+    backend: z.string().min(1).default(EMBEDDED.name),
+    lora: loraSchema.optional(),
+    maxContextTokens: count.optional(),
+  }),
   modules: modulesSchema,
   task: taskSchema.optional(),
   tasks: entriesSchema.optional(),
@@ -226,6 +253,17 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
 
+/** Errors: `UserInputError` for the codec of servers: a policy that is trained samples token ids. */
+export function checkCodec({ codec }: Pick<ParsedConfig['agent'], 'codec'>): void {
+  if (codec !== 'server') return;
+  const text = TEXT_CODECS.join(', ');
+  throw new UserInputError(
+    'agent.codec',
+    codec,
+    `give one of ${text}: only an endpoint that is asked in chat parses calls itself`,
+  );
+}
+
 /** In async mode all groups of a step are in one history of the run: it can only continue as new between two steps. */
 function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   const bound = maxStalenessOf(training);
@@ -295,6 +333,7 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
   const { offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   if (modules === undefined) checkNames(config.algorithm as Partial<AlgorithmSettings>);
   checkBatch(config);
+  checkCodec(config.agent);
   checkPriced(
     config.budget as Budget | undefined,
     Object.values(judged.judges ?? {}).map(({ endpoint }) => endpoint),

@@ -14,7 +14,7 @@ import type { TaskLoader } from '../tasks/task-loader.ts';
 import { checkLoaded, checkPool, openEntry, sizeOf } from './open-tasks.ts';
 import { budgetSchema, checkDeclaredJudges, checkPriced, judgesIn, judgesSchema } from './judges-schema.ts';
 import { modulesSchema, resolveModules, splitSchema } from './tasks-schema.ts';
-import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
+import { agentSchema, checkCodec, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
 import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
 
 const count = z.int().min(1);
@@ -165,6 +165,7 @@ export function resolveSweepConfig(given: unknown, cwd: string, folder = cwd): S
     refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples sets how often each is rolled out)');
   const { samples: _samples, policies: written, dir, passAt, modules, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));
+  if (!policies.every((policy) => 'endpoint' in policy)) checkCodec(parsed.agent);
   refuseTwins(
     'policies',
     policies.map(({ name }) => name),

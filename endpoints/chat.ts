@@ -46,9 +46,14 @@ type ChatMessage = Readonly<Record<string, unknown>>;
 
 /**
  * The message that sends a turn back. If its calls could not be parsed, they are sent as text: many servers reject
- * arguments that are not JSON.
+ * arguments that are not JSON. `reasons`: with its reasoning, which servers leave out otherwise.
  */
-export function chatTurnMessage(turn: ChatTurn, readable: boolean): ChatMessage {
+export function chatTurnMessage(turn: ChatTurn, readable: boolean, reasons = false): ChatMessage {
+  const said = chatTurnText(turn, readable);
+  return reasons && turn.reasoning !== undefined ? { ...said, reasoning_content: turn.reasoning } : said;
+}
+
+function chatTurnText(turn: ChatTurn, readable: boolean): ChatMessage {
   if (turn.toolCalls.length === 0) return { role: 'assistant', content: turn.content };
   if (!readable) {
     const calls = turn.toolCalls.map((call) => `${call.name} ${call.arguments}`);

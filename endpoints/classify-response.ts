@@ -39,6 +39,10 @@ const TOO_LONG = [
   /longer than the (model's context|maximum model) length/i,
   /exceeds? the (available context size|maximum allowed length|model's (maximum )?context)/i,
   /prompt is too long/i,
+  /input length and `?max_tokens`? exceed context limit/i,
+  /input token count(?: \(\d+\))? exceeds the maximum number of tokens/i,
+  /`?inputs`? (?:tokens \+ `?max_new_tokens`? must be <=|must have less than)/i,
+  /reduce the length of the messages/i,
   /context window/i,
   ANSWER_ALONE,
   // No context remains for an answer.
@@ -58,6 +62,11 @@ const LIMIT = [
   /context size \((\d+) tokens\)/i,
   /maximum model length of (\d+)/i,
   /max_model_len=(\d+)/i,
+  /maximum number of tokens allowed \(?(\d+)/i,
+  /must be <= (\d+)/i,
+  /must have less than (\d+) tokens/i,
+  /exceed context limit: .*> (\d+)/i,
+  /prompt is too long: \d+ tokens > (\d+)/i,
 ];
 
 const PROMPT = [
@@ -67,6 +76,10 @@ const PROMPT = [
   /messages resulted in (\d+) tokens/i,
   /(\d+) tokens from the input messages/i,
   /(?:input|request|length) \((\d+) tokens\)/i,
+  /input token count \((\d+)\)/i,
+  /given: (\d+)(?: `?inputs`? tokens)?/i,
+  /prompt is too long: (\d+) tokens/i,
+  /exceed context limit: (\d+) \+/i,
 ];
 
 interface Said {
@@ -127,8 +140,7 @@ function kindOf({ status }: Refusal, { message, code }: Said): EndpointErrorKind
   if (status === 402 || codes.some((one) => QUOTA.has(one))) return 'quota';
   if (status === 401 || status === 403) return 'auth';
   const tooLong = codes.some((one) => one === 'context_length_exceeded' || one === 'exceed_context_size_error');
-  if (tooLong || (status >= 400 && status < 500 && TOO_LONG.some((pattern) => pattern.test(message))))
-    return 'context-full';
+  if (tooLong || (status >= 400 && status < 500 && TOO_LONG.some((pattern) => pattern.test(message)))) return 'context';
   if (status === 500 && UNREADABLE.some((pattern) => pattern.test(message))) return 'unreadable';
   if (status === 429) return 'rate-limited';
   if (codes.includes('model_not_found') || (status === 404 && /model/i.test(message)) || OTHER_MODEL.test(message))

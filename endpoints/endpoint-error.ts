@@ -13,7 +13,7 @@ export type EndpointErrorKind =
   /** The server rejects the request. */
   | 'bad-request'
   /** The prompt, or prompt and answer together, do not fit into the context. */
-  | 'context-full'
+  | 'context'
   /** The server could not parse its own model's answer, and returns nothing of it. */
   | 'unreadable'
   /** The server's answer lacks what the mode needs. */

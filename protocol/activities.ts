@@ -3,13 +3,13 @@
 import type {
   AgentRunInput,
   AgentRunOutcome,
-  Asking,
   Attempt,
   Card,
   CheckEndpointInput,
   CollectOutcome,
   GenerateInput,
   GenerateOutcome,
+  PrepareInput,
   RestoreInput,
   RewardInput,
   SandboxRef,
@@ -17,8 +17,10 @@ import type {
 } from './stages.ts';
 import type { AdmissionState } from './admission.ts';
 import type { BatchInput } from './batch.ts';
+import type { OpenedEngine, OpenEngineInput } from './engine.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval.ts';
 import type { PolicyRef } from './policy.ts';
+import type { RecordReportsInput, RunProgramInput, RunProgramOutcome } from './program.ts';
 import type { RolloutResult } from './rollout.ts';
 import type { ConfigChange, OpenedConfig } from './run-config.ts';
 import type { EvaluationRecord, StepRecord } from './step-record.ts';
@@ -26,12 +28,14 @@ import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds }
 
 export interface InitActivities {
   /** Starts the task, and makes its sandboxes if it has any. */
-  prepare(input: Attempt & Asking): Promise<Card>;
+  prepare(input: PrepareInput): Promise<Card>;
   /** Makes fresh sandboxes in the state of the lost ones after the attempt's last recorded turn. */
   restoreSandbox(input: RestoreInput): Promise<Card>;
 }
 
 export interface GpuActivities {
+  /** Agrees on what the rollouts of a run or an eval need of the engine, before the first of them. */
+  openEngine(input: OpenEngineInput): Promise<OpenedEngine>;
   /** Refuses an endpoint if its key, account or settings are wrong. A server that is down is not refused. */
   checkEndpoint(input: CheckEndpointInput): Promise<void>;
   generate(input: GenerateInput): Promise<GenerateOutcome>;
@@ -55,6 +59,10 @@ export interface AgentRunActivities {
   /** Copies the artifact to grade out of the sandbox, and releases the sandbox. */
   collect(input: Attempt & SandboxRef): Promise<CollectOutcome>;
   releaseSandbox(input: Attempt & SandboxRef): Promise<void>;
+  /** Runs the program that is the agent, in the sandbox, to its end. A repeated call attaches to it. */
+  runProgram(input: RunProgramInput): Promise<RunProgramOutcome>;
+  /** Records turns and the end that a program has reported. What is recorded stays. */
+  recordReports(input: RecordReportsInput): Promise<void>;
   /** Renews the sandbox of a paused rollout. */
   holdSandbox(input: Attempt & SandboxRef): Promise<void>;
 }
@@ -91,7 +99,7 @@ export interface OpenedRun {
 export interface StepToRecord extends RunFolder {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  readonly sha256: string | null;
   readonly keep: boolean;
   /** Milliseconds in which the run was not paused until now. Absent: not known. */
   readonly workedMs?: number;

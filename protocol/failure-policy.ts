@@ -119,6 +119,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'see `npx longhaul logs gpu`; memory may have run out (`dmesg`)',
   },
+  'backend-failed': {
+    detected:
+      "a function of the policy's backend threw, did not return in its time, or returned what cannot be true (docs/backends.md)",
+    errors: ['BackendFailed', 'BackendTimedOut', 'BackendAnswerWrong'],
+    retried: ['gpu'],
+    recovery: 'hold',
+    breaks: true,
+    remedy: 'fix what the message names, then `npx longhaul resume RUN`; a run with another name gets a changed module',
+  },
   'endpoint-unavailable': {
     detected: 'an endpoint gave no answer to any request of a call',
     errors: ['EndpointUnavailable'],
@@ -247,6 +256,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'raise agent.deadlineSeconds, or lower agent.maxTurns or agent.toolTimeoutSeconds',
   },
+  'program-lost': {
+    detected: 'a program elsewhere that is the agent reported no end within agent.options.timeoutSeconds',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'check whether the program runs, or raise agent.options.timeoutSeconds',
+  },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',
     errors: [],
@@ -263,6 +280,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy: 'none required: its group is graded without it. A run with another name starts it again',
+  },
+  'prompt-too-long': {
+    detected: "a task's prompt fills the context before the first turn",
+    errors: ['PromptTooLong', 'ContextTooLong'],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy:
+      "shorten the task's prompt, or raise agent.maxContextTokens and policy.maxContextTokens, or the memory of the engine's cache (`npx longhaul model DIR` shows what fits)",
   },
   'bad-input': {
     detected: 'an input is invalid',

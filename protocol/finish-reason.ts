@@ -8,12 +8,17 @@ export type FinishReason =
   /** The environment's `step` ended the rollout. */
   | 'done'
   | 'max-turns'
-  | 'context-full'
+  /** The context is full. */
+  | 'context'
   | 'response-cut'
   /** It sampled as many tokens as agent.maxSampledTokens allows. */
   | 'token-budget'
   /** The policy refused to answer, or its server's filter removed the answer. */
   | 'refused'
+  /** The program that is the agent ended with an exit code other than 0, or by a signal. */
+  | 'program-failed'
+  /** The program took longer than `agent.options.timeoutSeconds`. */
+  | 'program-timeout'
   /** The rollout's time was over, and the policy itself used at least half of it. */
   | 'deadline';
 
@@ -28,6 +33,7 @@ export type FailureClass =
   /** A recorded answer belongs to another call. */
   | 'record-mismatch'
   | 'engine-lost'
+  | 'backend-failed'
   | 'endpoint-unavailable'
   /** A judge gave no answer. */
   | 'judge-unavailable'
@@ -52,12 +58,16 @@ export type FailureClass =
   | 'data-changed'
   /** The rollout's time was over, and the policy itself used less than half of it. */
   | 'deadline'
+  /** A program that runs elsewhere reported no end in its time: it may have died. */
+  | 'program-lost'
   /** Too many workers were lost in the same activity. */
   | 'quarantined'
   /** Its group was complete without it. */
   | 'straggler'
   /** The rollout is already recorded as failed. */
   | 'failed-before'
+  /** The task's prompt leaves no room for an answer. */
+  | 'prompt-too-long'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

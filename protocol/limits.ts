@@ -3,6 +3,9 @@
 /** Ten years. Timers and deadlines overflow after some centuries. */
 export const LONGEST_SECONDS = 315_360_000;
 
+/** Of a program that is the agent: an activity that runs, and its retries, end within the longest outage of workers. */
+export const LONGEST_PROGRAM_SECONDS = 6 * 86_400;
+
 /** Tasks of one batch: their names are in one message of Temporal, which may have at most 2 MB. */
 export const MOST_TASKS = 20_000;
 

@@ -3,6 +3,7 @@
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
@@ -48,6 +49,7 @@ export const keys = {
   /** Prefix of all answers of the attempt. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
+  program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
@@ -71,6 +73,8 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine. */
+  engine: (run: string) => `engine:${run}`,
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -126,7 +130,7 @@ export function resultKeyOf(execution: string): string | undefined {
   if (kind === 'model' || kind === 'judge') return rest;
   if (kind === 'collect' || kind === 'update') return execution;
   if (kind === 'reward') return `verdict:${rest}`;
-  if (kind === 'start') return execution;
+  if (kind === 'start' || kind === 'program') return execution;
   if (kind === 'step')
     return `act:${rest.slice(0, rest.lastIndexOf('/'))}/${padded(Number(rest.slice(rest.lastIndexOf('/') + 1)))}`;
   const [, attempt = '', turn, index] = /^(.*)\/(\d+)\/(\d+)$/su.exec(rest) ?? [];
@@ -146,14 +150,18 @@ export interface GenerateRecord extends Place {
   readonly logprobs: readonly number[];
   /** Temperature of the sampling, 0 for greedy. Absent if nothing was sampled, and in chat. */
   readonly temperature?: number;
-  readonly end: 'stop' | 'length' | 'context-full' | 'refused';
+  readonly end: 'stop' | 'length' | 'context' | 'refused';
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
+  /** The rules by which the policy was helped after this turn. Absent: none. */
+  readonly hints?: readonly HintRule[];
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
   readonly scripted?: ScriptedPolicy['scripted'];
+  /** True if a program reported the turn. */
+  readonly reported?: true;
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -200,6 +208,22 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** How the program that is the agent ended. */
+export interface ProgramRecord {
+  readonly finish: FinishReason;
+  /** For the grader: what the program reported, or printed. Absent: the last message. */
+  readonly answer?: string;
+  /** Of a program that ran in the sandbox. */
+  readonly exit?: {
+    readonly code: number | null;
+    readonly signal: string | null;
+    readonly outOfMemory: boolean;
+    /** Bytes of its output that were not kept. */
+    readonly droppedBytes: number;
+    readonly ms: number;
+  };
 }
 
 /** The result of the environment's `start`, once per attempt. */
@@ -283,7 +307,13 @@ export interface RunRecord {
   readonly runDir: string;
   readonly seed: number;
   readonly startedAt: string;
-  readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
+  readonly policy: {
+    readonly base: string;
+    readonly parameters: number;
+    readonly vocabulary: number;
+    /** The longest context that its configuration allows. */
+    readonly positions?: number;
+  };
   /** The critic's base directory, if a critic is trained. */
   readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
@@ -298,7 +328,8 @@ export interface RunRecord {
 export interface StepEntry {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  /** Of the weights; `null` if the backend does not tell it. */
+  readonly sha256: string | null;
   readonly keep: boolean;
   /** Milliseconds in which the run was not paused until then. Absent: not known. */
   readonly workedMs?: number;

@@ -1,20 +1,24 @@
 /** The input and the result of a rollout. Neither contains a transcript. */
 
+import type { ConversationSettings } from './conversation.ts';
 import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintSettings } from './hints.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { GivenEndpointPolicy, PolicyRef, ScriptedPolicy } from './policy.ts';
 import type { GivenJudge } from './judge.ts';
 import type { ObjectRef } from './stages.ts';
 
-export interface AgentSettings {
+export interface AgentSettings extends ConversationSettings {
+  /** Absent: `DEFAULT_HINTS`, also for each rule that is left out. */
+  readonly hints?: Partial<HintSettings>;
   /** The type of agent, in place of the tasks' own. */
   readonly type?: string;
   /** Its own options. */
   readonly options?: Readonly<Record<string, unknown>>;
   readonly maxTurns: number;
-  /** Limit for prompt, observations and sampled tokens together. */
-  readonly maxContextTokens: number;
+  /** Limit for prompt, observations and sampled tokens together. Absent: the policy's context. */
+  readonly maxContextTokens?: number;
   /** Sub-agents that may work below each other. */
   readonly maxDepth?: number;
   /** Segments of one agent: each summary of its history opens the next one. */
@@ -33,13 +37,14 @@ export interface AgentSettings {
   readonly atDeadline?: 'grade' | 'mask';
 }
 
+/** Settings that have no default of their own. */
+type OpenSettings = 'type' | 'options' | 'hints' | 'maxContextTokens' | 'maxSampledTokens' | keyof ConversationSettings;
+
 /** With every limit filled in; a task's own agent stays if there is no `type`. */
-export type ResolvedAgent = Required<Omit<AgentSettings, 'type' | 'options' | 'maxSampledTokens'>> &
-  Pick<AgentSettings, 'type' | 'options' | 'maxSampledTokens'>;
+export type ResolvedAgent = Required<Omit<AgentSettings, OpenSettings>> & Pick<AgentSettings, OpenSettings>;
 
 export const DEFAULT_AGENT: ResolvedAgent = {
   maxTurns: 30,
-  maxContextTokens: 32_768,
   maxDepth: 2,
   maxSegments: 10,
   toolTimeoutSeconds: 120,

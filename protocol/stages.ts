@@ -1,12 +1,15 @@
 /** Inputs and results of a rollout's activities. Everything large is in the store, under the attempt's keys. */
 
+import type { HintSettings } from './hints.ts';
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
+import type { ConversationSettings } from './conversation.ts';
 import type { Place } from './frames.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Judges } from './judge.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { RolloutPolicy } from './policy.ts';
+import type { ProgramCard } from './program.ts';
 
 /** Names one attempt of one rollout: the prefix of every key that it records under. */
 export interface Attempt {
@@ -25,6 +28,11 @@ export interface Asking {
   readonly judges?: Judges;
 }
 
+export interface PrepareInput extends Attempt, Asking {
+  /** Replaces the task's own agent. */
+  readonly agent?: AgentChoice;
+}
+
 export interface CheckEndpointInput {
   /** The detected mode of the endpoint is recorded for this run. */
   readonly run: string;
@@ -37,10 +45,15 @@ export interface GenerateInput extends Attempt, Place {
   readonly turn: number;
   readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
-  readonly maxContextTokens: number;
+  /** Absent: the policy's context is the only limit. */
+  readonly maxContextTokens?: number;
   readonly limits: TurnLimits;
   /** Replaces the task's own agent. */
   readonly agent?: AgentChoice;
+  /** Absent: all as the policy's template does it. */
+  readonly conversation?: ConversationSettings;
+  /** Absent: `DEFAULT_HINTS`. */
+  readonly hints?: Partial<HintSettings>;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
@@ -63,7 +76,7 @@ export interface AgentChoice {
 }
 
 export interface GenerateOutcome {
-  readonly kind: Command['do'] | 'context-full' | 'response-cut' | 'refused';
+  readonly kind: Command['do'] | 'context' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
   /** The name of the sub-agent that is called. Present if `kind` is `delegate`. */
@@ -99,6 +112,8 @@ export interface Card {
   readonly gradedIn: 'fresh' | 'agents' | 'none';
   /** Absent: the task sets none. */
   readonly limits?: TaskLimits;
+  /** Present if the agent is a program. */
+  readonly program?: ProgramCard;
 }
 
 /** The time limits that a task sets itself. */
@@ -109,7 +124,7 @@ export interface TaskLimits {
   readonly gradeSeconds?: number;
 }
 
-export interface RestoreInput extends Attempt, Asking {
+export interface RestoreInput extends PrepareInput {
   /** Number of sandboxes that this attempt has lost. */
   readonly restore: number;
   readonly toolTimeoutSeconds: number;

@@ -51,7 +51,7 @@ function isLastOfAgent({ command, end, parsed }: GenerateRecord, act: ActRecord 
 const CUT: Readonly<Record<GenerateRecord['end'], string>> = {
   stop: 'it gave none',
   length: 'its message was too long',
-  'context-full': 'its context was full',
+  context: 'its context was full',
   refused: 'it refused',
 };
 

@@ -39,7 +39,8 @@ export interface GenerateResult {
   readonly tokens: number[];
   /** log p of each sampled token at the sampling temperature (1 when greedy), before penalty and filters. In nats. */
   readonly logprobs: number[];
-  readonly finishReason: 'stop' | 'length';
+  /** `context`: the context is full. `length`: `sampling.maxTokens` were sampled. */
+  readonly finishReason: 'stop' | 'length' | 'context';
   /** The stop string that ended the answer, if it was a string and not a token. */
   readonly stopText?: string;
   /** For each sampled token, the most likely tokens, most likely first; equal ones by lower id. */

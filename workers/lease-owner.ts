@@ -15,6 +15,8 @@ const NEEDS_SANDBOX: ReadonlySet<string> = new Set([
   'collect',
   'gradeInPlace',
   'holdSandbox',
+  'runProgram',
+  'recordReports',
   WORKFLOW_TASK,
 ]);
 

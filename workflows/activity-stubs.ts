@@ -50,6 +50,9 @@ const onGpu = {
 
 export const init = proxyActivities<InitActivities>(onInit);
 
+/** Opens the engine for a run or an eval: as many tries as a retry can help. */
+export const engine = proxyActivities<Pick<GpuActivities, 'openEngine'>>({ ...onGpu, startToCloseTimeout: '10m' });
+
 /** The worker enforces a rollout's deadline: it knows how much of it an attempt has used. */
 export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
 
@@ -130,12 +133,27 @@ const HOST_GONE = '35m';
  */
 const BESIDE_CALLS_SECONDS = 600;
 
-/** Turns of a task without a sandbox. */
+/** Turns of a task without a sandbox, and what a program has reported. */
 export function onAnyHost(toolTimeoutSeconds: number) {
-  return proxyActivities<Pick<AgentRunActivities, 'agentRun'>>({
+  return proxyActivities<Pick<AgentRunActivities, 'agentRun' | 'recordReports'>>({
     taskQueue: QUEUES.agentRun,
     scheduleToCloseTimeout: OUTAGE,
     startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,
+    heartbeatTimeout: '15s',
+    retry: retry(RETRIES['agent-run']),
+  });
+}
+
+/** Time beside a program: its sandbox is reached, and its end is recorded. */
+const BESIDE_PROGRAM_SECONDS = 120;
+
+/** Runs the program that is the agent, where its sandbox is. */
+export function programOn(host: string, seconds: number) {
+  return proxyActivities<Pick<AgentRunActivities, 'runProgram'>>({
+    taskQueue: hostQueue(host),
+    scheduleToStartTimeout: HOST_GONE,
+    scheduleToCloseTimeout: OUTAGE,
+    startToCloseTimeout: `${Math.ceil(seconds) + BESIDE_PROGRAM_SECONDS}s`,
     heartbeatTimeout: '15s',
     retry: retry(RETRIES['agent-run']),
   });
@@ -152,7 +170,7 @@ export function gradingOn(host: string, gradeSeconds: number | undefined) {
 
 /** Other activities that must run where the sandbox is. */
 export function onHost(host: string, toolTimeoutSeconds: number) {
-  return proxyActivities<Omit<AgentRunActivities, 'gradeInPlace' | 'releaseSandbox'>>({
+  return proxyActivities<Pick<AgentRunActivities, 'agentRun' | 'collect' | 'holdSandbox'>>({
     taskQueue: hostQueue(host),
     scheduleToStartTimeout: HOST_GONE,
     scheduleToCloseTimeout: OUTAGE,

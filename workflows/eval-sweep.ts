@@ -24,12 +24,13 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { orchestrator } from './activity-stubs.ts';
+import { engine, orchestrator } from './activity-stubs.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
 import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from '../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal, type HeldBatch } from './failures/failure-watch.ts';
+import type { OpenEngineInput } from '../protocol/engine.ts';
 import { checkEndpointOnce, checkJudgesOnce } from './rollout/check-endpoint.ts';
 import type {
   CellHeadline,
@@ -171,24 +172,36 @@ class Sweep {
   }
 
   /**
-   * Checks the endpoints of the judges, and of all cells that have rollouts to run, before the first rollout starts.
-   * Errors: the failure of a `UserInputError` for a key or a setting that cannot work.
+   * Checks the endpoints of the judges and of all cells that have rollouts to run, and opens the engine for their other
+   * policies, before the first rollout starts. Errors: the failure of a `UserInputError` for a key or a setting that cannot work.
    */
-  async checkEndpoints(): Promise<void> {
-    const { eval: id, round, cells, judges } = this.opened;
+  async checkPolicies(): Promise<void> {
+    const { eval: id, round, cells, agent, judges } = this.opened;
     await checkJudgesOnce(`eval/${id}`, judges);
     const asked = new Set<string>();
+    const policies: Array<OpenEngineInput['policies'][number]> = [];
     for (const cell of cells) {
       const { policy, policyName } = cell;
-      if (!('endpoint' in policy) || asked.has(policyName)) continue;
+      if ('scripted' in policy || asked.has(policyName)) continue;
       if (!(await orchestrator.nextChunk({ eval: id, round, cell, index: 0 })).chunk) continue;
       asked.add(policyName);
+      if ('uri' in policy) {
+        policies.push({ field: `policies.${policyName}`, uri: policy.uri });
+        continue;
+      }
       await checkEndpointOnce({
         run: `eval/${id}`,
         endpoint: policy.endpoint,
         field: `policies.${policyName}.endpoint`,
       });
     }
+    const { maxContextTokens } = agent;
+    if (policies.length === 0) return;
+    await engine.openEngine({
+      run: `eval/${id}`,
+      policies,
+      ...(maxContextTokens !== undefined && { maxContextTokens }),
+    });
   }
 
   /** Rolls out the remaining cells. Continues as new between two batches if Temporal suggests it. */
@@ -369,7 +382,7 @@ export async function evalSweep(given: unknown, progress?: SweepProgress): Promi
       ...(message === undefined ? {} : { message }),
     });
   try {
-    if (!progress) await sweep.checkEndpoints();
+    if (!progress) await sweep.checkPolicies();
     await sweep.run();
     refuseFailures(sweep);
     await close('completed');

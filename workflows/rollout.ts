@@ -23,13 +23,16 @@ import { heldTrip, reportHeld } from './failures/held-rollout.ts';
 import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
 import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
-import type { Context } from './rollout/rollout-context.ts';
-import { atDeadline, hasDeadline, perform, release, showDoing } from './rollout/rollout-stages.ts';
+import { type Context, isCrowded } from './rollout/rollout-context.ts';
+import { atDeadline, hasDeadline, perform, release } from './rollout/rollout-stages.ts';
+import { showDoing } from './rollout/show-doing.ts';
+import { ProgramReports, type Reported } from './rollout/program-reports.ts';
 import { RolloutClock, type Spent } from './rollout/rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from '../protocol/search-attributes.ts';
 import { reportingEnd } from './rollout/report-end.ts';
 import { resolveRollout } from './rollout/resolve-rollout.ts';
 import { proceedSignal, StageGates } from './rollout/stage-gates.ts';
+import type { ProgramCard } from '../protocol/program.ts';
 import type { GatedStage, RolloutInput, RolloutResult } from '../protocol/rollout.ts';
 import type { ObjectRef, TaskLimits } from '../protocol/stages.ts';
 
@@ -50,6 +53,8 @@ export const resumeSignal = defineSignal('resume');
 /** Carried over continue-as-new, which happens before a turn or while the rollout is held. */
 export interface RolloutProgress
   extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'sampledTokens' | 'lines' | 'paused'> {
+  /** Absent: its agent is no program. */
+  readonly program?: Pick<Context, 'programMs' | 'silentMs'> & { readonly card: ProgramCard };
   /** Absent: none. */
   readonly taskLimits?: TaskLimits;
   /** Absent: it is not held. */
@@ -62,8 +67,6 @@ export interface RolloutProgress
   readonly allowed: readonly GatedStage[];
 }
 
-/** Keeps a history below the 4,096 events at which Temporal suggests a new one. */
-const ROUNDS_PER_HISTORY = 300;
 /** Characters of a grader's reason: each result is in its batch's history. */
 const REASON_LENGTH = 200;
 
@@ -94,7 +97,7 @@ function publishEnd(state: LoopState): void {
   ]);
 }
 
-function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
+function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, state: () => LoopState): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
   const {
@@ -110,11 +113,17 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     resumed = 0,
     spentMs = null,
     ownMs = 0,
+    program,
   } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent, { spentMs, ownMs }, Date.now());
   const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
-  return {
+  const reports = new ProgramReports((): Reported => ({
+    state: state(),
+    card: context.program,
+    maxTurns: limits.maxTurns,
+  }));
+  const context: Context = {
     input,
     rollout,
     limits,
@@ -132,13 +141,19 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     resumed,
     collected: null,
     rounds: 0,
+    program: program?.card ?? null,
+    reports,
+    running: null,
+    programMs: program?.programMs ?? 0,
+    silentMs: program?.silentMs ?? 0,
   };
+  return context;
 }
 
-function progressOf(
-  state: LoopState,
-  { sandbox, taskLimits, contextTokens, sampledTokens, worker, lines, paused, held, resumed, gates, clock }: Context,
-): RolloutProgress {
+function progressOf(state: LoopState, context: Context): RolloutProgress {
+  const { sandbox, taskLimits, contextTokens, sampledTokens, worker, lines, paused, held, resumed, gates, clock } =
+    context;
+  const { program: card, programMs, silentMs } = context;
   return {
     state,
     sandbox,
@@ -149,6 +164,7 @@ function progressOf(
     lines,
     paused,
     ...(held && { held }),
+    ...(card && { program: { card, programMs, silentMs } }),
     resumed,
     allowed: gates.allowed,
     ...clock.spent(Date.now()),
@@ -161,8 +177,8 @@ export function rollout(given: RolloutInput, progress?: RolloutProgress): Promis
 }
 
 async function runRollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
-  const context = contextOf(given, progress);
   let state = progress?.state ?? initialState;
+  const context = contextOf(given, progress, () => state);
   setHandler(stateQuery, () => ({
     ...state,
     task: context.input.task,
@@ -176,12 +192,14 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     on(resumeSignal, () => resume(context)),
     on(proceedSignal, (stage) => context.gates.allow(stage)),
   );
+  context.reports.listen();
 
   if (context.held) showDoing(context);
   let goesOn = false;
   try {
     while (stageOf(state) !== 'done' && !goesOn) {
       if (isFull(state, context)) {
+        context.reports.close();
         await condition(allHandlersFinished);
         goesOn = true;
       } else if (stageOf(state) === 'agent-run' && !context.gates.isOpen('agent-run')) {
@@ -195,6 +213,8 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     if (!goesOn) await release(context, state);
   }
   if (goesOn) await continueAsNew<typeof rollout>(given, progressOf(state, context));
+  // Whoever has reported is answered before the rollout ends.
+  if (state.external) await condition(allHandlersFinished);
   publishEnd(state);
   return resultOf(state, context);
 }
@@ -203,11 +223,9 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
  * True if the rollout must continue in a new history. Never in phase `grade`: only this history knows what was
  * collected, and no sandbox needs renewal any more.
  */
-function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
-  return (
-    (phase === 'generate' || (held !== null && phase !== 'grade')) &&
-    (rounds >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested)
-  );
+function isFull({ phase }: LoopState, context: Context): boolean {
+  const mayGoOn = phase === 'generate' || phase === 'wait' || (context.held !== null && phase !== 'grade');
+  return mayGoOn && isCrowded(context);
 }
 
 /** The failed phase is repeated. */
@@ -218,11 +236,12 @@ function resume(context: Context): void {
 }
 
 /**
- * A paused rollout ends its turn, then starts nothing; after its last turn it is collected and graded. A held one does
- * nothing.
+ * A paused rollout ends its turn, then starts nothing; after its last turn it is collected and graded. A program
+ * elsewhere gets no answer to its reports; one in the sandbox works on. A held rollout does nothing.
  */
-function mustWait({ phase }: LoopState, { paused, held }: Context): boolean {
-  return held !== null || (paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate'));
+function mustWait({ phase, external }: LoopState, { paused, held }: Context): boolean {
+  const mayStop = phase === 'prepare' || phase === 'restore' || phase === 'generate';
+  return held !== null || (paused && (mayStop || (phase === 'wait' && external === 'elsewhere')));
 }
 
 /** Waits; the time does not count as the rollout's own. */
@@ -291,6 +310,17 @@ async function hold(failure: Failure, state: LoopState, context: Context): Promi
   return state;
 }
 
+/** A new attempt starts: nothing of the lost one counts. */
+function beginAnew(context: Context): void {
+  context.clock.beginAnew();
+  context.sampledTokens = 0;
+  context.reports.beginAnew();
+  context.program = null;
+  context.running = null;
+  context.programMs = 0;
+  context.silentMs = 0;
+}
+
 /** Performs what the state asks for, and handles a failure. A sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context): Promise<LoopState> {
   const since = Date.now();
@@ -312,10 +342,7 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
         ? atDeadline(state, context, failure)
         : { type: 'failed', ...failure };
     const failed = reduce(state, event, context.limits);
-    if (failed.attempt !== state.attempt) {
-      context.clock.beginAnew();
-      context.sampledTokens = 0;
-    }
+    if (failed.attempt !== state.attempt) beginAnew(context);
     if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }

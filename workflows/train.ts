@@ -16,9 +16,11 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { orchestrator } from './activity-stubs.ts';
+import { engine, orchestrator } from './activity-stubs.ts';
 import { Details } from './details.ts';
 import type { PolicyRef } from '../protocol/policy.ts';
+import type { OpenedConfig } from '../protocol/run-config.ts';
+import type { RunFolder } from '../protocol/activities.ts';
 import { policyVersionKey, runKey, stepKey } from '../protocol/search-attributes.ts';
 import type { TrainProgress } from './training/progress.ts';
 import { checkJudgesOnce } from './rollout/check-endpoint.ts';
@@ -30,6 +32,18 @@ export interface TrainResult {
   readonly runDir: string;
   readonly steps: number;
   readonly policy: PolicyRef;
+}
+
+/** The run's configuration with the context that the engine gives its policy. */
+async function openEngine(config: OpenedConfig, { uri }: PolicyRef): Promise<OpenedConfig> {
+  const { run, policy, agent } = config;
+  const { contextTokens } = await engine.openEngine({
+    run,
+    policies: [{ field: 'policy.base', uri }],
+    ...(policy.maxContextTokens !== undefined && { policyContextTokens: policy.maxContextTokens }),
+    ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
+  });
+  return contextTokens === undefined ? config : { ...config, agent: { ...agent, maxContextTokens: contextTokens } };
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {
@@ -48,8 +62,22 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     { key: stepKey, value: step },
     { key: policyVersionKey, value: policy.version },
   ]);
+  const opened = await openEngine(config, base).catch(async (error: unknown) => {
+    throw await recordEarlyEnd({ run: config.run, runDir }, error);
+  });
   const again = resume ? { overlap: resume.overlap, again: { owed: resume.owed ?? [] } } : {};
-  return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, recorded, workedMs, ...again };
+  return {
+    config: opened,
+    runDir,
+    step,
+    policy,
+    recent: [],
+    pauseAt: null,
+    ahead: changes,
+    recorded,
+    workedMs,
+    ...again,
+  };
 }
 
 async function runToTheEnd(training: Training): Promise<void> {
@@ -87,15 +115,18 @@ async function complete(training: Training): Promise<void> {
 }
 
 /** Records the run as cancelled or failed; returns the error that the workflow ends with. */
-async function endEarly(training: Training, error: unknown): Promise<unknown> {
+async function recordEarlyEnd(
+  folder: RunFolder & { readonly workedMs?: number },
+  error: unknown,
+  close: () => Promise<unknown> = async () => undefined,
+): Promise<unknown> {
   // The awaited work may have failed on its own while the run was cancelled: the run still counts as cancelled.
   const cancelled = isCancellation(error) || CancellationScope.current().consideredCancelled;
   const status = cancelled ? 'cancelled' : 'failed';
   const message = (rootCause(error) ?? String(error)).slice(0, 300);
   await CancellationScope.nonCancellable(async () => {
-    await training.close();
-    const { folder, workedMs } = training;
-    await orchestrator.closeRun({ ...folder, status, message, execution: workflowInfo().runId, workedMs });
+    await close();
+    await orchestrator.closeRun({ ...folder, status, message, execution: workflowInfo().runId });
   });
   if (cancelled) return isCancellation(error) ? error : new CancelledFailure(message);
   return error instanceof Error
@@ -116,7 +147,8 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
     await complete(training);
   } catch (error) {
     if (error instanceof ContinueAsNew) throw error;
-    throw await endEarly(training, error);
+    const { folder, workedMs } = training;
+    throw await recordEarlyEnd({ ...folder, workedMs }, error, () => training.close());
   }
   await condition(allHandlersFinished);
   return { run: training.config.run, runDir: training.runDir, steps: training.step, policy: training.policy };

@@ -21,6 +21,7 @@ import { allKeptAlive, closeAll, connectAll, endAll, mainOf, type TaskSandboxes 
 import { checkWorkersLost, tried } from '../tries.ts';
 import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
+import { programEnd, recordReports, runProgram } from './program.ts';
 import { Secrets } from './secrets.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
@@ -234,6 +235,16 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
         await release(deps, input);
         return outcome;
       }),
+
+    runProgram: (input) =>
+      tried(limits, async (signal) => {
+        const known = await programEnd(input, store);
+        if (known) return known;
+        await checkWorkersLost(store);
+        return withSandboxes(deps, input, (all) => runProgram(mainOf(all), input, deps, signal));
+      }),
+
+    recordReports: (input) => tried(limits, () => recordReports(input, deps)),
 
     releaseSandbox: (input) => withFailureMapping(() => withHeartbeat(() => release(deps, input))),
 

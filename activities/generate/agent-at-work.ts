@@ -5,10 +5,11 @@
 
 import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
 import { AgentFailed, checkedCommand } from '../../agents/check-command.ts';
-import type { CallForm } from '../../agents/hints.ts';
+import { withHints } from '../../agents/hints.ts';
 import type { Toolbox } from '../../agents/tools/toolbox.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import type { Command, Delegate } from '../../protocol/command.ts';
+import type { CodecName } from '../../protocol/conversation.ts';
 import { callingTurn, MOST_SUMMARY_CHARACTERS, type Place, sameContext } from '../../protocol/frames.ts';
 import type { Message, ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
@@ -47,6 +48,7 @@ export interface AgentAtWork {
   /** What its decision sees beside the turn itself. */
   readonly view: Omit<TurnView, 'parsed' | 'form' | 'contextTokens' | 'contextTokensLeft'>;
   readonly maxContextTokens: number;
+  readonly hints: GenerateInput['hints'];
   /** Names of all tools of the task and its agents. */
   readonly allTools: readonly string[];
   readonly modules: string | undefined;
@@ -69,7 +71,7 @@ async function choiceOf(input: GenerateInput, tools: Toolbox, { tasks }: TurnDep
 
 /** Errors: `UnknownName`; `UserInputError` for invalid options; `StoreCorrupt` if a turn before this one is missing. */
 export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise<AgentAtWork> {
-  const { turn, agentPath = [], segment = 1, limits, maxContextTokens } = input;
+  const { turn, agentPath = [], segment = 1, limits, maxContextTokens = Number.POSITIVE_INFINITY } = input;
   const { task, modules } = await deps.tasks.load(input);
   const all = (await turnsOf(deps.store, input, turn - 1)).slice(0, turn - 1);
   const recorded = { turns: all, acts: await actsOf(deps.store, input) };
@@ -103,6 +105,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
       hasStep: task.step !== undefined && agentPath.length === 0,
     },
     maxContextTokens,
+    hints: input.hints,
     allTools: [...(await allTools(input, deps)).keys()],
     modules,
   };
@@ -116,17 +119,22 @@ function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment =
 }
 
 /** All messages of the agent's context so far. */
-export function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
+function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
   return [...opening, ...earlier.flatMap(({ record, told }) => [spoken(record), ...told])];
 }
 
 /** Characters of messages, where tokens cannot be counted. */
 const charactersOf = (messages: readonly Message[]): number => JSON.stringify(messages).length;
 
+/** About the tokens of the context after a turn that says `content`: four characters are one. */
+export function tokensAbout(agent: AgentAtWork, content: string): number {
+  return Math.ceil((charactersOf(messagesOf(agent)) + content.length) / 4);
+}
+
 /** A finished turn, and how large contexts are in the policy's own tokens. */
 export interface FinishedTurn {
   readonly parsed: ParsedTurn;
-  readonly form: CallForm;
+  readonly form: CodecName;
   /** Tokens of the context after the turn. */
   readonly contextTokens: number;
   /** Tokens of a context of these messages. Absent: they cannot be counted, and characters are compared. */
@@ -141,7 +149,13 @@ function mayOpen(summary: string, { parsed, contextTokens, sizeOf }: FinishedTur
   return charactersOf(next) < charactersOf([...messagesOf(agent), spoken({ parsed } as GenerateRecord)]);
 }
 
-export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'end'>;
+/** Without the hint for it, a call that cannot be read is text. */
+function asRead(parsed: ParsedTurn, { hints }: AgentAtWork): ParsedTurn {
+  if (parsed.kind !== 'malformed' || hints?.parseError !== false) return parsed;
+  return { kind: 'no-call', content: parsed.content };
+}
+
+export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'hints' | 'end'>;
 
 /**
  * The agent's decision. A summary that cannot open a segment ends the context instead: it would be full again at once.
@@ -150,7 +164,8 @@ export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'end'>;
 export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
   const { type, options, maxContextTokens, modules } = agent;
   const { parsed, form, contextTokens } = turn;
-  const view = { ...agent.view, parsed, form, contextTokens, contextTokensLeft: maxContextTokens - contextTokens };
+  const contextTokensLeft = maxContextTokens - contextTokens;
+  const view = { ...agent.view, parsed: asRead(parsed, agent), form, contextTokens, contextTokensLeft };
   let given: Command;
   try {
     given = type.decide(view, options);
@@ -158,6 +173,8 @@ export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
     return blameOwnCode(error, `the agent ${type.name}`, (message) => new AgentFailed(message));
   }
   const command = checkedCommand(given, { type, view, allTools: agent.allTools, modules });
-  if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context-full' };
-  return { parsed, end: 'stop', command };
+  if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context' };
+  const earlier = agent.earlier.map(({ record }) => record.parsed);
+  const hinted = withHints(command, { ...view, earlier, reads: type.reads }, agent.hints);
+  return { parsed, end: 'stop', command: hinted.command, ...(hinted.hints.length > 0 && { hints: hinted.hints }) };
 }

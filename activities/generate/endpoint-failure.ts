@@ -46,7 +46,7 @@ export function endpointFailure(error: EndpointError, endpoint: Endpoint, field 
       );
     case 'bad-request':
     case 'unreadable':
-    case 'context-full':
+    case 'context':
       return new UserInputError(field, baseUrl, `change the setting that the server refuses (${said})`);
     default:
       return new EndpointUnavailable(said, error.retryAfterMs);

@@ -3,8 +3,11 @@
  * unchanged.
  */
 
+import { parseTurn, withoutReasoning } from '../../agents/codecs/codec.ts';
+import { codecNamed } from '../../agents/codecs/codecs.ts';
+import { type ConversationForm, textForm } from '../../agents/conversation-form.ts';
 import { schemasOf } from '../../agents/tools/toolbox.ts';
-import { type AgentAtWork, agentAtWork, decided, type TurnDeps } from './agent-at-work.ts';
+import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
 import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
 import type { ParsedTurn } from '../../protocol/message.ts';
@@ -15,30 +18,61 @@ import { contextTokensAfter } from '../../protocol/transcript.ts';
 
 const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
 
-/** What the agent read first, and its turns so far. */
-function transcriptOf({ opening, earlier }: AgentAtWork): ChatCall['messages'] {
-  const given = opening.map(({ role, content }) => ({ role, content }));
+/** The form in which a server without tools is asked. `undefined`: the server renders and parses calls itself. */
+function ownFormOf({ conversation = {} }: GenerateInput): ConversationForm | undefined {
+  const { codec, preamble } = conversation;
+  return codec === undefined || codec === 'server' ? undefined : textForm(codecNamed(codec), preamble);
+}
+
+/** A turn as it is sent back. */
+function turnAgain(record: GenerateRecord, turn: ChatAnswer['turn'], { conversation = {} }: GenerateInput) {
+  const { reasoning, codec } = conversation;
+  const message = chatTurnMessage(turn, record.parsed.kind === 'calls', reasoning === 'keep');
+  const { content } = message;
+  if (reasoning !== 'remove' || typeof content !== 'string') return message;
+  const reader = codecNamed(codec === undefined || codec === 'server' ? 'hermes-json' : codec);
+  return { ...message, content: withoutReasoning(content, reader) };
+}
+
+/** What the agent read first, and its turns so far; and the tools that the server is sent. */
+function conversationOf(
+  { opening, earlier, tools }: AgentAtWork,
+  input: GenerateInput,
+): Pick<ChatCall, 'messages' | 'tools'> {
+  const form = ownFormOf(input);
+  const schemas = schemasOf(tools);
+  const first = form?.whole(opening, schemas) ?? { messages: opening, tools: schemas };
+  const given = first.messages.map(({ role, content }) => ({ role, content }));
   const said = earlier.flatMap(({ record, told }) => {
     if (!record.chat) return [];
     const { turn } = record.chat;
-    return [chatTurnMessage(turn, record.parsed.kind === 'calls'), ...chatAnswerMessages(turn, told)];
+    return [turnAgain(record, turn, input), ...chatAnswerMessages(turn, form?.added(told) ?? told)];
   });
-  return [...given, ...said];
+  return { messages: [...given, ...said], tools: first.tools };
+}
+
+/** A server that knows the form of calls parses them; otherwise `form` does. */
+function parsedBy(form: ConversationForm | undefined, turn: ChatAnswer['turn'], { tools }: AgentAtWork): ParsedTurn {
+  if (form === undefined || turn.toolCalls.length > 0) return parseChatTurn(turn);
+  const parsed = parseTurn(turn.content || (turn.refusal ?? ''), form.codec, { tools: schemasOf(tools) });
+  return parsed.kind === 'malformed' ? { ...parsed, content: turn.content } : parsed;
 }
 
 function readAnswer(
   { turn, finish, usage }: ChatAnswer,
   agent: AgentAtWork,
+  ownForm: ConversationForm | undefined,
 ): Pick<GenerateRecord, 'parsed' | 'command' | 'chat' | 'end'> {
   const chat = { turn, usage };
-  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : 0;
-  const read = (parsed: ParsedTurn) => ({ chat, ...decided(agent, { parsed, form: 'chat', contextTokens }) });
+  const contextTokens = usage ? usage.promptTokens + usage.completionTokens : tokensAbout(agent, turn.content);
+  const form = ownForm?.codec.name ?? 'server';
+  const read = (parsed: ParsedTurn) => ({ chat, ...decided(agent, { parsed, form, contextTokens }) });
   if (finish === 'unreadable')
     return read({ kind: 'malformed', content: '', error: 'The server itself did not understand it.' });
   const end = finish === 'filtered' ? 'refused' : finish;
   const content = turn.content || (turn.refusal ?? '');
   if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content } };
-  return read(agent.type.reads === 'text' ? { kind: 'no-call', content } : parseChatTurn(turn));
+  return read(agent.type.reads === 'text' ? { kind: 'no-call', content } : parsedBy(ownForm, turn, agent));
 }
 
 /**
@@ -49,7 +83,7 @@ export async function sampleChat(
   deps: TurnDeps,
   ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
-  const { sampling, maxContextTokens, policy } = input;
+  const { sampling, maxContextTokens = Number.POSITIVE_INFINITY, policy } = input;
   if (sampling.topK > 0) {
     throw new UserInputError(
       'sampling.topK',
@@ -68,15 +102,14 @@ export async function sampleChat(
     logprobs: [],
     untrainable: UNTRAINABLE,
   };
-  const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
+  const full: GenerateRecord = { ...base, end: 'context', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
-    messages: transcriptOf(agent),
-    tools: schemasOf(agent.tools),
+    ...conversationOf(agent, input),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
   const answer = await ask(call);
   if (!answer) return full;
-  const read = readAnswer(answer, agent);
-  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
+  const read = readAnswer(answer, agent, ownFormOf(input));
+  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context' : read.end };
 }

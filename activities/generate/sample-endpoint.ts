@@ -10,6 +10,7 @@ import { cutAtStop, dialectOf, whyUntrainable } from '../../endpoints/tokens/sam
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
+import { PromptTooLong } from '../failures.ts';
 import { endpointFailure } from './endpoint-failure.ts';
 import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
 import { sampleChat } from './sample-chat.ts';
@@ -21,22 +22,23 @@ function seedOf(noiseKey: string): number {
   return createHash('sha256').update(noiseKey).digest().readUInt32BE(0) >>> 1;
 }
 
-/** `null` if the context was full: an observation of the loop, not an error. */
-async function unlessFull<T>(work: Promise<T>): Promise<T | null> {
+/** `null` if the context was full: an end of the loop, not an error. Errors: `PromptTooLong` in the first turn. */
+async function unlessFull<T>({ turn, task }: GenerateInput, work: Promise<T>): Promise<T | null> {
   try {
     return await work;
   } catch (error) {
-    if (error instanceof EndpointError && error.kind === 'context-full') return null;
-    throw error;
+    if (!(error instanceof EndpointError) || error.kind !== 'context') throw error;
+    if (turn > 1) return null;
+    throw new PromptTooLong(task, error.context?.prompt, error.context?.limit, error.message);
   }
 }
 
 /**
  * If the server could not read what the model sampled, the policy made a mistake: it is shown a hint, and continues.
  */
-async function chatAnswer(asked: Promise<ChatAnswer>): Promise<ChatAnswer | null> {
+async function chatAnswer(input: GenerateInput, asked: Promise<ChatAnswer>): Promise<ChatAnswer | null> {
   try {
-    return await unlessFull(asked);
+    return await unlessFull(input, asked);
   } catch (error) {
     if (!(error instanceof EndpointError) || error.kind !== 'unreadable') throw error;
     return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: null };
@@ -53,8 +55,8 @@ async function byIds(
   const { protocol, contextTokens = Number.POSITIVE_INFINITY } = offer;
   const ask = async (call: IdsCall): Promise<IdsAnswer> => {
     const whole = { ...call, seed: seedOf(input.noiseKey) };
-    const answer = await unlessFull(deps.endpoints.sampleTokens(endpoint, protocol, whole, signal));
-    if (!answer) return { tokens: [], logprobs: [], finish: 'context-full' };
+    const answer = await unlessFull(input, deps.endpoints.sampleTokens(endpoint, protocol, whole, signal));
+    if (!answer) return { tokens: [], logprobs: [], finish: 'context' };
     const { tokens, logprobs, finish } = cutAtStop(answer, whole);
     const untrainable = whyUntrainable(answer, dialectOf(protocol), whole);
     return {
@@ -64,7 +66,8 @@ async function byIds(
       ...(untrainable === undefined ? {} : { untrainable }),
     };
   };
-  const within = { ...input, maxContextTokens: Math.min(input.maxContextTokens, contextTokens) };
+  const { maxContextTokens = Number.POSITIVE_INFINITY } = input;
+  const within = { ...input, maxContextTokens: Math.min(maxContextTokens, contextTokens) };
   return sampleIds(within, await endpointTokenizer(endpoint, deps), deps, ask);
 }
 
@@ -93,7 +96,7 @@ export async function sampleEndpoint(
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)
-        : await sampleChat(input, deps, (call) => chatAnswer(deps.endpoints.chat(endpoint, call, signal)));
+        : await sampleChat(input, deps, (call) => chatAnswer(input, deps.endpoints.chat(endpoint, call, signal)));
     return { ...record, endpoint: { baseUrl: endpoint.baseUrl, model: endpoint.model, offer } };
   } catch (error) {
     throw error instanceof EndpointError ? endpointFailure(error, endpoint) : error;

@@ -5,7 +5,7 @@ import type { ScriptedPolicy } from '../../protocol/policy.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { type AgentAtWork, agentAtWork, decided, type TurnDeps } from './agent-at-work.ts';
+import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
 
 const UNTRAINABLE = 'the policy is a script, which samples no tokens';
 
@@ -57,7 +57,7 @@ export async function sampleScript(
     logprobs: [],
     ...(isOver
       ? { end: 'stop', parsed, command: { do: 'answer' } }
-      : decided(agent, { parsed, form: 'chat', contextTokens: 0 })),
+      : decided(agent, { parsed, form: 'server', contextTokens: tokensAbout(agent, message.content) })),
     untrainable: UNTRAINABLE,
     scripted: policy.scripted,
   };

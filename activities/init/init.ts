@@ -15,9 +15,12 @@ import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../prot
 import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, keys, type McpRecord, sandboxKey } from '../../protocol/records.ts';
+import { attemptKey, type GenerateRecord, keys, type McpRecord, sandboxKey } from '../../protocol/records.ts';
 import { closeAll, connectAll, createAll, endAll, mainOf, refTo, specsOf, type TaskSpecs } from '../task-sandboxes.ts';
+import type { AgentProgram } from '../../agents/agent.ts';
+import { cardOfProgram, programOfTask } from '../../tasks/program-of-task.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
+import { RestoreFailed } from '../failures.ts';
 import { forgetLost, restoreSandboxes, startMcp } from './restore.ts';
 import { startTask } from './start.ts';
 
@@ -61,10 +64,13 @@ async function leaseFor(specs: TaskSpecs, input: Attempt, deps: InitDeps, signal
 }
 
 /**
- * True if answers of the attempt are recorded. A workflow that was terminated and started again reads them from the
+ * True if answers of the attempt are recorded, or if a program has worked in it. A workflow that was terminated and started again reads them from the
  * store: a fresh sandbox would lack what its tools changed, and the attempt would be graded without that.
  */
-const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
+async function hasActed(input: Attempt, store: Store): Promise<boolean> {
+  if ((await store.list(keys.answers(input))).length > 0 || (await store.begun(keys.program(input))) > 0) return true;
+  return (await store.get<GenerateRecord>(keys.generate(input, 1)))?.reported === true;
+}
 
 type Progress = (detail: unknown) => void;
 
@@ -144,13 +150,22 @@ function placedOf(task: Task, input: Attempt, main: string, { host, sandboxTtlSe
 }
 
 /** What the workflow must know. */
-function cardOf({ resources, gradedIn = 'fresh' }: Task, sandbox: SandboxRef | null): Card {
+function cardOf(
+  { resources, gradedIn = 'fresh' }: Task,
+  sandbox: SandboxRef | null,
+  program: AgentProgram | undefined,
+): Card {
   const { toolSeconds, gradeSeconds } = resources ?? {};
   const limits = {
     ...(toolSeconds !== undefined && { toolSeconds }),
     ...(gradeSeconds !== undefined && { gradeSeconds }),
   };
-  return { sandbox, gradedIn, ...(Object.keys(limits).length > 0 && { limits }) };
+  return {
+    sandbox,
+    gradedIn,
+    ...(Object.keys(limits).length > 0 && { limits }),
+    ...(program && { program: cardOfProgram(program) }),
+  };
 }
 
 /**
@@ -159,12 +174,14 @@ function cardOf({ resources, gradedIn = 'fresh' }: Task, sandbox: SandboxRef | n
  */
 async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<Card> {
   const { store } = deps;
-  const { task } = await deps.tasks.load(input);
+  const { task, modules } = await deps.tasks.load(input);
   const sandbox = sandboxKey(input, input.restore);
   const { placed, ref } = placedOf(task, input, sandbox, deps);
-  const card = cardOf(task, ref);
+  const program = programOfTask(task, input.agent, modules);
+  const card = cardOf(task, ref, program);
   await forgetLost(input, task, deps);
   if (await store.get(keys.collect(input))) return card;
+  if (program) throw new RestoreFailed(`${attemptKey(input)}: what a program did in its sandbox cannot be repeated`);
   await checkWorkersLost(store);
   await leaseFor(placed.specs, input, deps, signal);
   const key = `restore:${sandbox}`;
@@ -221,13 +238,14 @@ export function createInitActivities(deps: InitDeps): InitActivities {
 
     prepare: (input) =>
       tried(limitsOf(input), async (signal, progress) => {
-        const { task } = await deps.tasks.load(input);
-        if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress));
+        const { task, modules } = await deps.tasks.load(input);
+        const program = programOfTask(task, input.agent, modules);
+        if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress), program);
         checkSandboxes(task, input.task);
         await checkWorkersLost(deps.store);
         await startTask({ attempt: input, task, sandboxes: {}, place: deps, signal });
         await recordStarted(input, deps);
-        return cardOf(task, null);
+        return cardOf(task, null, program);
       }),
   };
 }

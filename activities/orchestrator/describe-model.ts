@@ -7,8 +7,8 @@ import { UnsupportedAdapter } from '../../trainer/lora/adapter-config.ts';
 import { UnsupportedModel } from '../../trainer/model/config.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 
-/** Numbers of parameters and of vocabulary entries of the policy in a directory. */
-export type DescribePolicy = (dir: string) => Promise<{ parameters: number; vocabulary: number }>;
+/** Numbers of the policy in a directory: parameters, vocabulary entries, positions that its configuration allows. */
+export type DescribePolicy = (dir: string) => Promise<{ parameters: number; vocabulary: number; positions?: number }>;
 
 /** Errors that a retry does not fix. */
 const refused = [UnsupportedModel, UnsupportedAdapter, SyntaxError];

@@ -19,7 +19,7 @@ import { keepTrajectory } from '../../reports/trajectories.ts';
 /** Records that name an object: the object is deleted with the last record that names it. */
 const NAMING = ['collect:', 'ask:'];
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'mcp', 'restored', 'verdict', 'ungraded', 'tries'] as const;
+const RECORDS = ['generate', 'act', 'answer', 'mcp', 'program', 'restored', 'verdict', 'ungraded', 'tries'] as const;
 const EXECUTIONS = [
   'init',
   'start',
@@ -28,6 +28,7 @@ const EXECUTIONS = [
   'judge:ask',
   'tool',
   'step',
+  'program',
   'replay',
   'collect',
   'reward',

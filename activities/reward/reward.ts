@@ -14,7 +14,13 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
 import { FailedBefore, QuestionRefused } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
-import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import {
+  type ActRecord,
+  type GenerateRecord,
+  keys,
+  type OutcomeRecord,
+  type ProgramRecord,
+} from '../../protocol/records.ts';
 import { answerIn, saidIn } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';
@@ -67,10 +73,12 @@ async function workOf(
   const turns = recorded.slice(0, input.turns);
   const transcript = [...(await openingMessages(input, { store, tasks })), ...saidIn({ turns, acts })];
   const artifact = input.artifact === undefined ? new Uint8Array() : await store.getObject(input.artifact);
+  const program = await store.get<ProgramRecord>(keys.program(input));
+  const answer = program?.answer ?? lastAnswer(turns);
   const state = await stateBefore(input.turns + 1, input, store);
   const { finish, turns: count } = input;
   const turnRewards = Array.from({ length: count }, (_, i) => acts.get(i + 1)?.reward ?? 0);
-  const work = { transcript, answer: lastAnswer(turns), finish, turns: count, artifact, state, turnRewards };
+  const work = { transcript, answer, finish, turns: count, artifact, state, turnRewards };
   return { work, metrics: metricsOf(acts, count) };
 }
 

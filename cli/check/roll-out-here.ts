@@ -89,7 +89,7 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
         turn,
         policy,
         sampling,
-        maxContextTokens: agent.maxContextTokens,
+        ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
         noiseKey: '',
       };
       // A scripted policy asks for no engine, tokenizer or endpoint.

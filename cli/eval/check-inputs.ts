@@ -3,12 +3,29 @@
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-policy.ts';
+import { fileUri } from '../../protocol/policy-uri.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
+import { backendOfUri } from '../../trainer/backends/registry.ts';
+import { askedContext } from '../../config/policy-context.ts';
+import { checkContextHere } from '../connect/context-here.ts';
 import { modulesOf } from '../connect/run-modules.ts';
+
+const starter = join(packageRoot, 'examples', 'starter');
+
+/** Only the workers know a run's checkpoints. Errors: `UserInputError` for a context that a policy cannot have. */
+export async function checkContexts(config: SweepConfig): Promise<void> {
+  for (const policy of config.policies) {
+    if ('endpoint' in policy) continue;
+    const reference = parsePolicyReference(policy.policy);
+    if (reference.kind !== 'model' && reference.kind !== 'starter') continue;
+    const model = reference.kind === 'model' ? reference.model : fileUri(starter);
+    await checkContextHere(askedContext(config), model, `policies.${policy.name}`);
+  }
+}
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
 export async function checkEvalInputs(config: SweepConfig): Promise<void> {
@@ -22,7 +39,9 @@ export async function checkEvalInputs(config: SweepConfig): Promise<void> {
       continue;
     }
     const reference = parsePolicyReference(policy.policy);
-    if (reference.kind === 'model') await checkPolicy(reference.model, field);
-    if (reference.kind === 'starter') await checkPolicy(join(packageRoot, 'examples', 'starter'), field);
+    if (reference.kind === 'model' && backendOfUri(reference.model, modules?.digest, field) === undefined)
+      await checkPolicy(reference.model, field);
+    if (reference.kind === 'starter') await checkPolicy(starter, field);
   }
+  await checkContexts(config);
 }

@@ -5,13 +5,20 @@ import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
-import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
+import { DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
 import { modelUri } from '../../trainer/hub/hub-id.ts';
+import { EMBEDDED } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
-import { fileUri, pathOf } from '../../protocol/policy-uri.ts';
+import { fileUri, pathOf, schemeOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RolloutInput } from '../../protocol/rollout.ts';
+import { contextBound, type PolicyContext } from '../../trainer/sampler/cache/cache-budget.ts';
+import { contextIfReadable } from '../../config/policy-context.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { gpuDevices } from '../../workers/gpu-devices.ts';
+import { surroundings } from '../connect/context-here.ts';
+import { wholeNumber } from '../verb.ts';
 import { withLocalStore } from '../connect/local-store.ts';
 import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
@@ -25,46 +32,58 @@ export interface PolicyOptions {
 
 export interface ChosenPolicy {
   readonly policy: RolloutInput['policy'];
-  /** The policy's context length; the default if its config has none. */
-  readonly maxContextTokens: number;
+  /** The policy's context here. Absent: it has no weights here, or its configuration cannot be read. */
+  readonly context?: PolicyContext;
   /** Tokens that one turn may sample. */
   readonly maxTokens: number;
 }
 
-const FORMS = 'give starter, oracle, empty, RUN@STEP, latest:RUN, or a directory in Hugging Face layout';
+const FORMS = 'give starter, oracle, empty, RUN@STEP, latest:RUN, a directory in Hugging Face layout, or a URI';
 
-async function positionsOf(dir: string): Promise<number> {
-  const config = JSON.parse(await readFile(join(dir, 'config.json'), 'utf8')) as { max_position_embeddings?: number };
-  return config.max_position_embeddings ?? DEFAULT_AGENT.maxContextTokens;
-}
+/** A URI of another backend stays as it is: its module is known to the workers alone. */
+const folderUri = async (uri: string): Promise<string> =>
+  EMBEDDED.schemes.includes(schemeOf(uri) ?? '') ? fileUri(await resolveModel(uri)) : uri;
 
 async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
   if (reference.kind === 'starter') return { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 };
-  if (reference.kind === 'model') return { uri: fileUri(await resolveModel(modelUri(name, context.cwd))), version: 0 };
+  if (reference.kind === 'model') return { uri: await folderUri(modelUri(name, context.cwd)), version: 0 };
   const { ref } = await withLocalStore(context, ({ store }) => findPolicy(name, option, store));
   if ('scripted' in ref) throw new UserInputError(option, name, 'give a policy with weights: a script has none');
   return ref;
+}
+
+/** `--max-context-tokens`: at most the policy's context; `undefined` if it was not given. Errors: `UserInputError`. */
+export function askedContextTokens(text: string | undefined, context: PolicyContext | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const option = '--max-context-tokens';
+  const tokens = wholeNumber(option, text, 2);
+  if (context === undefined || tokens <= context.tokens) return tokens;
+  throw new UserInputError(option, text, `give at most ${context.tokens}: ${contextBound(context)}`);
 }
 
 export interface ChosenReference extends ChosenPolicy {
   readonly policy: PolicyRef;
 }
 
-/** Errors: `UserInputError` for `option` if the name refers to no policy. */
+/** `env`: the engine's environment. Errors: `UserInputError` for `option` if there is no such policy. */
 export async function chooseReference(
   name: string,
   context: VerbContext,
   option = '--policy',
+  env = surroundings(context.env, stackHome(context.env, context.cwd)).env,
 ): Promise<ChosenReference> {
   const policy = await refOf(name, context, option);
+  if (schemeOf(policy.uri) !== 'file') return { policy, maxTokens: DEFAULT_SAMPLING.maxTokens };
   try {
     const dir = pathOf(policy.uri, option);
     await readFile(join(dir, 'tokenizer.json'));
-    const maxContextTokens = Math.min(DEFAULT_AGENT.maxContextTokens, await positionsOf(dir));
-    const maxTokens = Math.min(DEFAULT_SAMPLING.maxTokens, Math.ceil(maxContextTokens / 4));
-    return { policy, maxContextTokens, maxTokens };
+    const here = await contextIfReadable(dir, env, gpuDevices(env).length > 0);
+    if (here === undefined) return { policy, maxTokens: DEFAULT_SAMPLING.maxTokens };
+    const maxTokens = Math.min(DEFAULT_SAMPLING.maxTokens, Math.ceil(here.tokens / 4));
+    return { policy, context: here, maxTokens };
   } catch (error) {
+    if (error instanceof UserInputError) throw error;
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
     throw new UserInputError(option, name, `${FORMS} (${why})`);
   }
@@ -80,11 +99,7 @@ function chooseEndpoint({ endpoint: baseUrl, model, apiKeyEnv }: PolicyOptions):
   const endpoint = resolveEndpoint(given, 'endpoint', (field, value, remedy) => {
     throw new UserInputError(options[field.replace('endpoint.', '')] ?? field, value, remedy);
   });
-  return {
-    policy: { endpoint },
-    maxContextTokens: DEFAULT_AGENT.maxContextTokens,
-    maxTokens: DEFAULT_SAMPLING.maxTokens,
-  };
+  return { policy: { endpoint }, maxTokens: DEFAULT_SAMPLING.maxTokens };
 }
 
 /** Errors: `UserInputError` for a name without a policy, and for options that exclude each other. */
@@ -97,12 +112,7 @@ export async function choosePolicy(options: PolicyOptions, context: VerbContext)
     if (policy === undefined) throw new UserInputError('--policy', undefined, FORMS);
     const reference = parsePolicyReference(policy);
     if (reference.kind !== 'scripted') return chooseReference(policy, context);
-    const { maxContextTokens } = DEFAULT_AGENT;
-    return {
-      policy: { scripted: reference.scripted, version: 0 },
-      maxContextTokens,
-      maxTokens: DEFAULT_SAMPLING.maxTokens,
-    };
+    return { policy: { scripted: reference.scripted, version: 0 }, maxTokens: DEFAULT_SAMPLING.maxTokens };
   }
   if (policy !== undefined) throw new UserInputError('--policy', policy, 'give it or --endpoint, not both');
   return chooseEndpoint(options);

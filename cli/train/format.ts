@@ -1,5 +1,6 @@
 /** Formats a run as lines of text: one per step, and a bar for the current batch. Pure: it prints nothing. */
 
+import { placeText } from '../../protocol/frames.ts';
 import type { Message } from '../../protocol/message.ts';
 import { noGroupVaried } from '../../reports/no-group-varied.ts';
 import { visible } from '../../reports/visible.ts';
@@ -121,12 +122,19 @@ function spokenText(message: Message): string {
 
 /** A whole trajectory: every message, then how it ended. */
 export function trajectoryText(trajectory: Trajectory): string {
-  const messages = trajectory.messages.map((m) => `── ${m.role}\n${messageText(m)}`);
+  const messages = trajectory.messages.map((m) => {
+    // A sub-agent's messages stand deeper than those of its caller.
+    const indent = '   '.repeat(m.agentPath?.length ?? 0);
+    const head = [m.role, placeText(m)].filter((part) => part !== '').join(' · ');
+    return `── ${head}\n${messageText(m)}`.replaceAll(/^/gmu, indent);
+  });
   const end =
     trajectory.status === 'graded'
       ? `reward ${trajectory.reward ?? 0} (${trajectory.passed ? 'passed' : 'not passed'}): ${trajectory.reason}`
       : `failed: ${trajectory.failure ?? 'internal'}: ${trajectory.reason}`;
   const turns = `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ${trajectory.finish ?? 'none'}`;
   const untrainable = trajectory.untrainable === undefined ? [] : [`cannot be trained on: ${trajectory.untrainable}`];
-  return visible([`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...untrainable].join('\n'));
+  const counts = Object.entries(trajectory.hints ?? {}).map(([rule, count]) => `${rule} ${count}`);
+  const hints = counts.length === 0 ? [] : [`hints: ${counts.join(', ')}`];
+  return visible([`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...hints, ...untrainable].join('\n'));
 }

@@ -8,11 +8,10 @@ import { layoutOf, parameterCount } from '../../trainer/model/parameters.ts';
 import { cacheBudget } from '../../trainer/sampler/cache/cache-budget.ts';
 import { gpuDevices } from '../../workers/gpu-devices.ts';
 import { planGpuPool } from '../../workers/gpu-pool.ts';
-import { chooseCluster } from '../../stack/choose-cluster.ts';
-import { stackPaths } from '../../connection/stack-paths.ts';
-import { readStackState } from '../../connection/stack-state.ts';
 import { readRetention, RETENTION_VARIABLE } from '../../stack/temporal-server/retention.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
+import { contextBound } from '../../trainer/sampler/cache/cache-budget.ts';
+import { contextHere, type Surroundings, surroundings } from '../connect/context-here.ts';
 
 const FLOAT = 4;
 /** Node, TensorFlow's library and its threads, before a policy is loaded. */
@@ -24,7 +23,7 @@ const TRAINED = 4;
 const HISTORY_KIB = 40;
 const STORE_KIB = 13;
 
-const gibibytes = (bytes: number): string =>
+export const gibibytes = (bytes: number): string =>
   bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.max(1, Math.round(bytes / 2 ** 20))} MiB`;
 
 /** Bytes that a pass keeps of each token for its backward part. */
@@ -53,24 +52,12 @@ export function engineMemory(
   const trained = policy.lora ? one : TRAINED * one;
   return {
     weights: SAMPLED * one + trained + critic,
-    cache: cacheBudget(env),
+    cache: cacheBudget(env, gpuDevices(env).length > 0),
     pass: algorithm.microBatchTokens * bytesPerToken(model, algorithm.gradientCheckpointing ?? false),
   };
 }
 
-/** The workers' environment. A running stack keeps the settings that it was started with, whatever this shell has. */
-function surroundings(
-  shell: NodeJS.ProcessEnv,
-  home: string,
-): { readonly env: NodeJS.ProcessEnv; readonly ownCluster: boolean } {
-  const state = readStackState(stackPaths(home).state);
-  return {
-    env: { ...shell, ...state?.settings },
-    ownCluster: state === undefined ? chooseCluster(shell).kind === 'existing' : state.ports === undefined,
-  };
-}
-
-function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: ReturnType<typeof surroundings>): string {
+function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: Surroundings): string {
   const rollouts =
     batch.tasks * batch.samples * (batch.dynamicSampling.type === 'none' ? 1 : batch.dynamicSampling.maxSampleBatches);
   const bytes = (kib: number) => gibibytes(kib * 1024 * rollouts);
@@ -78,6 +65,18 @@ function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: ReturnType<t
     ? "its namespace's retention is over"
     : `${readRetention(env)}h after it closed (${RETENTION_VARIABLE})`;
   return `disk: a step adds up to ${bytes(HISTORY_KIB)} to Temporal's database, kept until ${kept}, and ${bytes(STORE_KIB)} to the store, ${gibibytes(STORE_KIB * 1024 * rollouts * steps)} in ${steps} steps (npx longhaul prune)`;
+}
+
+async function contextLine(config: RunConfig, around: Surroundings): Promise<string[]> {
+  const context = await contextHere(config.policy.base, around);
+  if (context === undefined) return [];
+  const { maxContextTokens: asked = config.policy.maxContextTokens ?? context.tokens } = config.agent;
+  const tokens = Math.min(asked, context.tokens);
+  const { bytesPerToken, cacheBytes } = context;
+  const full = tokens * bytesPerToken;
+  return [
+    `context: ${tokens} tokens of prompt and answers, ${gibibytes(full)} of keys and values each, and ${Math.floor(cacheBytes / full)} of them fit the cache at once; the policy has ${context.tokens} here (${contextBound(context)})`,
+  ];
 }
 
 /** Without memory if the model is not here (on a hub) or unreadable (refused elsewhere). `home`: the stack's. */
@@ -92,6 +91,7 @@ export async function memoryLines(config: RunConfig, shell: NodeJS.ProcessEnv, h
   const workers = planGpuPool(env, { devices: gpuDevices(env), cores: availableParallelism() }).length;
   const each = workers > 1 ? `each of ${workers} GPU workers` : 'the GPU worker';
   return [
+    ...(await contextLine(config, around)),
     `memory: ${each} takes up to ${gibibytes(ENGINE_BYTES + weights + cache + pass)}: ${gibibytes(ENGINE_BYTES)} without a policy, weights ${gibibytes(weights)}, ` +
       `cached keys and values at most ${gibibytes(cache)} (LONGHAUL_KV_CACHE_MIB), a pass of ${config.algorithm.microBatchTokens} tokens about ${gibibytes(pass)} (algorithm.microBatchTokens); ` +
       'every other worker and the server about 300 MiB',

@@ -68,7 +68,7 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `policy ${config.policy.base}`,
     `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
-    `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
+    `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens ?? config.policy.maxContextTokens ?? "the policy's context of"} tokens`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,

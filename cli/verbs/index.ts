@@ -29,6 +29,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'check the modules, tasks, data and graders of a run or an eval',
     load: async () => (await import('./jobs/check.ts')).checkVerb,
   },
+  model: {
+    summary: 'a policy: its size, its context here, and the memory for it',
+    load: async () => (await import('./model.ts')).modelVerb,
+  },
   rollout: {
     summary: 'one rollout, its turns shown as they happen',
     load: async () => (await import('./jobs/rollout.ts')).rolloutVerb,

@@ -10,7 +10,7 @@ interface Options {
   readonly host: string;
   readonly port: string;
   readonly apiKeyEnv?: string;
-  readonly maxContextTokens: string;
+  readonly maxContextTokens?: string;
   readonly maxRequests: string;
   readonly timeoutSeconds: string;
   readonly graceSeconds: string;
@@ -33,7 +33,7 @@ async function serve(options: Options, context: VerbContext): Promise<Outcome> {
     host,
     port: wholeNumber('--port', options.port, 0, 65_535),
     ...(apiKeyEnv === undefined ? {} : { apiKeyEnv }),
-    maxContextTokens: wholeNumber('--max-context-tokens', options.maxContextTokens, 2, 1_000_000),
+    ...(options.maxContextTokens !== undefined && { maxContextTokens: options.maxContextTokens }),
     limits: {
       maxRequests: wholeNumber('--max-requests', options.maxRequests, 1, 100_000),
       timeoutSeconds: wholeNumber('--timeout-seconds', options.timeoutSeconds, 1, 86_400),
@@ -54,7 +54,7 @@ export const serveVerb: Verb = {
       .option('--host <address>', 'address to listen on; any other than loopback requires --api-key-env', '127.0.0.1')
       .option('--port <port>', 'port to listen on; 0: any free port', '8000')
       .option('--api-key-env <variable>', 'name of the environment variable with the key that callers must send')
-      .option('--max-context-tokens <n>', "prompt and answer together; at most the policy's context length", '2048')
+      .option('--max-context-tokens <n>', "prompt and answer together; default, and at most: the policy's context here")
       .option('--max-requests <n>', 'requests at once; further ones get status 429', '256')
       .option('--timeout-seconds <n>', 'time limit of one answer', '600')
       .option('--grace-seconds <n>', 'time that open requests have to finish when the server stops', '60')

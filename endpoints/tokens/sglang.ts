@@ -33,7 +33,7 @@ export const sglang: TokenDialect = {
     const { type = 'stop', message } = meta_info.finish_reason ?? {};
     if (type === 'abort') {
       const full = /context length|maximum allowed length/i.test(message ?? '');
-      throw new EndpointError(full ? 'context-full' : 'unavailable', `the server ended the call: ${message ?? type}`);
+      throw new EndpointError(full ? 'context' : 'unavailable', `the server ended the call: ${message ?? type}`);
     }
     const sampled = meta_info.output_token_logprobs;
     const tokens = sampled.map(([, token]) => token);

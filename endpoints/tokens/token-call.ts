@@ -25,7 +25,7 @@ export interface TokenDialect {
   readonly path: string;
   readonly native: boolean;
   request(model: string, call: TokenCall): Readonly<Record<string, unknown>>;
-  /** Errors: `EndpointError` of kind `protocol`, `retokenised`, `context-full`, `unavailable`. */
+  /** Errors: `EndpointError` of kind `protocol`, `retokenised`, `context`, `unavailable`. */
   read(body: unknown, call: TokenCall): TokenAnswer;
   /** True: log-probabilities are at the sampling temperature. False: at temperature 1. */
   readonly logprobsAtTemperature: boolean;

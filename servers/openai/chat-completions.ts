@@ -5,7 +5,8 @@
 
 import { randomUUID } from 'node:crypto';
 import { argumentsText } from '../../protocol/message.ts';
-import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
+import { opensReasoning, parseTurn } from '../../agents/codecs/codec.ts';
+import { codecOfTemplate } from '../../agents/codecs/codecs.ts';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
 import type { PreparedChat, PromptModel } from './prepare-request.ts';
 import { samplingOf } from './read-request.ts';
@@ -27,9 +28,12 @@ interface Said {
   readonly finish: 'stop' | 'length' | 'tool_calls';
 }
 
-function saidBy({ text, finish }: Answer, hasTools: boolean, { tokenizer }: ChatModel): Said {
+/** `inReasoning`: the prompt has opened the reasoning. */
+function saidBy({ text, finish }: Answer, hasTools: boolean, inReasoning: boolean, { tokenizer }: ChatModel): Said {
   const parsed =
-    hasTools && finish === 'stop' ? parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate)) : undefined;
+    hasTools && finish === 'stop'
+      ? parseTurn(text, codecOfTemplate(tokenizer.chatTemplate), { inReasoning })
+      : undefined;
   if (parsed?.kind !== 'calls') return { content: text, calls: [], finish };
   const calls = parsed.calls.map((call) => ({
     id: `call_${randomUUID()}`,
@@ -56,8 +60,8 @@ function logprobsOf(
   return { content, refusal: null };
 }
 
-/** The start of a tool call, by format. Text from there on is sent only when the call is complete. */
-const CALL = { 'function-xml': '<function=', 'hermes-json': '<tool_call>' } as const;
+/** Tokens of a prompt's end that show whether it opens the reasoning. */
+const PROMPT_END = 8;
 
 /** Errors: those of the engine. */
 export function chatCompletions(
@@ -67,6 +71,7 @@ export function chatCompletions(
 ): Reply {
   const { n, stop, stream } = request;
   const key = seedKey(request.seed);
+  const inReasoning = hasTools && opensReasoning(model.tokenizer.decode(prompt.slice(-PROMPT_END)));
   const common = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model: model.name };
   const requestOf = (index: number): AnswerRequest => ({
     prompt,
@@ -84,7 +89,7 @@ export function chatCompletions(
       body: async () => {
         const answers = await Promise.all(choices.map((index) => sampleAnswer(model, requestOf(index), signal)));
         const told = answers.map((answer, index) => {
-          const { content, calls, finish } = saidBy(answer, hasTools, model);
+          const { content, calls, finish } = saidBy(answer, hasTools, inReasoning, model);
           const message = { role: 'assistant', content, ...(calls.length > 0 ? { tool_calls: calls } : {}) };
           const ids = request.return_token_ids ? { token_ids: answer.tokens } : {};
           return { index, message, logprobs: logprobsOf(answer, request, model), finish_reason: finish, ...ids };
@@ -94,7 +99,8 @@ export function chatCompletions(
       },
     };
   }
-  const marks = [...stop, ...(hasTools ? [CALL[toolCallFormatOf(model.tokenizer.chatTemplate)]] : [])];
+  // From where a call may start, text is sent only when the call is complete.
+  const marks = [...stop, ...(hasTools ? codecOfTemplate(model.tokenizer.chatTemplate).marks : [])];
   const streamed = async (send: Chunks) => {
     const told = (index: number, delta: object, rest: object = {}) =>
       send({
@@ -115,7 +121,7 @@ export function chatCompletions(
         // The text beside a tool call is sent without surrounding spaces.
         const onText = (text: string) => tell(hasTools ? tellable(text, marks).trim() : tellable(text, marks));
         const answer = await sampleAnswer(model, { ...requestOf(index), onText }, signal);
-        const { content, calls, finish } = saidBy(answer, hasTools, model);
+        const { content, calls, finish } = saidBy(answer, hasTools, inReasoning, model);
         tell(hasTools ? content.trim() : content);
         if (calls.length > 0) told(index, { tool_calls: calls.map((call, k) => ({ index: k, ...call })) });
         told(index, {}, { finish_reason: finish, logprobs: logprobsOf(answer, request, model) });

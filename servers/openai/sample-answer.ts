@@ -96,8 +96,7 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
         finish: 'stop',
       };
     }
-    // A piece shorter than requested means that the engine's own context is full.
-    if (stopped || tokens.length >= wanted || sampled.tokens.length < maxTokens)
+    if (stopped || tokens.length >= wanted || sampled.finishReason === 'context')
       return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length' };
     onText?.(text);
   }

@@ -136,11 +136,11 @@ describe('an endpoint that takes ids', () => {
     expect(await recordOf(1)).toBeUndefined();
   });
 
-  it('whose context is full ends the loop, not the rollout', async () => {
+  it('whose context the prompt alone fills fails the rollout by its task', async () => {
     const { handler, engine } = engineServer({ contextTokens: 20, owner: 'sglang' });
     probed(engine);
     const { generate } = await serving(handler, { ...ids, protocol: 'sglang' });
-    expect(await generate(1)).toMatchObject({ kind: 'context-full', calls: 0, sampledTokens: 0 });
+    await expect(generate(1)).rejects.toMatchObject({ name: 'PromptTooLong', task: turnInput(1).task });
   });
 
   it('without log-probabilities can be rolled out, and the record says that it cannot be trained on', async () => {
@@ -258,9 +258,9 @@ describe('an endpoint that takes chat', () => {
       'arguments that are a list',
       message('', [bash('a', '["ls"]')]),
       'bash ["ls"]',
-      new RegExp(`^${malformedCallHint('chat', 'In the call of bash, its arguments are not an object.')}$`),
+      new RegExp(`^${malformedCallHint('server', 'In the call of bash, its arguments are not an object.')}$`),
     ],
-    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noCallHint('chat')}$`)],
+    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noCallHint('server')}$`)],
   ])('after %s continues with a hint, and with the sampled text', async (_, first, text, hint) => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
     expect(await generate(1)).toMatchObject({ kind: 'reply', calls: 0 });
@@ -274,25 +274,29 @@ describe('an endpoint that takes chat', () => {
     ['a filter took the answer away', message('', undefined, 'content_filter'), 'refused'],
     ['the policy refuses', message('', undefined, 'stop', { refusal: 'I will not.' }), 'refused'],
     ['the answer is cut', message('', [bash('a', '{"comm')], 'length'), 'response-cut'],
-    [
-      'the context is full',
-      {
-        status: 400,
-        body: {
-          error: { message: "This model's maximum context length is 8 tokens.", code: 'context_length_exceeded' },
-        },
-      },
-      'context-full',
-    ],
   ])('ends the loop if %s', async (_, answer, kind) => {
     const { generate } = await serving(scripted(answer), chat);
     expect(await generate(1)).toMatchObject({ kind, calls: 0 });
   });
 
+  it('ends the loop if its context is full, and fails the rollout if the prompt alone fills it', async () => {
+    const error = { message: "This model's maximum context length is 8 tokens.", code: 'context_length_exceeded' };
+    const full = { status: 400, body: { error } };
+    const { generate } = await serving(scripted(message('', [bash('a', '{"command":"ls"}')]), full), chat);
+    await generate(1);
+    await answered(1, 'ok');
+    expect(await generate(2)).toMatchObject({ kind: 'context', calls: 0 });
+    const atOnce = await serving(scripted(full), chat);
+    await expect(atOnce.generate(1, { rollout: 'another' })).rejects.toMatchObject({
+      name: 'PromptTooLong',
+      message: expect.stringContaining('toy-train-0 is longer than the context, and the context 8') as string,
+    });
+  });
+
   it('is not asked once the counted context is full', async () => {
     const { server, generate } = await serving(scripted(message('Hm.')), chat);
     await generate(1, { maxContextTokens: 14 });
-    expect(await generate(2, { maxContextTokens: 14 })).toMatchObject({ kind: 'context-full', contextTokens: 14 });
+    expect(await generate(2, { maxContextTokens: 14 })).toMatchObject({ kind: 'context', contextTokens: 14 });
     expect(server.asked.length).toBe(1);
   });
 

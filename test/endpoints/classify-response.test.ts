@@ -136,8 +136,58 @@ describe('a refusal', () => {
       }),
       { limit: 8192, prompt: 9412 },
     ],
+    [
+      'TGI, a prompt alone',
+      JSON.stringify({
+        error: 'Input validation error: `inputs` must have less than 1024 tokens. Given: 2000',
+        error_type: 'validation',
+      }),
+      { limit: 1024, prompt: 2000 },
+    ],
+    [
+      'TGI, with its answer',
+      JSON.stringify({
+        error:
+          'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3900 `inputs` tokens and 400 `max_new_tokens`',
+        error_type: 'validation',
+      }),
+      { limit: 4096, prompt: 3900 },
+    ],
+    [
+      'Gemini',
+      JSON.stringify([
+        {
+          error: {
+            code: 400,
+            message: 'The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).',
+            status: 'INVALID_ARGUMENT',
+          },
+        },
+      ]),
+      { limit: 1048576, prompt: 1200000 },
+    ],
+    [
+      'Anthropic, a prompt alone',
+      JSON.stringify({
+        type: 'error',
+        error: { type: 'invalid_request_error', message: 'prompt is too long: 208310 tokens > 200000 maximum' },
+      }),
+      { limit: 200000, prompt: 208310 },
+    ],
+    [
+      'Anthropic, with its answer',
+      JSON.stringify({
+        type: 'error',
+        error: {
+          type: 'invalid_request_error',
+          message:
+            'input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000, decrease input length or `max_tokens` and try again',
+        },
+      }),
+      { limit: 200000, prompt: 188240 },
+    ],
   ])('for a full context is recognised, from %s', (_, body, context) => {
-    expect(classed(400, body)).toMatchObject({ kind: 'context-full', context });
+    expect(classed(400, body)).toMatchObject({ kind: 'context', context });
   });
 
   it('has the status, the reason and the target of a redirect', () => {

@@ -186,7 +186,7 @@ describe('a request', () => {
 
   it('without any room in the context is reported as such', async () => {
     const { server, answer } = await sample([failing(400, "This model's maximum context length is 3 tokens.")]);
-    expect(answer).toMatchObject({ kind: 'context-full' });
+    expect(answer).toMatchObject({ kind: 'context' });
     expect(server.asked.length).toBe(1);
   });
 

@@ -73,7 +73,7 @@ describe('vLLM 0.32.0', () => {
   ])('has a context that is full: %s', async (_, name, length) => {
     const { endpoint, client } = await answering([name]);
     await expect(client.sampleTokens(endpoint, 'vllm', callOf(prompt(length), 8), signal)).rejects.toMatchObject({
-      kind: 'context-full',
+      kind: 'context',
     });
   });
 

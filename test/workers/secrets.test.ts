@@ -103,6 +103,8 @@ beforeAll(async () => {
         },
         releaseSandbox: (input) => agent().releaseSandbox(input),
         holdSandbox: (input) => agent().holdSandbox(input),
+        runProgram: (input) => agent().runProgram(input),
+        recordReports: (input) => agent().recordReports(input),
       },
       reward: {
         computeReward: (input) => createRewardActivities({ ...deps, provider: provider() }).computeReward(input),

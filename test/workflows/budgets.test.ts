@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
+import { embeddedOnly } from '../../activities/backends/embedded-backend.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator/orchestrator.ts';
@@ -63,10 +64,12 @@ const world = useStoreWorld((store, scripted) => {
       ...createGpuActivities({
         store,
         tasks,
-        engine,
         endpoints,
-        tokenizerOf: async () => await Promise.resolve(characterTokenizer()),
-        digestOf: async () => await Promise.resolve('files'),
+        ...embeddedOnly({
+          engine,
+          tokenizerOf: async () => await Promise.resolve(characterTokenizer()),
+          digestOf: async () => await Promise.resolve('files'),
+        }),
       }),
       update: scripted.gpu.update,
     },

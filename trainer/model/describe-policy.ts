@@ -22,8 +22,16 @@ export async function readModelConfig(dir: string): Promise<ModelConfig> {
   return parseModelConfig(JSON.parse(await configText(dir)));
 }
 
-/** Number of parameters (tied ones once) and of vocabulary entries. */
-export async function describePolicy(dir: string): Promise<{ parameters: number; vocabulary: number }> {
+export interface PolicyNumbers {
+  /** Tied ones count once. */
+  readonly parameters: number;
+  /** Entries of the vocabulary. */
+  readonly vocabulary: number;
+  /** The longest context that its configuration allows. */
+  readonly positions: number;
+}
+
+export async function describePolicy(dir: string): Promise<PolicyNumbers> {
   const config = await readModelConfig(dir);
-  return { parameters: parameterCount(layoutOf(config)), vocabulary: config.vocabSize };
+  return { parameters: parameterCount(layoutOf(config)), vocabulary: config.vocabSize, positions: config.maxPositions };
 }

@@ -24,8 +24,8 @@ export class ContextTooLong extends Error {
   override readonly name = 'ContextTooLong';
   readonly tokens: number;
   readonly limit: number;
-  constructor(tokens: number, limit: number) {
-    super(`the prompt has ${tokens} tokens, and the context ${limit}: there is no room for an answer`);
+  constructor(tokens: number, limit: number, bound: string) {
+    super(`the prompt has ${tokens} tokens, and the context ${limit} (${bound}): there is no room for an answer`);
     this.tokens = tokens;
     this.limit = limit;
   }
@@ -34,6 +34,8 @@ export class ContextTooLong extends Error {
 export interface Limits {
   /** The longest context: prompt and sampled tokens together. */
   readonly positions: number;
+  /** Why it is not longer. */
+  readonly bound: string;
   readonly modelVocabulary: number;
   /** Ids from this one on are padding of the vocabulary and never sampled. */
   readonly vocabulary: number;
@@ -72,7 +74,8 @@ function check(request: GenerateRequest, limits: Limits): void {
   if (request.tokens.length === 0) fail('tokens', [], 'at least one token is needed');
   const bad = request.tokens.find((id) => !isCount(id, 0) || id >= limits.modelVocabulary);
   if (bad !== undefined) fail('tokens', bad, `ids from 0 to ${limits.modelVocabulary - 1} are needed`);
-  if (request.tokens.length >= limits.positions) throw new ContextTooLong(request.tokens.length, limits.positions);
+  if (request.tokens.length >= limits.positions)
+    throw new ContextTooLong(request.tokens.length, limits.positions, limits.bound);
 }
 
 export interface NextToken {
@@ -151,10 +154,9 @@ export class Generation {
     this.#logprobs.push(logprob);
     const stopText = this.#stops.has(token) ? undefined : this.#texts?.endedBy(this.#tokens);
     const stopped = stopText !== undefined || this.#stops.has(token);
-    const ended =
-      stopped || this.#tokens.length >= request.sampling.maxTokens || position + 1 >= this.#limits.positions;
-    if (!ended) return { token, result: undefined };
-    return { token, result: this.#result(stopped ? 'stop' : 'length', stopText) };
+    const isFull = position + 1 >= this.#limits.positions;
+    if (!stopped && !isFull && this.#tokens.length < request.sampling.maxTokens) return { token, result: undefined };
+    return { token, result: this.#result(stopped ? 'stop' : isFull ? 'context' : 'length', stopText) };
   }
 
   get #position(): number {

@@ -5,9 +5,16 @@
 
 import type { GenerateRequest } from '../generate-request.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { contextBound, contextWithin } from './cache/cache-budget.ts';
 import type { Limits } from './generation.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 import type { DecoderKind, DecoderModel } from './pass/decoder.ts';
+
+/** What bounds the contexts of all policies: a setting, and the bytes of the cache. */
+export interface ContextBounds {
+  readonly maxContext: number;
+  readonly cacheBytes: number;
+}
 
 export type PolicyName = GenerateRequest['policy'];
 
@@ -29,7 +36,7 @@ const decoderShape = (config: ModelConfig, positions: number): string => JSON.st
 
 export class PolicyShelf {
   readonly #load: (policy: PolicyName) => Promise<LoadedPolicy>;
-  readonly #maxContext: number;
+  readonly #bounds: ContextBounds;
   readonly #kind: DecoderKind;
   readonly #onUnload: (key: string) => void;
   /** The policy that was used last is at the end. */
@@ -39,13 +46,13 @@ export class PolicyShelf {
   constructor(
     load: (policy: PolicyName) => Promise<LoadedPolicy>,
     kind: DecoderKind,
-    maxContext: number,
+    bounds: ContextBounds,
     onUnload: (key: string) => void,
   ) {
     this.#load = load;
     this.#onUnload = onUnload;
     this.#kind = kind;
-    this.#maxContext = maxContext;
+    this.#bounds = bounds;
   }
 
   /**
@@ -83,13 +90,16 @@ export class PolicyShelf {
 
   async #make(key: string, policy: PolicyName): Promise<ShelvedPolicy> {
     const { config, weights, vocabulary, decode } = await this.#load(policy);
-    const positions = Math.min(config.maxPositions, this.#maxContext);
+    const { maxContext, cacheBytes } = this.#bounds;
+    const here = contextWithin(cacheBytes, config, this.#kind);
+    const positions = Math.min(here.tokens, maxContext);
+    const bound = positions < here.tokens ? 'this engine was started with it' : contextBound(here);
     const model = await this.#kind.model(config, weights, positions);
     return {
       key,
       shape: decoderShape(config, positions),
       model,
-      limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode },
+      limits: { positions, bound, modelVocabulary: config.vocabSize, vocabulary, decode },
     };
   }
 }

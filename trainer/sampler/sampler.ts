@@ -15,13 +15,14 @@ import type { LoadedPolicy } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
 import { mostPolicies, type PolicyName, PolicyShelf, policyKey, type ShelvedPolicy } from './policy-shelf.ts';
 import { SamplerCounters, type SamplerStats } from './sampler-stats.ts';
+import { tensorflow } from '../tensorflow.ts';
 import { type Due, dueAt, inOrder, ORDINARY, PATIENCE_MS } from './urgency.ts';
 
 export interface SamplerOptions {
   readonly load: (policy: PolicyName) => Promise<LoadedPolicy>;
   /** Sequences in one pass. */
   readonly maxRows?: number;
-  /** Positions of the longest context, prompt and answer together; the model's own limit applies too. */
+  /** Positions of the longest context, prompt and answer together; the limits of model and memory apply too. */
   readonly maxContext?: number;
   /** Memory for keys and values; left out: `cacheBudget`. */
   readonly cacheBytes?: number;
@@ -54,7 +55,6 @@ interface Waiting extends Due {
 
 const defaults = {
   maxRows: 64,
-  maxContext: 2048,
   admissionMs: 25,
   gatherMs: 250,
   quietMs: 80,
@@ -91,10 +91,13 @@ export class Sampler {
   #cameIn: (() => void) | undefined;
 
   constructor(options: SamplerOptions) {
-    const { load, kind = chooseDecoderKind(), cacheBytes = cacheBudget(), ...given } = options;
+    const { load, kind = chooseDecoderKind(), maxContext = Infinity, ...rest } = options;
+    const { cacheBytes = cacheBudget(process.env, tensorflow.gpu), ...given } = rest;
     this.#options = { ...defaults, cacheBytes, ...given };
     this.#kind = kind;
-    this.#shelf = new PolicyShelf(load, kind, this.#options.maxContext, (key) => this.#batcher?.rows.forgetPolicy(key));
+    this.#shelf = new PolicyShelf(load, kind, { maxContext, cacheBytes }, (key) =>
+      this.#batcher?.rows.forgetPolicy(key),
+    );
   }
 
   /**
@@ -298,7 +301,7 @@ export class Sampler {
     this.#batcher?.decoder.dispose();
     this.#batcher = undefined;
     const { maxRows, prefillTokens, cacheBytes } = this.#options;
-    const blocks = blocksWithin(cacheBytes, config, positions, this.#kind.blockSize);
+    const blocks = blocksWithin(cacheBytes, config, this.#kind.blockSize);
     const decoder = this.#kind.decoder(config, positions, blocks);
     const cache = new BlockCache(blocks, this.#kind.blockSize);
     this.#batcher = { shape, decoder, rows: new Batcher(decoder, cache, { maxRows, prefillTokens }, this.#counters) };

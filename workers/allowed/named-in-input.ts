@@ -92,6 +92,10 @@ const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Name
     ...model('policy.uri', textAt(input, 'policy.uri')),
     ...named(input, 'policy.endpoint.tokenizer', 'files'),
   ],
+  openEngine: (input) => {
+    const policies = at(input, 'policies');
+    return Array.isArray(policies) ? policies.flatMap((one) => model('policy.uri', textAt(one, 'uri'))) : [];
+  },
   update: inUpdate,
   planUpdate: inUpdate,
   // Policies of a run are found by what its steps record.

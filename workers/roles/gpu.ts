@@ -4,8 +4,14 @@ import { Worker } from '@temporalio/worker';
 import { withFailureMapping } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
+import type { OpenEngineDeps } from '../../activities/generate/open-engine.ts';
+import { contextOf } from '../../config/policy-context.ts';
+import { gpuDevices } from '../gpu-devices.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
-import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate/generate.ts';
+import { WorkerBackends } from '../../activities/backends/defined-backend.ts';
+import { embeddedBackend } from '../../activities/backends/embedded-backend.ts';
+import type { GenerateDeps } from '../../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../../activities/generate/sample-ids.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-files.ts';
@@ -36,7 +42,7 @@ const isOneOfMany = ({ does, pool = [does] }: WorkerSettings['gpu']): boolean =>
 
 type Activities = Readonly<Record<string, (...given: never[]) => Promise<unknown>>>;
 
-const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['checkEndpoint', 'generate']);
+const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['openEngine', 'checkEndpoint', 'generate']);
 
 /**
  * The queues of a worker and their activities; each queue has its own slots. Workers that sample serve `gpu` and
@@ -64,20 +70,25 @@ export function queuesOf(
 export async function runGpu(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
   const store = await openWorkerStore(context);
-  const embedded = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
-  const endReport = reportSampling(embedded, (line) => log.info(line));
-  const engine = endingWhenLost(embedded);
+  const started = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
+  const endReport = reportSampling(started, (line) => log.info(line));
+  const engine = endingWhenLost(started);
   // Every version of a run's policy has a copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
-  const deps: GenerateDeps = {
+  const isGpu = gpuDevices(process.env).length > 0;
+  const contextHere = (dir: string) => contextOf(dir, process.env, isGpu);
+  const tokenizerOf = (dir: string) => tokenizers.of(dir);
+  const parts = { engine, tokenizerOf, digestOf: (dir: string) => digests.of(dir), contextOf: contextHere };
+  const backends = new WorkerBackends(embeddedBackend(parts), store, tokenizerOf);
+  const deps: GenerateDeps & OpenEngineDeps = {
     store,
     tasks: workerTasks(store),
-    engine,
+    backends,
+    tokenizerOf,
     endpoints: new EndpointClient(),
-    tokenizerOf: (dir) => tokenizers.of(dir),
-    digestOf: (dir) => digests.of(dir),
+    contextOf: contextHere,
   };
   const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
   const workers = queuesOf(settings.gpu, name, {

@@ -79,7 +79,7 @@ export class RolloutClock {
    */
   passed({ phase }: LoopState): Extract<LoopEvent, { type: 'failed' | 'out-of-time' }> {
     const isOwn = this.#ownMs >= OWN_SHARE * this.#deadlineSeconds * 1000;
-    if (isOwn && this.#atDeadline === 'grade' && (phase === 'generate' || phase === 'act'))
+    if (isOwn && this.#atDeadline === 'grade' && (phase === 'generate' || phase === 'act' || phase === 'wait'))
       return { type: 'out-of-time' };
     const own = `${Math.round(this.#ownMs / 1000)} s of them by the policy itself`;
     return {

@@ -1,5 +1,9 @@
 /** What a running rollout keeps from phase to phase, beside the loop's state. The loop itself does not use it. */
 
+import { workflowInfo } from '@temporalio/workflow';
+import type { ProgramCard } from '../../protocol/program.ts';
+import type { RunningProgram } from './await-program.ts';
+import type { ProgramReports } from './program-reports.ts';
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
@@ -26,6 +30,14 @@ export function toolSecondsOf({ taskLimits, input }: Pick<Context, 'taskLimits' 
   return taskLimits.toolSeconds ?? input.agent.toolTimeoutSeconds;
 }
 
+/** Rounds of one history: it stays below the 4,096 events at which Temporal suggests a new one. */
+const ROUNDS_PER_HISTORY = 300;
+
+/** True if the rollout should continue in a new history. */
+export function isCrowded({ rounds, reports }: Pick<Context, 'rounds' | 'reports'>): boolean {
+  return rounds + reports.received >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested;
+}
+
 export interface Context {
   readonly input: ResolvedRollout;
   readonly rollout: string;
@@ -43,6 +55,15 @@ export interface Context {
   lines: readonly string[];
   /** What it waits for. */
   doing: string;
+  /** The agent, if it is a program. `null`: it is not prepared, or no program. */
+  program: ProgramCard | null;
+  readonly reports: ProgramReports;
+  /** The program in the sandbox; `null`: this history has not started or attached to it. */
+  running: RunningProgram | null;
+  /** How long a program elsewhere has worked in this attempt. */
+  programMs: number;
+  /** How much of this followed its last report. */
+  silentMs: number;
   readonly clock: RolloutClock;
   paused: boolean;
   /** Why it is held until it is resumed; `null`: it is not held. */

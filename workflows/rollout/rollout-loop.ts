@@ -7,6 +7,7 @@ import type { FailureClass, FinishReason } from '../../protocol/finish-reason.ts
 import { FAILURES } from '../../protocol/failure-policy.ts';
 import { called, type Frames, OWN_FRAMES, summarised } from '../../protocol/frames.ts';
 import type { Stage } from '../../protocol/rollout.ts';
+import type { ProgramCard } from '../../protocol/program.ts';
 import type { AgentRunInput, GenerateOutcome } from '../../protocol/stages.ts';
 
 export interface LoopLimits {
@@ -18,10 +19,10 @@ export interface LoopLimits {
 }
 
 /** The phase that continues in a replaced sandbox. */
-type Resumable = 'generate' | 'act' | 'collect' | 'grade';
+type Resumable = 'generate' | 'act' | 'wait' | 'collect' | 'grade';
 
 export type LoopState = Readonly<{
-  phase: 'prepare' | 'restore' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
+  phase: 'prepare' | 'restore' | 'generate' | 'act' | 'wait' | 'collect' | 'grade' | 'graded' | 'failed';
   attempt: number;
   /** Sandboxes of this attempt that were lost and replaced; absent: none. */
   restores?: number;
@@ -31,7 +32,9 @@ export type LoopState = Readonly<{
   sandboxless?: true;
   /** The task is graded in the agent's own sandbox; absent: it is not. */
   inPlace?: true;
-  /** Turns started in this attempt. */
+  /** The agent is a program, which works there; absent: it is none. */
+  external?: ProgramCard['runs'];
+  /** Turns started in this attempt; of a program, the turns on record. */
   turn: number;
   /** The agents at work. */
   frames: Frames;
@@ -46,7 +49,12 @@ export type LoopState = Readonly<{
 }>;
 
 export type LoopEvent =
-  | { readonly type: 'prepared'; readonly sandboxless?: boolean; readonly inPlace?: boolean }
+  | {
+      readonly type: 'prepared';
+      readonly sandboxless?: boolean;
+      readonly inPlace?: boolean;
+      readonly external?: ProgramCard['runs'];
+    }
   | { readonly type: 'restored'; readonly inPlace?: boolean }
   /** `agent`: the sub-agent that is called, with the kind `delegate`. */
   | {
@@ -60,6 +68,10 @@ export type LoopEvent =
    * collected with it. `done`: the environment ended the rollout.
    */
   | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean; readonly done?: boolean }
+  /** A program has reported turns. */
+  | { readonly type: 'reported'; readonly turns: number }
+  /** A program has ended. `turns`: absent if it reported none since. */
+  | { readonly type: 'program-ended'; readonly finish: FinishReason; readonly turns?: number }
   | { readonly type: 'collected' }
   /** The rollout may sample no further token: its work so far is graded. */
   | { readonly type: 'out-of-tokens' }
@@ -78,6 +90,7 @@ export function stageOf(state: LoopState): Stage | 'done' {
     case 'restore':
     case 'generate':
     case 'act':
+    case 'wait':
     case 'collect':
       return 'agent-run';
     case 'grade':
@@ -127,7 +140,7 @@ function afterGenerate(state: LoopState, { kind, calls, agent = '' }: Generated,
     case 'finish':
       return calls > 0 ? { ...state, phase: 'act', finish: 'finish-tool' } : left(state, 'finish-tool', limits);
     case 'answer':
-    case 'context-full':
+    case 'context':
     case 'response-cut':
     case 'refused':
       return left(state, kind, limits);
@@ -163,7 +176,7 @@ function resumableOf({ phase, resume, inPlace }: LoopState): Resumable | undefin
   if (phase === 'restore') return resume;
   if (phase === 'prepare') return 'generate';
   if (phase === 'grade') return inPlace ? 'grade' : undefined;
-  return phase === 'generate' || phase === 'act' || phase === 'collect' ? phase : undefined;
+  return phase === 'generate' || phase === 'act' || phase === 'wait' || phase === 'collect' ? phase : undefined;
 }
 
 /** Recovers as the failure's class says, within the limits. A grader's sandbox does not count as the rollout's. */
@@ -172,7 +185,8 @@ function afterFailure(state: LoopState, failure: FailureClass, message: string, 
   const resume = resumableOf(state);
   const restores = (state.restores ?? 0) + 1;
   if ((recovery === 'resume' || recovery === 'restart') && resume !== undefined) {
-    if (recovery === 'resume' && restores <= limits.maxRestores)
+    // What a program did in its sandbox is nowhere else.
+    if (recovery === 'resume' && !state.external && restores <= limits.maxRestores)
       return { ...state, phase: 'restore', restores, resume };
     if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
   }
@@ -190,8 +204,11 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
   if (event.type === 'failed') return afterFailure(state, event.failure, event.message, limits);
   const { phase } = state;
   if (phase === 'prepare' && event.type === 'prepared') {
-    const { sandboxless, inPlace } = event;
-    return { ...state, phase: 'generate', ...(sandboxless && { sandboxless }), ...(inPlace && { inPlace }) };
+    const { sandboxless, inPlace, external } = event;
+    const placed = { ...(sandboxless && { sandboxless }), ...(inPlace && { inPlace }) };
+    return external
+      ? { ...state, ...placed, phase: 'wait', external, turn: 0 }
+      : { ...state, ...placed, phase: 'generate' };
   }
   if (phase === 'restore' && event.type === 'restored') return afterRestore(state, event.inPlace);
   if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event, limits);
@@ -199,7 +216,10 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
     const next = afterAct(state, event, limits);
     return event.collected ? reduce(next, { type: 'collected' }, limits) : next;
   }
-  if ((phase === 'generate' || phase === 'act') && event.type === 'out-of-time') {
+  if (phase === 'wait' && event.type === 'reported') return { ...state, turn: event.turns };
+  if (phase === 'wait' && event.type === 'program-ended')
+    return ended({ ...state, turn: event.turns ?? state.turn }, event.finish);
+  if ((phase === 'generate' || phase === 'act' || phase === 'wait') && event.type === 'out-of-time') {
     // A turn that was not sampled in time does not count, even if a worker still records it.
     return ended({ ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn }, 'deadline');
   }

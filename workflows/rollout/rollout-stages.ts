@@ -3,7 +3,7 @@
  * comes next: the loop does.
  */
 
-import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
@@ -24,15 +24,18 @@ import type {
   SandboxRef,
 } from '../../protocol/stages.ts';
 import { askingOf, attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
+import { awaitProgram } from './await-program.ts';
+import { showDoing, tell } from './show-doing.ts';
 
-/** Lines that Temporal's UI shows of a rollout. */
-const LINES = 20;
 /** A turn's calls take at most four times a call's limit, so they need not know a deadline that is further away. */
 const NEAR_IN_LIMITS = 4;
 
-/** True if the deadline applies: it does not while the rollout is collected and graded. */
-export function hasDeadline({ phase }: LoopState): boolean {
-  return phase !== 'collect' && phase !== 'grade';
+/**
+ * True if the deadline applies: it does not while the rollout is collected and graded. The sandbox ends a program in
+ * time.
+ */
+export function hasDeadline({ phase, external }: LoopState): boolean {
+  return phase !== 'collect' && phase !== 'grade' && !(phase === 'wait' && external === 'sandbox');
 }
 
 /** The event for a deadline that has passed. `failure`: reported by the activity that ran with the remaining time. */
@@ -54,13 +57,21 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       await checkPolicy(state, context);
       return prepare({ ...attempt, ...asking }, context);
     case 'restore': {
-      const lost = { ...attempt, ...asking, restore: state.restores ?? 1, toolTimeoutSeconds: toolSecondsOf(context) };
+      const lost = {
+        ...attempt,
+        ...asking,
+        ...agentOf(context.input),
+        restore: state.restores ?? 1,
+        toolTimeoutSeconds: toolSecondsOf(context),
+      };
       return { type: 'restored', ...placed(await lostTime(context, init.restoreSandbox(lost)), context) };
     }
     case 'generate':
       return generate(attempt, state, withinMs, context);
     case 'act':
       return act(attempt, state, withinMs, context);
+    case 'wait':
+      return awaitProgram(state, withinMs, context);
     case 'collect':
       take(await withinOutage(hostOf(context).collect({ ...attempt, ...sandboxOf(context) })), context);
       return { type: 'collected' };
@@ -72,9 +83,17 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
 }
 
 async function prepare(attempt: Attempt & Asking, context: Context): Promise<LoopEvent> {
-  const card = await lostTime(context, init.prepare(attempt));
+  const card = await lostTime(context, init.prepare({ ...attempt, ...agentOf(context.input) }));
   context.clock.start(Date.now());
-  return { type: 'prepared', sandboxless: card.sandbox === null, ...placed(card, context) };
+  // A script acts in the program's place.
+  context.program = 'scripted' in context.input.policy ? null : (card.program ?? null);
+  const { runs: external } = context.program ?? {};
+  return {
+    type: 'prepared',
+    sandboxless: card.sandbox === null,
+    ...placed(card, context),
+    ...(external && { external }),
+  };
 }
 
 /** Keeps what the card says. */
@@ -141,7 +160,7 @@ async function generate(
     turn,
     policy: input.policy,
     sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
-    maxContextTokens: input.agent.maxContextTokens,
+    ...contextOf(input),
     ...agentOf(input),
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
@@ -156,9 +175,19 @@ async function generate(
   return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
-/** The agent that the rollout was started with, if it is not the task's own. */
-function agentOf({ agent: { type, options } }: Context['input']): Pick<GenerateInput, 'agent'> {
-  return type === undefined ? {} : { agent: { type, ...(options && { options }) } };
+function contextOf({ agent: { maxContextTokens } }: Context['input']): Pick<GenerateInput, 'maxContextTokens'> {
+  return maxContextTokens === undefined ? {} : { maxContextTokens };
+}
+
+/** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
+function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation' | 'hints'> {
+  const { type, options, codec, preamble, reasoning, hints } = agent;
+  const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
+  return {
+    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+    ...(Object.keys(conversation).length > 0 && { conversation }),
+    ...(hints && { hints }),
+  };
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
@@ -209,16 +238,6 @@ function sandboxOf(context: Context): SandboxRef {
 
 function hostOf(context: Context) {
   return onHost(sandboxOf(context).host, toolSecondsOf(context));
-}
-
-/** Shown in Temporal's UI while the rollout runs: its last turns, and what it waits for since when. */
-export function showDoing({ lines, doing }: Context): void {
-  setCurrentDetails([...lines, inCode(doing)].join('\n\n'));
-}
-
-function tell(context: Context, line: string): void {
-  context.lines = [...context.lines, line].slice(-LINES);
-  showDoing(context);
 }
 
 function begin(context: Context, { phase, attempt, turn, restores }: LoopState): void {

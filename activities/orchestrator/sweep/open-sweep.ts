@@ -7,6 +7,10 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../../store/store.ts';
+import { checkContext, checkSampling } from '../../../config/backend-settings.ts';
+import type { ObjectRef } from '../../../protocol/stages.ts';
+import { BackendCalls } from '../../../trainer/backends/backend-calls.ts';
+import { backendOfUri, EMBEDDED } from '../../../trainer/backends/registry.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
 import { pathOf } from '../../../protocol/policy-uri.ts';
@@ -18,7 +22,8 @@ import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { putCatalog } from '../../../store/read-records.ts';
 import type { TaskLoader } from '../../../tasks/task-loader.ts';
-import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
+import { checkPolicy } from '../open-policy.ts';
+import { refuseOtherConfig } from '../open-run.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
 import {
   type EvalEnd,
@@ -32,6 +37,8 @@ import { openModules, type OpenModulesDeps } from '../open-modules.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
+
+const never = new AbortController().signal;
 
 export interface SweepDeps extends OpenModulesDeps {
   readonly tasks: TaskLoader;
@@ -99,19 +106,40 @@ function comparable({
   };
 }
 
+/** Errors: `UserInputError` for what a policy's backend does not have. */
+function checkAbilities(
+  { sampling, agent }: SweepConfig,
+  policies: readonly ResolvedPolicy[],
+  modules: ObjectRef | undefined,
+): void {
+  for (const policy of policies) {
+    if ('endpoint' in policy || 'scripted' in policy.ref) continue;
+    const backend = backendOfUri(policy.ref.uri, modules) ?? EMBEDDED;
+    for (const { name, ...asked } of sampling) checkSampling(backend, asked, `sampling.${name}`);
+    checkContext(backend, agent.maxContextTokens);
+  }
+}
+
+/** Errors: `UserInputError` for `field` if the policy is gone. */
+async function fingerprintNow(uri: string, field: string, modules: ObjectRef | undefined): Promise<string> {
+  const backend = backendOfUri(uri, modules, field);
+  if (backend !== undefined) return (await new BackendCalls(backend).describe(uri, never)).digest;
+  await checkPolicy(uri, field);
+  return fingerprintOf(pathOf(uri, field));
+}
+
 /**
  * If weights changed under the same name, their results would be reported as the same policy's.
  * Errors: `UserInputError` for the first setting or policy that is not what the eval started with.
  */
-export async function checkUnchanged(config: SweepConfig, record: EvalRecord): Promise<void> {
+export async function checkUnchanged(config: SweepConfig, record: EvalRecord, modules?: ObjectRef): Promise<void> {
   refuseOtherConfig({ kind: 'eval', name: config.eval, known: comparable(record.config), asked: comparable(config) });
   for (const known of record.policies) {
     // An endpoint's settings are compared above; what its server holds cannot be.
     if ('endpoint' in known || known.from !== undefined) continue;
     const { name, policy, ref, fingerprint } = known;
     if ('scripted' in ref) continue;
-    await checkPolicy(ref.uri, `policies.${name}`);
-    if ((await fingerprintOf(pathOf(ref.uri))) === fingerprint) continue;
+    if ((await fingerprintNow(ref.uri, `policies.${name}`, modules)) === fingerprint) continue;
     throw new UserInputError(
       `policies.${name}`,
       policy,
@@ -120,18 +148,28 @@ export async function checkUnchanged(config: SweepConfig, record: EvalRecord): P
   }
 }
 
-async function resolved(policy: SweepPolicy, evalDir: string, store: Store): Promise<ResolvedPolicy> {
-  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store);
+async function resolved(
+  policy: SweepPolicy,
+  evalDir: string,
+  store: Store,
+  modules?: ObjectRef,
+): Promise<ResolvedPolicy> {
+  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store, modules);
   await checkEndpoint(policy.endpoint, `policies.${policy.name}`);
   return policy;
 }
 
-async function recordOf(config: SweepConfig, asked: TaskCatalog | undefined, store: Store): Promise<EvalRecord> {
+async function recordOf(
+  config: SweepConfig,
+  asked: TaskCatalog | undefined,
+  store: Store,
+  modules?: ObjectRef,
+): Promise<EvalRecord> {
   const key = evalKeys.record(config.eval);
   const catalog = asked && (await putCatalog(asked, store));
   const known = await store.get<EvalRecord>(key);
   if (known) {
-    await checkUnchanged(config, known);
+    await checkUnchanged(config, known, modules);
     if (known.catalog === catalog) return known;
     throw new UserInputError(
       'tasks',
@@ -142,7 +180,8 @@ async function recordOf(config: SweepConfig, asked: TaskCatalog | undefined, sto
   const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
-  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));
+  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store, modules));
+  checkAbilities(config, policies, modules);
   return store.putOnce<EvalRecord>(key, {
     eval: config.eval,
     evalDir,
@@ -228,7 +267,7 @@ export async function openSweep(
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
   const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
   const sources = await checkTasks(config.tasks, tasks, modules, config.judges);
-  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store);
+  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store, modules);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });

@@ -7,6 +7,9 @@ import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkGraders, type CheckedGraders } from '../../check/check-graders.ts';
 import { type CheckedSource, checkSources, type Problem } from '../../check/check-tasks.ts';
 import { type CheckConfig, readCheck } from '../../check/read-check.ts';
+import { askedContext } from '../../../config/policy-context.ts';
+import { checkContexts } from '../../eval/check-inputs.ts';
+import { checkContextHere } from '../../connect/context-here.ts';
 import { modulesOf } from '../../connect/run-modules.ts';
 import { barText } from '../../train/format.ts';
 import { screenOn } from '../../train/follow.ts';
@@ -62,7 +65,11 @@ async function checkWhole(read: CheckConfig, modules: Awaited<ReturnType<typeof 
     const { algorithm, training } = read.config;
     checkDefinitions(algorithm, training?.mode, modules?.digest);
     await checkTasksOfRun(read.config, new TaskLoader(), modules?.digest);
-  } else await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest, read.config.judges);
+    await checkContextHere(askedContext(read.config), read.config.policy.base, 'policy.base');
+  } else {
+    await checkTasks(read.config.tasks, new TaskLoader(), modules?.digest, read.config.judges);
+    await checkContexts(read.config);
+  }
 }
 
 async function check(file: string, options: Options, context: VerbContext): Promise<Outcome> {

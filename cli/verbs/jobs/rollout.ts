@@ -10,7 +10,7 @@ import { loadModulesAt } from '../../../activities/orchestrator/open-modules.ts'
 import type { Bundle } from '../../../modules/bundle.ts';
 import { JobFailed, UserInputError } from '../../../client/errors.ts';
 import { newRolloutId } from '../../../client/longhaul.ts';
-import { choosePolicy, type PolicyOptions } from '../../rollout/choose-policy.ts';
+import { askedContextTokens, choosePolicy, type PolicyOptions } from '../../rollout/choose-policy.ts';
 import { type RolloutEnd, runRollout } from '../../rollout/run-rollout.ts';
 import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 
@@ -53,17 +53,15 @@ async function checkedTask(task: string | undefined, modules: Bundle | undefined
 
 async function inputOf(options: Options, modules: Bundle | undefined, context: VerbContext): Promise<RolloutInput> {
   const task = await checkedTask(options.task, modules);
-  const { policy, maxContextTokens, maxTokens } = await choosePolicy(options, context);
+  const { policy, context: here, maxTokens } = await choosePolicy(options, context);
+  const maxContextTokens = askedContextTokens(options.maxContextTokens, here) ?? here?.tokens;
   return {
     task,
     policy,
     seed: wholeNumber('--seed', options.seed, 0),
     agent: {
       maxTurns: wholeNumber('--max-turns', options.maxTurns, 1),
-      maxContextTokens:
-        options.maxContextTokens === undefined
-          ? maxContextTokens
-          : wholeNumber('--max-context-tokens', options.maxContextTokens, 1),
+      ...(maxContextTokens !== undefined && { maxContextTokens }),
     },
     sampling: {
       temperature: temperatureOf(options.temperature),

@@ -6,11 +6,13 @@ import { fileUri } from '../../../protocol/policy-uri.ts';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
+import { type EmbeddedParts, embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
+import { generateTurn } from '../../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
 import type { GenerateResult } from '../../../trainer/generate-request.ts';
 import type { GenerateInput } from '../../../protocol/stages.ts';
+import { ContextTooLong } from '../../../trainer/sampler/generation.ts';
 import { call, characterTokenizer, finishCall, saying } from '../scripted-parts.ts';
 import { eventLines, RUN, turnInput, useWorld } from '../world.ts';
 
@@ -124,15 +126,19 @@ describe('a turn', () => {
       field: 'policy',
       remedy: expect.stringContaining('sampled by other files') as string,
     });
-    const told = (digestOf: GenerateDeps['digestOf']) =>
-      generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
+    const told = (digestOf: EmbeddedParts['digestOf']) =>
+      generateTurn(turnInput(1), { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, digestOf }) }, signal);
     await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
     expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
   });
 
   const ofFolder = (input: GenerateInput) =>
-    generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
+    generateTurn(
+      input,
+      { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, digestOf: (dir) => readdir(dir).then(String) }) },
+      signal,
+    );
 
   it.each([
     ['was known by its files', { policy: { uri: 'file:///gone', version: 3, digest: 'of before' } }],
@@ -156,10 +162,10 @@ describe('a turn', () => {
   });
 
   it('a folder that exists and lacks a file is a torn checkpoint', async () => {
-    const { dir, deps } = world.now;
+    const { dir, deps, parts } = world.now;
     const cut = generateTurn(
       turnInput(1, { policy: { uri: fileUri(dir), version: 0 } }),
-      { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) },
+      { ...deps, ...embeddedOnly({ ...parts, digestOf: () => readdir(join(dir, 'gone')).then(String) }) },
       signal,
     );
     await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
@@ -214,7 +220,7 @@ describe('the context', () => {
 
   it('starts anew if the template changes earlier tokens', async () => {
     const tokenizer = characterTokenizer({ stable: false });
-    const deps = { ...world.now.deps, tokenizerOf: async () => tokenizer };
+    const deps = { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, tokenizerOf: async () => tokenizer }) };
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     await generateTurn(turnInput(1), deps, signal);
     await answered(1, 'a b');
@@ -233,20 +239,45 @@ describe('an ending', () => {
   });
 
   it('by a full context sends no request to the engine', async () => {
-    const input = turnInput(1, { maxContextTokens: PROMPT.length });
-    expect(await generate(input)).toEqual({
-      kind: 'context-full',
+    const first = saying(call('ls'));
+    world.now.engine.answers = [first];
+    const bounds = { maxContextTokens: PROMPT.length + first.tokens.length };
+    await generate(turnInput(1, bounds));
+    await answered(1, 'ok');
+    expect(await generate(turnInput(2, bounds))).toMatchObject({
+      kind: 'context',
       calls: 0,
-      contextTokens: PROMPT.length,
       sampledTokens: 0,
-      line: 'context-full',
+      line: 'context',
+    });
+    expect(world.now.engine.requests.length).toBe(1);
+    expect(await recordOf(2)).toMatchObject({ sampled: [], end: 'context' });
+  });
+
+  it('never comes about by a prompt that fills the context: the task is at fault, by its key and the lengths', async () => {
+    const input = turnInput(1, { maxContextTokens: PROMPT.length });
+    await expect(generate(input)).rejects.toMatchObject({
+      name: 'PromptTooLong',
+      message: `the prompt of ${input.task} has ${PROMPT.length} tokens, and the context ${PROMPT.length}: there is no room for an answer`,
     });
     expect(world.now.engine.requests).toEqual([]);
-    expect(await recordOf(1)).toMatchObject({ appended: PROMPT, sampled: [], end: 'context-full' });
+    expect(await recordOf(1)).toBeUndefined();
+  });
+
+  it("is the engine's own context, without a setting: `context` later, the task's fault at first", async () => {
+    const engine = world.now.engine;
+    const refused = () => Promise.reject(new ContextTooLong(9, 8, 'its memory'));
+    engine.answers = [{ ...saying(call('ls'), 'length'), finishReason: 'context' }];
+    const { maxContextTokens: _, ...free } = turnInput(1);
+    expect(await generate(free)).toMatchObject({ kind: 'context', calls: 0 });
+    await answered(1, 'ok');
+    engine.generate = refused;
+    expect(await generate({ ...free, turn: 2 })).toMatchObject({ kind: 'context', sampledTokens: 0 });
+    await expect(generate({ ...free, rollout: 'another' })).rejects.toThrow('9 tokens, and the context 8 (its memory)');
   });
 
   it.each([
-    ['the context is full', 5, 'context-full', 5],
+    ['the context is full', 5, 'context', 5],
     ['the turn is too long', 500, 'response-cut', 100],
   ])('because %s is distinguished from the other, and a cut call is never run', async (_, room, kind, maxTokens) => {
     world.now.engine.answers = [saying(call('ls'), 'length')];
@@ -311,5 +342,79 @@ describe('a turn that a text ended', () => {
     expect(second?.reset).toBe(false);
     expect(second?.appended[0]).toBe(tokens.at(-1));
     expect(world.now.engine.requests[1]?.tokens).toEqual([...PROMPT, ...tokens, ...(second?.appended.slice(1) ?? [])]);
+  });
+});
+
+describe('reasoning of earlier turns', () => {
+  const thought = `<think>or ${call('rm')}</think>I look.\n${call('ls')}`;
+  const plain = characterTokenizer();
+  /** As Qwen3's template: a reasoning is printed before the last turn, even if it is empty. */
+  const rewriting = {
+    ...plain,
+    renderChat: (...[messages, tools, options]: Parameters<typeof plain.renderChat>) => {
+      const text = plain.renderChat(messages, tools, options);
+      return messages.at(-1)?.role === 'assistant'
+        ? text.replace(/assistant:(?=[^:]*$)/u, 'assistant:<think></think>')
+        : text;
+    },
+  };
+  const look = async (reasoning: 'keep' | 'remove' | undefined, tokenizer = plain) => {
+    world.now.engine.answers = [saying(thought), saying(call('pwd')), saying(finishCall)];
+    const tokenizerOf = () => Promise.resolve(tokenizer);
+    const deps = { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, tokenizerOf }) };
+    for (const turn of [1, 2, 3]) {
+      await generateTurn(turnInput(turn, { conversation: reasoning ? { reasoning } : {} }), deps, signal);
+      await answered(turn, `answer ${turn}`);
+    }
+    return [await recordOf(1), await recordOf(2), await recordOf(3)];
+  };
+
+  it('never has calls that run', async () => {
+    const [first] = await look('keep');
+    expect(first?.parsed).toMatchObject({ calls: [{ name: 'bash', arguments: { command: 'ls' } }] });
+  });
+
+  it('is removed from later prompts, which start new sequences; turns without it are extended', async () => {
+    const [, second, third] = await look('remove');
+    expect(second?.reset).toBe(true);
+    const prompt = characterTokenizer().decode(second?.appended ?? []);
+    expect(prompt).toContain('I look.');
+    expect(prompt).not.toContain('rm');
+    expect(third).toMatchObject({ reset: false, appended: encode('\ntool:answer 2$\nassistant:') });
+  });
+
+  it('is as the template has it without the setting', async () => {
+    const [, second] = await look(undefined, rewriting);
+    expect(second?.reset).toBe(true);
+  });
+
+  it('is kept as it was sampled, also by a template that rewrites earlier turns', async () => {
+    const [, second] = await look('keep', rewriting);
+    expect(second).toMatchObject({ reset: false, appended: encode('\ntool:answer 1$\nassistant:') });
+  });
+});
+
+describe('hints', () => {
+  it('are part of the record of the turn, and follow the answers of its calls', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(call('ls')), saying(call('ls'))];
+    for (const turn of [1, 2, 3]) {
+      await generate(turnInput(turn, { hints: { sameAction: 2 } }));
+      await answered(turn, 'seen');
+    }
+    const hint = 'You have made the same call 2 times: bash {"command":"ls"}. Try something else.';
+    expect(await recordOf(1)).not.toHaveProperty('hints');
+    expect(await recordOf(2)).toMatchObject({ hints: ['sameAction'], command: { do: 'act', message: hint } });
+    expect((await recordOf(3))?.appended).toEqual(encode(`\ntool:seen$\nuser:${hint}$\nassistant:`));
+    // What is recorded stays, whatever the settings say later.
+    await generate(turnInput(2, { hints: {} }));
+    expect((await recordOf(2))?.hints).toEqual(['sameAction']);
+  });
+
+  it('for a call that cannot be read can be switched off: then it is a message', async () => {
+    world.now.engine.answers = [saying('<function=bash>')];
+    await generate(
+      turnInput(1, { hints: { parseError: false }, agent: { type: 'tools', options: { message: 'answer' } } }),
+    );
+    expect(await recordOf(1)).toMatchObject({ parsed: { kind: 'malformed' }, command: { do: 'answer' } });
   });
 });

@@ -151,7 +151,7 @@ it('makes one sequence of a rollout, and one more each time that a template chan
   await said(0, 0, [
     { appended: [1, 2], sampled: [3], logprobs: [-1] },
     { appended: [4], sampled: [5], logprobs: [-2] },
-    { appended: [6], end: 'context-full' },
+    { appended: [6], end: 'context' },
   ]);
   await said(0, 1, [
     { appended: [1, 2], sampled: [3], logprobs: [-1] },
@@ -288,7 +288,7 @@ it('keeps a rollout without a finish call in its group, without a token to learn
     status: 'graded',
     reward: 0,
     passed: false,
-    finish: 'context-full',
+    finish: 'context',
     failure: null,
     reason: '',
   });
@@ -554,7 +554,7 @@ it('a group whose learnt rollouts have equal rewards teaches nothing, whatever t
       status: 'graded',
       reward,
       passed: false,
-      finish: 'context-full',
+      finish: 'context',
       failure: null,
       reason: '',
     });

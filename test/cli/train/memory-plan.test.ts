@@ -27,7 +27,10 @@ const config = (over: object = {}) =>
 const env = { LONGHAUL_KV_CACHE_MIB: '64', LONGHAUL_GPU_WORKERS: '1', LONGHAUL_RETENTION: '2d' };
 
 it('has the bounds, and the settings that change them', async () => {
-  const [memory = '', disk = '', ...rest] = await memoryLines(config(), env, home);
+  const [context = '', memory = '', disk = '', ...rest] = await memoryLines(config(), env, home);
+  expect(context).toMatch(
+    /^context: \d+ tokens of prompt and answers, .* of keys and values each, and \d+ of them fit the cache at once; the policy has 1024 here \(max_position_embeddings of its config.json is 1024\)$/,
+  );
   expect(rest).toEqual([]);
   expect(memory).toMatch(
     /^memory: the GPU worker takes up to .* cached keys and values at most 64 MiB \(LONGHAUL_KV_CACHE_MIB\), a pass of 8192 tokens/,
@@ -45,11 +48,11 @@ it('uses the settings of the running stack, whatever this shell has, and no rete
   const state = { format: 1, settings: { LONGHAUL_KV_CACHE_MIB: '128', LONGHAUL_RETENTION: '3d' } };
   mkdirSync(home, { recursive: true });
   writeFileSync(join(home, 'stack.json'), JSON.stringify({ ...state, ports: { temporal: 1, ui: 2 } }));
-  const [memory, disk] = await memoryLines(config(), env, home);
+  const [, memory, disk] = await memoryLines(config(), env, home);
   expect(memory).toContain('at most 128 MiB (LONGHAUL_KV_CACHE_MIB)');
   expect(disk).toContain('kept until 72h after it closed (LONGHAUL_RETENTION)');
   writeFileSync(join(home, 'stack.json'), JSON.stringify(state));
-  expect((await memoryLines(config(), env, home))[1]).toContain("kept until its namespace's retention is over, and");
+  expect((await memoryLines(config(), env, home))[2]).toContain("kept until its namespace's retention is over, and");
 });
 
 it('leaves out what it cannot know', async () => {

@@ -15,6 +15,7 @@ import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
 import { lostWorkers } from './processes/lost-workers.ts';
+import { programs } from './programs.ts';
 import { pruning } from './store/pruning.ts';
 import { readModel } from './store/read-model.ts';
 import { sandboxOwners } from './sandboxes/sandbox-owners.ts';
@@ -45,6 +46,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...checkpoints,
   ...lostSandboxes,
   ...graders,
+  ...programs,
   ...lateExecutions,
   ...endpoints,
   ...inputs,

@@ -6,7 +6,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseToolCalls, toolCallFormatOf } from '../../../agents/parse-tool-calls.ts';
+import { parseTurn } from '../../../agents/codecs/codec.ts';
+import { codecOfTemplate } from '../../../agents/codecs/codecs.ts';
 import { renderContinuation, renderPrompt } from '../../../agents/render-conversation.ts';
 import type { ToolSchema } from '../../../protocol/message.ts';
 import type { Chat, ChatTurn } from '../../../recipes/sft/chat-records.ts';
@@ -67,7 +68,7 @@ describe('a chat of tools', () => {
     expect(trainedTexts(chat)).toHaveLength(1);
     expect(second).toBe('It is here.<|im_end|>');
     const said = first?.slice(0, -'<|im_end|>'.length) ?? '';
-    expect(parseToolCalls(said, toolCallFormatOf(tokenizer.chatTemplate))).toEqual({
+    expect(parseTurn(said, codecOfTemplate(tokenizer.chatTemplate))).toEqual({
       kind: 'calls',
       content: 'I look.',
       calls: [

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-import { parseToolCalls, toolCallFormatOf } from '../../../agents/parse-tool-calls.ts';
+import { parseTurn } from '../../../agents/codecs/codec.ts';
+import { codecOfTemplate } from '../../../agents/codecs/codecs.ts';
 import { renderContinuation, renderPrompt } from '../../../agents/render-conversation.ts';
 import { CALL_TOKENS, END } from '../../../recipes/starter/chat-template.ts';
 import { makeStarterTokenizer } from '../../../recipes/starter/make-tokenizer.ts';
@@ -89,14 +90,14 @@ describe('the tokenizer', () => {
 
 describe('the chat template', () => {
   it('writes calls in the form that the parser reads, and the parser reads them back', () => {
-    const format = toolCallFormatOf(tokenizer.chatTemplate);
-    expect(format).toBe('function-xml');
+    const codec = codecOfTemplate(tokenizer.chatTemplate);
+    expect(codec.name).toBe('function-xml');
     for (const { messages } of demonstrations(100)) {
       for (const message of messages) {
         if (message.role !== 'assistant') continue;
         const text = render([message]);
         const spoken = text.slice('<|assistant|>'.length, -END.length);
-        expect(parseToolCalls(spoken, format)).toEqual({ kind: 'calls', content: '', calls: message.toolCalls });
+        expect(parseTurn(spoken, codec)).toEqual({ kind: 'calls', content: '', calls: message.toolCalls });
       }
     }
   });

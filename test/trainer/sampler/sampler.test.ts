@@ -6,6 +6,7 @@ import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { ContextTooLong, InvalidRequest } from '../../../trainer/sampler/generation.ts';
 import type { LoadedPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler, type SamplerOptions } from '../../../trainer/sampler/sampler.ts';
+import { cacheBytesPerToken } from '../../../trainer/sampler/cache/cache-budget.ts';
 import { randomIds, randomWeights, smallShape } from './random-policy.ts';
 
 const config: ModelConfig = { ...smallShape, layers: 2, hiddenSize: 64, intermediateSize: 128 };
@@ -156,9 +157,33 @@ describe('the end of a generation', () => {
   it('is the end of the context', async () => {
     const full = await sampler().generate(request(2, { tokens: randomIds(2, 250, 100), maxTokens: 100 }));
     expect(full.tokens).toHaveLength(6);
-    expect(full.finishReason).toBe('length');
+    expect(full.finishReason).toBe('context');
     const refused = sampler().generate(request(2, { tokens: randomIds(2, 256, 100) }));
     await expect(refused).rejects.toMatchObject({ name: ContextTooLong.name, tokens: 256, limit: 256 });
+  });
+
+  it('is the end of what the cache holds, and a request that can never fit is refused with the numbers', async () => {
+    const bytes = 48 * cacheBytesPerToken(config) + 1;
+    const small = sampler({ cacheBytes: bytes, maxContext: Infinity });
+    const wanted = request(2, { tokens: randomIds(2, 40, 100), maxTokens: 100 });
+    const [full, other] = await Promise.all([small.generate(wanted), small.generate({ ...wanted, cacheKey: 'b' })]);
+    expect(full).toMatchObject({ finishReason: 'context' });
+    expect(full.tokens).toHaveLength(8);
+    expect(other).toEqual(full);
+    await expect(small.generate(request(2, { tokens: randomIds(2, 48, 100) }))).rejects.toThrow(
+      "the prompt has 48 tokens, and the context 48 (the engine's cache of 1 MiB holds 48 of the 1024 tokens in its config.json; LONGHAUL_KV_CACHE_MIB=1 holds all)",
+    );
+  });
+
+  it('is beyond 2,048 tokens where configuration and memory allow it, and changes no bit before it', async () => {
+    const long = { ...policies['one']!, config: { ...config, maxPositions: 4096 } };
+    const load = () => Promise.resolve(long);
+    const wanted = request(3, { tokens: randomIds(3, 2300, 100), maxTokens: 6 });
+    const far = await sampler({ load, maxContext: Infinity }).generate(wanted);
+    expect(far).toMatchObject({ finishReason: 'length', tokens: { length: 6 } });
+    const near = request(4);
+    const [bounded, free] = [sampler(), sampler({ load, maxContext: Infinity })];
+    expect(await free.generate(near)).toEqual(await bounded.generate(near));
   });
 });
 
@@ -232,9 +257,9 @@ describe('the cost of a call', () => {
 
 describe('requests that cannot be served', () => {
   const sampling = request(1).sampling;
-  it('because memory does not fit one context are refused with the size that is needed', async () => {
+  it('because memory does not fit one block are refused with the size that is needed', async () => {
     await expect(sampler({ cacheBytes: 1000 }).generate(request(1))).rejects.toThrow(
-      'one context of 256 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB',
+      '16 tokens of this model take 8192: raise LONGHAUL_KV_CACHE_MIB',
     );
   });
   it.each([

@@ -6,7 +6,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { argumentsText, type Message } from '../../../protocol/message.ts';
-import { parseToolCalls } from '../../../agents/parse-tool-calls.ts';
+import { parseTurn } from '../../../agents/codecs/codec.ts';
+import { codecNamed } from '../../../agents/codecs/codecs.ts';
 import { plainOf, readWritten, writtenText } from '../../../protocol/written-json.ts';
 import { ChatTemplate, templateMessage } from '../../../trainer/tokenizer/chat-template.ts';
 import { readJson, vectors } from '../tiny-policy.ts';
@@ -20,7 +21,7 @@ interface Case {
 const { cases } = readJson<{ readonly cases: readonly Case[] }>(vectors, 'tool-arguments.json');
 
 function callOf(text: string) {
-  const parsed = parseToolCalls(`<tool_call>\n{"name": "t", "arguments": ${text}}\n</tool_call>`, 'hermes-json');
+  const parsed = parseTurn(`<tool_call>\n{"name": "t", "arguments": ${text}}\n</tool_call>`, codecNamed('hermes-json'));
   if (parsed.kind !== 'calls' || !parsed.calls[0]) throw new Error(`not read as a call: ${text}`);
   return parsed.calls[0];
 }

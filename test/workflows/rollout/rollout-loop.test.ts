@@ -114,7 +114,7 @@ describe('the agent loop', () => {
       expect(inside).toEqual({ phase: 'generate', attempt: 1, turn: 3, frames: frames('shopper@2') });
       const below = reduce(inside, calling(), many);
       expect(below.frames).toEqual(frames('shopper@2', 'shopper@3'));
-      for (const kind of ['answer', 'context-full', 'response-cut', 'refused'] as const) {
+      for (const kind of ['answer', 'context', 'response-cut', 'refused'] as const) {
         const ended: LoopEvent = { type: 'generated', kind, calls: 0 };
         expect(reduce(below, ended, many)).toEqual({ ...inside, turn: 5 });
         expect(reduce(from(4), ended, many)).toMatchObject({ phase: 'collect', finish: kind });
@@ -169,7 +169,7 @@ describe('the agent loop', () => {
   });
 
   it('grades what a full context or a cut response left behind', () => {
-    for (const kind of ['context-full', 'response-cut'] as const) {
+    for (const kind of ['context', 'response-cut'] as const) {
       expect(run([{ type: 'prepared' }, { type: 'generated', kind, calls: 0 }])).toMatchObject({
         phase: 'collect',
         finish: kind,

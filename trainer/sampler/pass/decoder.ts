@@ -8,6 +8,7 @@ import { tensorflow } from '../../tensorflow.ts';
 import { graphDecoderKind } from './graph/graph-decoder.ts';
 import { NoNativeDecoder } from './native/native-binding.ts';
 import { nativeDecoderKind } from './native/native-decoder.ts';
+import type { ContextLayout } from '../cache/cache-budget.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { WeightPieces } from '../../model/weights.ts';
 
@@ -61,9 +62,7 @@ export interface Decoder<Model extends DecoderModel = DecoderModel> {
 }
 
 /** Makes models and decoders that work with each other. */
-export interface DecoderKind<Model extends DecoderModel = DecoderModel> {
-  /** Positions of a block. */
-  readonly blockSize: number;
+export interface DecoderKind<Model extends DecoderModel = DecoderModel> extends ContextLayout {
   /** `positions`: the longest context. Errors: `WeightsMismatch`, those of reading the weights. */
   model(config: ModelConfig, weights: WeightPieces, positions: number): Promise<Model>;
   decoder(config: ModelConfig, positions: number, blocks: number): Decoder<Model>;

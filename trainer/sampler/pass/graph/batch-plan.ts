@@ -3,11 +3,13 @@
  * and padding tokens read finite values, write to the spill page, and no other row reads them.
  */
 
+import { GRAPH_LAYOUT } from '../../cache/cache-budget.ts';
+
 /**
  * Positions per page of the cache, and the length of every sum in attention. It is fixed, so that a longer context adds
  * whole sums and changes none of the others.
  */
-export const pageSize = 128;
+export const pageSize = GRAPH_LAYOUT.blockSize;
 
 export interface CacheLayout {
   /** Pages that sequences may hold. */

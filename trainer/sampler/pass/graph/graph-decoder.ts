@@ -13,6 +13,7 @@ import {
 } from './batch-plan.ts';
 import { DecoderSession } from './decoder-session.ts';
 import { type PassLimits, passLimits } from './pass-limits.ts';
+import { GRAPH_LAYOUT } from '../../cache/cache-budget.ts';
 import { gathered } from '../../../model/weights.ts';
 import { SamplerModel } from './sampler-model.ts';
 
@@ -137,7 +138,7 @@ export class GraphDecoder implements Decoder<SamplerModel> {
 
 export function graphDecoderKind(): DecoderKind<SamplerModel> {
   return {
-    blockSize: pageSize,
+    ...GRAPH_LAYOUT,
     model: async (config, weights, positions) => new SamplerModel(config, await gathered(weights), { positions }),
     decoder: (config, positions, blocks) => {
       const layout = { pages: blocks, kvHeads: config.kvHeads, group: config.heads / config.kvHeads };

@@ -4,13 +4,14 @@
  */
 
 import { availableParallelism } from 'node:os';
+import { NATIVE_LAYOUT } from '../../cache/cache-budget.ts';
 import type { ModelConfig } from '../../../model/config.ts';
 import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
 import { type Handle, type NativeBinding, loadNativeBinding } from './native-binding.ts';
 import { NativeModel, shapeOf } from './native-model.ts';
 import { flattenRows } from './native-plan.ts';
 
-const blockSize = 16;
+const { blockSize } = NATIVE_LAYOUT;
 
 /** As many threads as TensorFlow takes for one op: the engine's share of the machine. */
 const threads = (): number => Number(process.env['TF_NUM_INTRAOP_THREADS']) || availableParallelism();
@@ -65,7 +66,7 @@ export class NativeDecoder implements Decoder<NativeModel> {
 export function nativeDecoderKind(): DecoderKind<NativeModel> {
   const binding = loadNativeBinding();
   return {
-    blockSize,
+    ...NATIVE_LAYOUT,
     model: (config, weights, positions) => NativeModel.load(binding, config, weights, positions),
     decoder: (config, positions, blocks) => new NativeDecoder(binding, config, positions, blocks),
   };

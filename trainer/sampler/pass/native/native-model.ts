@@ -22,6 +22,16 @@ export const shapeOf = (config: ModelConfig, positions: number): Int32Array =>
     Number(config.tiedEmbeddings),
   );
 
+/** The angles of the model that was loaded last: a run's versions share them, and those of a long context take time. */
+let lastAngles: { readonly key: string; readonly angles: ReturnType<typeof ropeAngles> } | undefined;
+
+function anglesOf(positions: number, config: ModelConfig): ReturnType<typeof ropeAngles> {
+  const { headDim, ropeTheta, ropeScaling } = config;
+  const key = JSON.stringify([positions, headDim, ropeTheta, ropeScaling]);
+  if (lastAngles?.key !== key) lastAngles = { key, angles: ropeAngles(positions, config) };
+  return lastAngles.angles;
+}
+
 interface Wanted {
   /** Its number in `model.h`. */
   readonly number: number;
@@ -78,7 +88,7 @@ export class NativeModel implements DecoderModel {
   readonly #binding: NativeBinding;
 
   private constructor(binding: NativeBinding, config: ModelConfig, positions: number) {
-    const { cos, sin } = ropeAngles(positions, config);
+    const { cos, sin } = anglesOf(positions, config);
     this.#binding = binding;
     this.config = config;
     this.handle = binding.createModel(shapeOf(config, positions), config.normEpsilon, cos, sin);

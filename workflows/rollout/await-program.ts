@@ -1,0 +1,115 @@
+/**
+ * The phase in which a program is the agent: the rollout waits, records what the program reports, and ends the wait
+ * when the program has ended or its time is over. Each call returns after one such event.
+ */
+
+import { condition } from '@temporalio/workflow';
+import { onAnyHost, programOn } from '../activity-stubs.ts';
+import { inCode } from '../details.ts';
+import { KnownFailure, withinOutage } from '../failures/classify-failure.ts';
+import type { RunProgramOutcome } from '../../protocol/program.ts';
+import { isLost, renewalOf } from './hold-sandbox.ts';
+import { attemptOf, type Context, isCrowded, toolSecondsOf } from './rollout-context.ts';
+import type { LoopEvent, LoopState } from './rollout-loop.ts';
+import { tell } from './show-doing.ts';
+
+/** A program in the sandbox, as this history sees it. */
+export interface RunningProgram {
+  outcome?: RunProgramOutcome;
+  /** What its activity threw. */
+  error?: unknown;
+}
+
+function ended(state: LoopState, { finish, ms, line }: RunProgramOutcome, context: Context): LoopEvent {
+  context.clock.heard({ ms });
+  context.running = null;
+  tell(context, `the program ended: ${inCode(line)}`);
+  return finish === 'deadline' ? context.clock.passed(state) : { type: 'program-ended', finish };
+}
+
+/** Starts the program, or attaches to it: a repeated activity runs nothing twice. */
+function run(state: LoopState, withinMs: number, context: Context): RunningProgram {
+  const { sandbox, program, input } = context;
+  if (!sandbox || !program) throw new TypeError('There is no sandbox in which a program runs');
+  const { type, options } = input.agent;
+  const running: RunningProgram = {};
+  const work = programOn(sandbox.host, program.timeoutSeconds).runProgram({
+    ...attemptOf(state, context),
+    ...sandbox,
+    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+    withinMs,
+  });
+  withinOutage(work).then(
+    (outcome) => void (running.outcome = outcome),
+    (error: unknown) => void (running.error = error),
+  );
+  return running;
+}
+
+/** Records what follows the turns on record. */
+async function record(state: LoopState, context: Context): Promise<LoopEvent> {
+  const { turns, end } = context.reports.next();
+  const now = state.turn + turns.length;
+  await withinOutage(
+    onAnyHost(toolSecondsOf(context)).recordReports({
+      ...attemptOf(state, context),
+      version: context.input.policy.version,
+      turns,
+      ...(end && { end: end.answer === undefined ? {} : { answer: end.answer } }),
+    }),
+  );
+  context.reports.taken(now);
+  tell(context, `turn ${now} was reported${end ? ', and the end' : ''}`);
+  if (end) return { type: 'program-ended', turns: now, finish: 'answer' };
+  if (now >= context.limits.maxTurns && context.program?.runs === 'elsewhere')
+    return { type: 'program-ended', turns: now, finish: 'max-turns' };
+  return { type: 'reported', turns: now };
+}
+
+/** Nobody knows whether a program elsewhere hangs or has died, so that its rollout has no reward. */
+function silent(seconds: number): KnownFailure {
+  const message = `agent.options.timeoutSeconds: the program reported no end in ${seconds} s`;
+  return new KnownFailure({ failure: 'program-lost', message }, {});
+}
+
+/** The next event of the wait. Errors: those of the activities. */
+export async function awaitProgram(state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
+  const { program, reports, sandbox } = context;
+  if (!program) throw new TypeError('The agent of this rollout is no program');
+  const isElsewhere = program.runs === 'elsewhere';
+  if (!isElsewhere) context.running ??= run(state, withinMs, context);
+  const { running } = context;
+  const mayWake = () =>
+    reports.isReady ||
+    running?.outcome !== undefined ||
+    running?.error !== undefined ||
+    (isElsewhere && context.paused) ||
+    isCrowded(context);
+  const ownMs = program.timeoutSeconds * 1000 - context.programMs;
+  const limits = isElsewhere ? [withinMs, ownMs, ...(sandbox ? [renewalOf(sandbox)] : [])] : [];
+  const since = Date.now();
+  if (limits.length === 0) await condition(mayWake);
+  else await condition(mayWake, Math.max(1, Math.min(...limits)));
+  const waitedMs = Date.now() - since;
+  context.programMs += isElsewhere ? waitedMs : 0;
+  context.silentMs += waitedMs;
+  if (reports.isReady) {
+    // A program that reports was at work until then; the silence of one that does not may be anybody's.
+    if (isElsewhere) context.clock.heard({ ms: context.silentMs });
+    context.silentMs = 0;
+    return record(state, context);
+  }
+  if (running?.error !== undefined) {
+    context.running = null;
+    throw running.error;
+  }
+  if (running?.outcome !== undefined) return ended(state, running.outcome, context);
+  if (!isElsewhere || context.paused) return { type: 'reported', turns: state.turn };
+  if (context.programMs >= program.timeoutSeconds * 1000) throw silent(program.timeoutSeconds);
+  if (sandbox && waitedMs >= renewalOf(sandbox)) {
+    context.rounds += 1;
+    if (await isLost(sandbox, state.attempt, context))
+      throw new KnownFailure({ failure: 'sandbox-lost', message: 'The sandbox was lost while its program worked' }, {});
+  }
+  return { type: 'reported', turns: state.turn };
+}
