@@ -71,7 +71,7 @@ const world = useStoreWorld((store, scripted) => {
           digestOf: async () => await Promise.resolve('files'),
         }),
       }),
-      update: scripted.gpu.update,
+      update: (input) => scripted.gpu.update(input),
     },
     orchestrator: createOrchestratorActivities({
       store,
