@@ -263,6 +263,7 @@ function scriptedSweeps(note: (activity: string, input: { rollout?: string }) =>
       }));
       return { eval: id, evalDir: '/evals', round: 1, seed: 1, agent, dispatcher, maxFailed: 0, cells };
     },
+    recordBudgets: () => note('recordBudgets', {}),
     async nextChunk({ index, cell }) {
       await note('nextChunk', { rollout: cell.name });
       const chunk = { tasks: [`t-held-out-${2 * index}`, `t-held-out-${2 * index + 1}`], firstSample: 0, samples: 2 };
