@@ -25,6 +25,8 @@ export function createGpuActivities(deps: GenerateDeps & OpenEngineDeps): GpuAct
         inItsTime(input.withinMs, signal, (own) => generateTurn(input, deps, own, priorityKey())),
       ),
     update: (input) =>
-      tried({ store, place: 'gpu' }, (_signal, progress) => updateOnce(input, store, deps.engine, progress)),
+      tried({ store, place: 'gpu' }, (signal, progress) =>
+        updateOnce(input, store, deps.backends, progress, { signal }),
+      ),
   };
 }

@@ -1,7 +1,7 @@
 /** A model and a sandbox that do nothing, behind the real interfaces: the remaining cost is Longhaul's own. */
 
 import type { AgentRunActivities } from '../protocol/activities.ts';
-import type { PolicyTokenizer } from '../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../activities/generate/sample-ids.ts';
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
 import { type Environment, MAIN, type Task } from '../tasks/environment.ts';
 import type { Engine } from '../trainer/engine.ts';

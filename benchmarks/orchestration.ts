@@ -3,6 +3,7 @@
  * workflow with as many empty activities on the same queues. Both run on the same workers, in alternating blocks.
  */
 
+import { embeddedOnly } from '../activities/backends/embedded-backend.ts';
 import { Client, Connection } from '@temporalio/client';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -38,9 +39,11 @@ export function emptyActivities(store: Store, turns: number) {
   const deps = {
     store,
     tasks,
-    engine: emptyEngine(turns),
-    tokenizerOf: async () => emptyTokenizer,
-    digestOf: async () => 'empty',
+    ...embeddedOnly({
+      engine: emptyEngine(turns),
+      tokenizerOf: async () => emptyTokenizer,
+      digestOf: async () => 'empty',
+    }),
   };
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
   return {

@@ -42,7 +42,7 @@ export async function referenceBatch(input: ReferenceInput, progress?: BatchProg
 export async function steps(config: OpenedConfig, runDir: string): Promise<string> {
   const { run, seed, batch, agent, sampling, dispatcher, algorithm } = config;
   let policy: PolicyRef = { uri: config.policy.base, version: 0 };
-  let sha256 = '';
+  let sha256: string | null = '';
   for (let step = 1; step <= config.steps; step += 1) {
     const begun = Date.now();
     const { tasks } = tasksOfStep(config, step);
@@ -66,5 +66,5 @@ export async function steps(config: OpenedConfig, runDir: string): Promise<strin
     const record = { ...outcome.record, seconds: { rollout: seconds, train: total - seconds, total } };
     await orchestrator.recordStep({ run, runDir, record, policy, sha256, keep: step === config.steps });
   }
-  return sha256;
+  return sha256 ?? '';
 }

@@ -16,6 +16,7 @@ export const {
   BadRecord,
   defineAdvantage,
   defineAgent,
+  defineBackend,
   defineEnvironment,
   defineLoss,
   defineTool,

@@ -133,7 +133,7 @@ async function heldBy(run: string, store: Store): Promise<string[]> {
 }
 
 async function digestsOf(store: Store, run: string): Promise<string[]> {
-  return (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value.sha256);
+  return (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value.sha256 ?? '');
 }
 
 /** The digest of the last step's weights on disk. */

@@ -18,6 +18,22 @@ export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '.
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
+export { defineBackend } from '../trainer/backends/registry.ts';
+export type {
+  BackendAbilities,
+  BackendDefinition,
+  PassAnswer,
+  PolicyDescription,
+  SampleAnswer,
+  SampleRequest,
+  SamplingOption,
+  SavedState,
+  ScoredSequence,
+  StateToOpen,
+  StateToSave,
+  TrainingPass,
+  TrainingSequence,
+} from '../trainer/backends/definition.ts';
 export { defineLoss } from '../trainer/algorithms/losses/registry.ts';
 export type {
   AdvantageEstimator,
@@ -52,7 +68,9 @@ export type {
 } from '../tasks/environment.ts';
 export type { ReportAnswer, ReportedTokens } from '../protocol/program.ts';
 export type { AgentChoice, Verdict } from '../protocol/stages.ts';
-export type { Command } from '../protocol/command.ts';
+export type { Command, Delegate } from '../protocol/command.ts';
+export type { Said } from '../protocol/transcript.ts';
+export type { SubAgent } from '../agents/sub-agents.ts';
 export type {
   ExecCall,
   ExecResult,

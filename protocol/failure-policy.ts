@@ -119,6 +119,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'see `npx longhaul logs gpu`; memory may have run out (`dmesg`)',
   },
+  'backend-failed': {
+    detected:
+      "a function of the policy's backend threw, did not return in its time, or returned what cannot be true (docs/backends.md)",
+    errors: ['BackendFailed', 'BackendTimedOut', 'BackendAnswerWrong'],
+    retried: ['gpu'],
+    recovery: 'hold',
+    breaks: true,
+    remedy: 'fix what the message names, then `npx longhaul resume RUN`; a run with another name gets a changed module',
+  },
   'endpoint-unavailable': {
     detected: 'an endpoint gave no answer to any request of a call',
     errors: ['EndpointUnavailable'],

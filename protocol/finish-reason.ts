@@ -33,6 +33,7 @@ export type FailureClass =
   /** A recorded answer belongs to another call. */
   | 'record-mismatch'
   | 'engine-lost'
+  | 'backend-failed'
   | 'endpoint-unavailable'
   /** A judge gave no answer. */
   | 'judge-unavailable'

@@ -5,6 +5,8 @@ import type { Endpoint } from './endpoint.ts';
 export interface PolicyRef {
   /** What is sampled. Its scheme names the backend: `file:` is a directory in Hugging Face layout. */
   readonly uri: string;
+  /** The saved state that training continues from. Absent: `uri` is it. */
+  readonly state?: string;
   readonly version: number;
   /** Digest of the files, if it is known: other files under the same name are another policy. */
   readonly digest?: string;

@@ -4,6 +4,7 @@ import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
 import type { EnginePart } from './engine.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
@@ -156,6 +157,8 @@ export interface GenerateRecord extends Place {
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
+  /** The rules by which the policy was helped after this turn. Absent: none. */
+  readonly hints?: readonly HintRule[];
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
@@ -328,8 +331,11 @@ export interface RunRecord {
 export interface StepEntry {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  /** Of the weights; `null` if the backend does not tell it. */
+  readonly sha256: string | null;
   readonly keep: boolean;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;
 }
@@ -348,6 +354,8 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** Temporal's run id of the execution that reported the end. */
   readonly execution?: string;
 }

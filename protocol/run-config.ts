@@ -112,10 +112,16 @@ export interface RunConfig {
   readonly seed: number;
   readonly steps: number;
   /**
-   * With `lora` only an adapter is trained. Without: if the base is an adapter, training continues it.
-   * `maxContextTokens`: the longest context of the policy; absent: what its configuration and the memory allow.
+   * `base`: the URI of the first policy. `backend`: the name of what samples and trains it. With `lora` only an adapter
+   * is trained. Without: if the base is an adapter, training continues it. `maxContextTokens`: the longest context of the
+   * policy; absent: what its configuration and the memory allow.
    */
-  readonly policy: { readonly base: string; readonly lora?: LoraSettings; readonly maxContextTokens?: number };
+  readonly policy: {
+    readonly base: string;
+    readonly backend: string;
+    readonly lora?: LoraSettings;
+    readonly maxContextTokens?: number;
+  };
   /** Absolute paths of users' modules, which define what the run names. Absent: none. */
   readonly modules?: readonly string[];
   /** What steps and evaluations draw from. */

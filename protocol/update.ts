@@ -56,7 +56,8 @@ export interface ShardInput extends RoundInput {
 
 export interface UpdateOutcome {
   readonly policy: PolicyRef;
-  readonly sha256: string;
+  /** Of the weights; `null` if the backend does not tell it. */
+  readonly sha256: string | null;
   /** The step's record without the durations, which the workflow measures. */
   readonly record: Omit<StepRecord, 'seconds'>;
 }

@@ -3,17 +3,13 @@
  * implements it can sample and train. The code of an update uses this interface alone, so that it runs on any backend.
  */
 
-import type { AdamWSettings } from './optimizer.ts';
+import type { AdamWSettings } from '../protocol/algorithm.ts';
+import type { Batching, Pass, PassResult, Scores } from './passes.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoints/checkpoint.ts';
 import type { Datum } from './update-request.ts';
 import type { GenerateRequest, GenerateResult } from './generate-request.ts';
 import type { GenerateCost } from '../protocol/sampling.ts';
-import type { NewLora, UpdateSettings } from '../protocol/algorithm.ts';
-import type { TokenStatistics } from './learner.ts';
-import type { Batching } from './model/packed-batch.ts';
-import type { Objective } from './training/objective.ts';
-import type { Minibatch, PassSequence } from './training/plan.ts';
-import type { Scores } from './training/score.ts';
+import type { NewLora } from '../protocol/algorithm.ts';
 
 /** A saved state. For the embedded engine, `dir` is a policy directory. */
 export interface StateToLoad {
@@ -34,22 +30,6 @@ export interface StateToSave {
   readonly metrics: unknown;
   /** Written with the state: both are complete, or neither is written. */
   readonly critic?: Checkpoint | undefined;
-}
-
-/** Sequences whose gradient is computed at once, and the loss. */
-export interface Pass {
-  readonly sequences: readonly PassSequence[];
-  readonly algorithm: UpdateSettings;
-  readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
-  /** True in the first epoch, whose passes measure the entropy. */
-  readonly firstEpoch: boolean;
-  /** Seed of losses with random draws. */
-  readonly noiseKey: string;
-}
-
-/** A pass's statistics per token, and its loss. */
-export interface PassResult extends TokenStatistics {
-  readonly objective: Omit<Objective, 'gradient'>;
 }
 
 /**

@@ -27,14 +27,8 @@ import { GrowingRotaryTables } from './model/layers/rotary.ts';
 import { type TokenBatch, longestOf } from './model/token-batch.ts';
 import type { ModelConfig } from './model/config.ts';
 import type { Weights } from './model/weights.ts';
+import type { TokenStatistics } from './passes.ts';
 import { tf } from './tensorflow.ts';
-
-/** Statistics of the tokens that count, in the batch's order. In nats. */
-export interface TokenStatistics {
-  readonly logprobs: Float32Array;
-  /** Entropy of the distribution that each token was drawn from; only if requested. */
-  readonly entropies: Float32Array | undefined;
-}
 
 /** dL/d logprob and dL/d entropy of each token that counts. */
 export interface TokenGradient {

@@ -13,7 +13,8 @@ import { Learner } from './learner.ts';
 import { findState, type SftEvaluation, type SftProgress, saveState, type StateSettings } from './sft-states.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
-import { type Batching, batchOf } from './model/packed-batch.ts';
+import { batchOf } from './model/packed-batch.ts';
+import type { Batching } from './passes.ts';
 import { type TokenSequence, countTargets } from './model/token-batch.ts';
 import { type Trainee, disposeTrainee, loadTrainee, trainedPart } from './resident-policy.ts';
 

@@ -2,7 +2,7 @@
  * One update of a policy from rollouts. The same request writes the same weights; a finished update is not repeated.
  */
 
-import { usefulData, type Sources, type PreparedUpdate, prepareUpdate } from './training/prepare-update.ts';
+import { usefulData, type Sources, prepareUpdate } from './training/prepare-update.ts';
 import { importCached } from '../modules/import-bundle.ts';
 import type { Trainer, TrainingSession } from './backend.ts';
 import { type CheckpointRecord, isMadeFrom, readCheckpointRecord } from './checkpoints/checkpoint.ts';
@@ -14,66 +14,16 @@ import { EmbeddedTrainer } from './embedded/embedded-trainer.ts';
 import type { UpdateRequest } from './update-request.ts';
 import type { UpdateMetrics } from '../protocol/algorithm.ts';
 import { weightsDigest } from './model/weights.ts';
-import { passTokens } from './training/objective.ts';
-import type { Minibatch, PassSequence } from './training/plan.ts';
-import { Tally } from './training/tally.ts';
+import { trainPolicy } from './training/train-policy.ts';
 
-type Algorithm = UpdateRequest['algorithm'];
-
-/** Settings of a pass. */
-export interface PassSettings {
-  readonly algorithm: Algorithm;
-  readonly toVersion: number;
-  /** Number of the pass in the whole update, from 0. */
-  readonly pass: number;
-  readonly epoch: number;
-  readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
-}
-
-/** Trains on one micro-batch, and adds its statistics to `tally`. */
-export async function forwardBackward(
-  session: TrainingSession,
-  micro: readonly PassSequence[],
-  settings: PassSettings,
-  tally: Tally,
-): Promise<void> {
-  const { algorithm, minibatch, toVersion, pass, epoch } = settings;
-  const noiseKey = `update ${toVersion} pass ${pass}`;
-  const seen = await session.forwardBackward({
-    sequences: micro,
-    algorithm,
-    minibatch,
-    firstEpoch: epoch === 0,
-    noiseKey,
-  });
-  tally.addPass(passTokens(micro), seen, seen.objective);
-}
-
-async function train(
-  session: TrainingSession,
-  { epochs }: PreparedUpdate,
-  { algorithm, toVersion }: UpdateRequest,
-  onProgress: (fraction: number) => void,
-): Promise<Tally> {
-  const tally = new Tally();
-  const total = epochs.flat().reduce((sum, { micro }) => sum + micro.length, 0);
-  let pass = 0;
-  for (const [epoch, minibatches] of epochs.entries()) {
-    for (const minibatch of minibatches) {
-      for (const micro of minibatch.micro) {
-        await forwardBackward(session, micro, { algorithm, toVersion, pass, epoch, minibatch }, tally);
-        onProgress(++pass / total);
-      }
-      tally.addStep(await session.optimStep(algorithm));
-    }
-  }
-  return tally;
+interface UpdateSources extends Sources {
+  readonly session: TrainingSession;
 }
 
 /** Trains the critic, if there is one, then the policy. Returns the metrics. */
 async function trainAll(
   request: UpdateRequest,
-  sources: Sources,
+  sources: UpdateSources,
   onProgress: (fraction: number) => void,
 ): Promise<Omit<UpdateMetrics, 'sha256'>> {
   const { session, critic } = sources;
@@ -82,7 +32,12 @@ async function trainAll(
   const key = `update ${request.toVersion}`;
   const measured =
     critic && settings && (await trainCritic(critic, prepared.valued, settings, key, (done) => onProgress(done / 2)));
-  const tally = await train(session, prepared, request, critic ? (done) => onProgress((1 + done) / 2) : onProgress);
+  const tally = await trainPolicy(
+    session,
+    prepared,
+    request,
+    critic ? (done) => onProgress((1 + done) / 2) : onProgress,
+  );
   return tally.metrics(prepared.tokens, prepared.sequences, request.algorithm, { ...prepared.metrics, ...measured });
 }
 
@@ -144,7 +99,7 @@ export class Updater {
 
   async #learnAndSave(
     request: UpdateRequest,
-    sources: Sources,
+    sources: UpdateSources,
     onProgress: (fraction: number) => void,
   ): Promise<CheckpointRecord> {
     const { session, critic } = sources;

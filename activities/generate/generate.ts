@@ -3,21 +3,19 @@
  * that was recorded, and what was sampled is never re-encoded.
  */
 
-import { existsSync } from 'node:fs';
 import type { Store } from '../../store/store.ts';
-import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-checkpoint.ts';
+import { CheckpointTorn } from '../../trainer/checkpoints/verified-checkpoint.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
-import type { Engine } from '../../trainer/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
-import type { ContextOf } from '../../config/policy-context.ts';
 import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
-import { pathOf } from '../../protocol/policy-uri.ts';
+import { folderOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { type GenerateRecord, keys, padded, type UpdateEntry } from '../../protocol/records.ts';
 import { contextTokensAfter, sampledTokensOf } from '../../protocol/transcript.ts';
 import { turnsOf } from '../../store/read-records.ts';
+import type { Backend, Backends } from '../backends/backend.ts';
 import { costOf, type Spending } from '../../protocol/budget.ts';
 import { POLICY, spentEvent } from '../../reports/spending.ts';
 import { checkBudget } from '../budgets.ts';
@@ -32,30 +30,30 @@ export type { PolicyTokenizer } from './sample-ids.ts';
 export interface GenerateDeps {
   readonly store: Store;
   readonly tasks: TaskLoader;
-  readonly engine: Engine;
+  readonly backends: Backends;
   /** For policies behind other servers. */
   readonly endpoints: EndpointClient;
-  /** Reads the directory's current files, like `digestOf`. */
-  readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
-  /** `fingerprintOf` the policy in a directory. */
-  readonly digestOf: (policyDir: string) => Promise<string>;
-  /** Absent: the engine alone knows where the context ends. */
-  readonly contextOf?: ContextOf;
+  /** Reads the tokenizer in a directory, for an endpoint. */
+  readonly tokenizerOf: (dir: string) => Promise<PolicyTokenizer>;
   /** This worker's name; absent if there is no other worker that could sample a rollout's next turn. */
   readonly worker?: string;
 }
 
+const backendOf = ({ uri }: PolicyRef, input: GenerateInput, { backends, tasks }: GenerateDeps): Promise<Backend> =>
+  backends.of(uri, async () => (await tasks.load(input)).modules);
+
 /**
- * Refuses a folder that never existed: its name is wrong, nobody could restore it, and a held rollout would wait
- * forever. A folder that the rollout has sampled from, or that belongs to a recorded run, did exist. Errors:
+ * Refuses a policy that never existed: its name is wrong, nobody could restore it, and a held rollout would wait
+ * forever. One that the rollout has sampled from, or that belongs to a recorded run, did exist. Errors:
  * `UserInputError`.
  */
 async function refuseUnknown(
   { uri, digest }: PolicyRef,
   { run, attempt, turn }: GenerateInput,
+  backend: Backend,
   store: Store,
 ): Promise<void> {
-  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(pathOf(uri))) return;
+  if (digest !== undefined || attempt > 1 || turn > 1 || backend.hasPolicy(uri)) return;
   if ((await store.get(keys.run(run))) !== undefined) return;
   throw new UserInputError(
     'policy.uri',
@@ -65,22 +63,17 @@ async function refuseUnknown(
 }
 
 /**
- * Errors: `CheckpointTorn` if the directory has no policy, or another one than the rollout was started with;
- * `UserInputError` if the directory never existed.
+ * Errors: `CheckpointTorn` if the policy is missing, or is another one than the rollout was started with;
+ * `UserInputError` if it never existed.
  */
-async function checkedDigest(
-  policy: PolicyRef,
-  input: GenerateInput,
-  { digestOf, store }: GenerateDeps,
-): Promise<string> {
+async function checkedDigest(policy: PolicyRef, input: GenerateInput, backend: Backend, store: Store): Promise<string> {
   const { uri, digest } = policy;
-  const dir = pathOf(uri);
-  const found = await intact(dir, () => digestOf(dir)).catch(async (error: unknown) => {
-    if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, store);
+  const found = await backend.digestOf(uri).catch(async (error: unknown) => {
+    if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, backend, store);
     throw error;
   });
   if (digest === undefined || digest === found) return found;
-  throw new CheckpointTorn(dir, 'its files are not those with which the rollout was started');
+  throw new CheckpointTorn(folderOf(uri) ?? uri, 'its files are not those with which the rollout was started');
 }
 
 /** The policy itself, or the newest version that its run has made since. The turn's record names the version. */
@@ -95,10 +88,11 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
 }
 
 /** The input with a context that the policy has on this engine: the agent sees what is left of it. */
-async function withinContext(input: GenerateInput, dir: string, { contextOf }: GenerateDeps): Promise<GenerateInput> {
-  if (contextOf === undefined) return input;
-  const { tokens } = await contextOf(dir);
-  return { ...input, maxContextTokens: Math.min(input.maxContextTokens ?? tokens, tokens) };
+async function withinContext(input: GenerateInput, uri: string, backend: Backend): Promise<GenerateInput> {
+  const tokens = await backend.contextOf(uri);
+  return tokens === undefined
+    ? input
+    : { ...input, maxContextTokens: Math.min(input.maxContextTokens ?? tokens, tokens) };
 }
 
 async function sample(
@@ -113,25 +107,20 @@ async function sample(
     const { endpoint } = policy;
     return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
   }
-  const digest = await checkedDigest(policy, input, deps);
-  const dir = pathOf(policy.uri);
+  const { uri, version } = policy;
+  const backend = await backendOf(policy, input, deps);
+  const digest = await checkedDigest(policy, input, backend, deps.store);
   let cost: GenerateCost | undefined;
-  const tokenizer = await intact(dir, () => deps.tokenizerOf(dir));
-  const record = await sampleIds(await withinContext(input, dir, deps), tokenizer, deps, async (call) => {
-    const request = {
-      policy: { dir, version: policy.version, digest },
-      cacheKey: rollout,
-      noiseKey,
-      ...call,
-      ...(priority === undefined ? {} : { priority }),
-    };
-    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
-      request,
-      signal,
-      (told) => (cost = told),
-    );
-    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
-  });
+  const record = await sampleIds(
+    await withinContext(input, uri, backend),
+    await backend.tokenizerOf(uri),
+    deps,
+    (call) => {
+      const request = { policy: { uri, version, digest }, rollout, noiseKey, ...call };
+      const placed = { ...request, ...(priority === undefined ? {} : { priority }) };
+      return backend.sample(placed, signal, (told) => (cost = told));
+    },
+  );
   return { ...record, digest, ...(cost && { cost }) };
 }
 
@@ -159,9 +148,11 @@ function callsToRun({ command, parsed }: GenerateRecord): number {
 }
 
 /** `undefined` if the checkpoint is missing: retention may have removed it, and its records stay valid. */
-async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
+async function presentDigest(input: GenerateInput, deps: GenerateDeps): Promise<string | undefined> {
+  const { policy } = input;
   if (!('uri' in policy)) return undefined;
-  return policy.digest ?? digestOf(pathOf(policy.uri)).catch(() => undefined);
+  if (policy.digest !== undefined) return policy.digest;
+  return (await backendOf(policy, input, deps)).digestOf(policy.uri).catch(() => undefined);
 }
 
 /** A rollout's records belong to one policy: those of another policy would appear as its own. */

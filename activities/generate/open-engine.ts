@@ -65,14 +65,16 @@ function isOwn({ kinds: known, mixed }: EngineRecord, { kinds }: OpenEngineDeps)
 
 /** Errors: `UserInputError` for a context that does not fit. */
 export async function openEngine(input: OpenEngineInput, deps: OpenEngineDeps): Promise<OpenedEngine> {
-  const { run, parts } = input;
+  const { run, parts, policies } = input;
   const { store, kinds, mixed = false } = deps;
   const key = keys.engine(run, parts);
   const known = await store.get<EngineRecord>(key);
   if (known && !isOwn(known, deps)) return opened(known);
   const contextTokens = await contextOfRun(input, known?.contextTokens, deps);
-  const own = kinds && Object.fromEntries(parts.map((part) => [part, kinds[part]]));
-  const record = { ...(contextTokens !== undefined && { contextTokens }), kinds: own ?? {}, mixed };
+  // Other backends make their products elsewhere: any worker asks them.
+  const isElsewhere = policies.length > 0 && policies.every(({ uri }) => folderOf(uri) === undefined);
+  const own = kinds && !isElsewhere && Object.fromEntries(parts.map((part) => [part, kinds[part]]));
+  const record = { ...(contextTokens !== undefined && { contextTokens }), kinds: own || {}, mixed };
   return opened(await store.putOnce<EngineRecord>(key, record));
 }
 

@@ -4,28 +4,26 @@
  */
 
 import { createHash } from 'node:crypto';
-import { access, mkdir, readdir } from 'node:fs/promises';
+import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
-import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
-import { fileUri } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
 import type { OpenedTasks } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
+import { workedMsOf } from '../../reports/run-end.ts';
 import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
-import { checkPolicyAdapter } from './check-adapter.ts';
-import { checkCritic } from './check-critic.ts';
 import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { openModules, type OpenModulesDeps } from './open-modules.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
-import { type DescribePolicy, describeModel } from './describe-model.ts';
+import type { DescribePolicy } from './describe-model.ts';
+import { openPolicy } from './open-policy.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
@@ -37,20 +35,6 @@ export interface OpenRunDeps extends OpenModulesDeps {
   readonly describePolicy: DescribePolicy;
   /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
   readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
-}
-
-/**
- * The directory of a policy that is a path, a `file:` URI or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
- * Face layout; `ModelUnavailable`.
- */
-export async function checkPolicy(policy: string, field = 'policy.base'): Promise<string> {
-  const dir = await resolveModel(policy);
-  for (const file of ['config.json', 'tokenizer.json']) {
-    await access(join(dir, file)).catch(() => {
-      throw new UserInputError(field, dir, `give a directory with ${file}: a model in Hugging Face layout`);
-    });
-  }
-  return dir;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -167,22 +151,6 @@ async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTas
   );
 }
 
-/** Errors: `UserInputError` for a context that the model cannot have on any machine. */
-function refuseLongContext({ policy, agent }: RunConfig, positions = Number.POSITIVE_INFINITY): void {
-  const asked = {
-    'policy.maxContextTokens': policy.maxContextTokens,
-    'agent.maxContextTokens': agent.maxContextTokens,
-  };
-  for (const [field, tokens] of Object.entries(asked)) {
-    if (tokens === undefined || tokens <= positions) continue;
-    throw new UserInputError(
-      field,
-      tokens,
-      `give at most ${positions}, max_position_embeddings of the policy's config.json`,
-    );
-  }
-}
-
 /**
  * `run`: the name in the workflow's id, if there is one.
  * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
@@ -201,24 +169,14 @@ export async function openRun(
   checkDefinitions(config.algorithm, config.training?.mode, modules);
   const checked = await checkTasksOfRun(config, tasks, modules);
   const runDir = join(config.dir, config.run);
-  // A hub's revision may move: the run continues with the snapshot that it started with.
-  const base = await checkPolicy(
-    known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base,
-  );
-  if (!known) {
-    await checkFolder(config.run, runDir);
-    await checkPolicyAdapter('policy.lora', config.policy.lora, base);
-  }
-  const described = await describeModel('policy.base', base, describePolicy);
-  refuseLongContext(config, described.positions);
-  const critic = await checkCritic(config, base, described.vocabulary, describePolicy);
+  if (!known) await checkFolder(config.run, runDir);
+  const opened = await openPolicy(config, known, modules, describePolicy);
   const record = await store.putOnce<RunRecord>(keys.run(config.run), {
     run: config.run,
     runDir,
     seed: config.seed,
     startedAt: new Date().toISOString(),
-    policy: { base: fileUri(base), ...described },
-    ...(critic === undefined ? {} : { critic: { base: fileUri(critic) } }),
+    ...opened,
     task: inNumbers(checked),
     tasks: await frozen(checked, modules, store),
     ...(modules && { modules }),
@@ -238,5 +196,6 @@ export async function openRun(
     policy,
     ...(changes.length > 0 ? { changes } : {}),
     ...(await onRecord(config.run, policy, store)),
+    workedMs: await workedMsOf(config.run, store),
   };
 }

@@ -32,6 +32,10 @@ export async function nameOfInput(
   return createHash('sha256').update(JSON.stringify({ from, rollouts, learning })).digest('hex');
 }
 
+/** The name of what an attempt saves: no other attempt has it. `own` is of this attempt alone. */
+export const nameOfAttempt = ({ run, step }: Pick<UpdateInput, 'run' | 'step'>, own: string): string =>
+  `${run}/step-${step}/${own}`;
+
 /**
  * Removes the checkpoint that another update has left in this one's place, unless an update of this step is recorded.
  */
@@ -49,7 +53,7 @@ export async function clearOther(
  * Two updates of one step may run at the same time, from different rollouts: only the recorded one may be used. Errors:
  * `CheckpointTorn`.
  */
-export async function checkPlace({ policy: { uri }, sha256 }: UpdateEntry): Promise<void> {
+export async function checkPlace({ policy: { uri }, sha256 }: Pick<UpdateEntry, 'policy' | 'sha256'>): Promise<void> {
   const dir = pathOf(uri);
   const there = await readCheckpointRecord(dir);
   if (there !== undefined && there.sha256 !== sha256)

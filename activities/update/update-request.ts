@@ -4,21 +4,24 @@ import type { Store } from '../../store/store.ts';
 import { learningRateAt } from '../../trainer/learning-rate.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
-import { klCoefficientOf } from './kl-coefficient.ts';
+import type { UpdateMetrics } from '../../protocol/algorithm.ts';
+import { COEFFICIENT, klCoefficientOf } from './kl-coefficient.ts';
 import { keys, type RunRecord } from '../../protocol/records.ts';
 import { pathOf } from '../../protocol/policy-uri.ts';
 import { checkpointDir } from '../../reports/run-summary.ts';
 import type { TrainingData } from './training-data.ts';
 import { nameOfInput } from './update-input.ts';
 
+/** Policies are named by URIs. */
+export interface Learning extends Pick<UpdateRequest, 'algorithm' | 'critic'> {
+  readonly reference?: string;
+}
+
 /**
  * How the update learns: the step's learning rates and weight of KL, the reference policy of KL (the run's base), and
  * the model that its critic started from.
  */
-async function learning(
-  input: UpdateInput,
-  store: Store,
-): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir' | 'critic'>> {
+export async function learningOf(input: UpdateInput, store: Store): Promise<Learning> {
   const plain = { ...input.algorithm, learningRate: learningRateAt(input.algorithm, input.step - 1, input.steps) };
   const { kl, critic } = input.algorithm;
   if (kl === undefined && critic === undefined) return { algorithm: plain };
@@ -27,13 +30,9 @@ async function learning(
     throw new Error(
       `Run ${input.run} is not in the store: its record names the reference policy and the critic's first model`,
     );
-  const reference = kl && { referenceDir: pathOf(run.policy.base) };
+  const reference = kl && { reference: run.policy.base };
   const begin = critic && {
-    critic: {
-      base: pathOf(run.critic?.base ?? run.policy.base),
-      seed: run.seed,
-      ...(critic.lora && { lora: critic.lora }),
-    },
+    critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed, ...(critic.lora && { lora: critic.lora }) },
   };
   const algorithm = {
     ...plain,
@@ -43,17 +42,21 @@ async function learning(
   return { algorithm, ...reference, ...begin };
 }
 
+/** The embedded engine's request. */
 export async function updateRequestOf(
   input: UpdateInput,
   prepared: TrainingData,
   store: Store,
 ): Promise<UpdateRequest> {
   const { policy, runDir, step, lora } = input;
+  const { algorithm, reference, critic } = await learningOf(input, store);
   const request = {
     fromDir: pathOf(policy.uri),
     toDir: checkpointDir(runDir, step),
     toVersion: policy.version + 1,
-    ...(await learning(input, store)),
+    algorithm,
+    ...(reference !== undefined && { referenceDir: pathOf(reference) }),
+    ...(critic && { critic: { ...critic, base: pathOf(critic.base) } }),
     ...(lora === undefined ? {} : { lora }),
   };
   return { ...request, data: prepared.data, input: await nameOfInput(input, prepared, request) };
@@ -61,3 +64,10 @@ export async function updateRequestOf(
 
 /** True if the data has any token to learn from. */
 export const teaches = ({ data }: Pick<TrainingData, 'data'>): boolean => data.some(({ mask }) => mask.includes(1));
+
+/** Metrics of a step none of whose groups teaches anything. */
+export function nothingLearned({ kl }: UpdateRequest['algorithm']): Omit<UpdateMetrics, 'sha256'> {
+  const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
+  const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
+  return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics };
+}

@@ -1,29 +1,19 @@
 /**
  * One optimizer update: `update(step, batch) -> version + 1`, once per step whatever is retried. The new weights are
- * complete in their directory before the result is recorded, and recorded before it is reported.
+ * complete before the result is recorded, and recorded before it is reported.
  */
 
-import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../../store/disk-patience.ts';
+import { type Patience, WORKER_PATIENCE } from '../../store/disk-patience.ts';
 import type { Store } from '../../store/store.ts';
-import { carryOver } from '../../trainer/checkpoints/carry-over.ts';
-import { isMadeFrom, readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
-import type { Engine } from '../../trainer/engine.ts';
-import type { UpdateRequest } from '../../trainer/update-request.ts';
-import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
-import { fileUri } from '../../protocol/policy-uri.ts';
+import type { Backends } from '../backends/backend.ts';
 import { NoValidRollouts } from '../failures.ts';
-import { COEFFICIENT } from './kl-coefficient.ts';
-import { keys, type OutcomeRecord, type UpdateEntry } from '../../protocol/records.ts';
+import { keys, type OutcomeRecord, type RunRecord, type UpdateEntry } from '../../protocol/records.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
-import { roomForCheckpoint } from './check-disk-space.ts';
 import { clearUpdates } from './sharded-update.ts';
-import { cacheModulesOf } from '../../modules/import-bundle.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
-import { checkPlace, clearOther } from './update-input.ts';
-import { teaches, updateRequestOf } from './update-request.ts';
 
 function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
   const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
@@ -50,37 +40,15 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
   return outcomes.length === 0 ? 0 : outcomes.reduce((sum, outcome) => sum + value(outcome), 0) / outcomes.length;
 }
 
-/** A step none of whose groups teaches anything: the policy continues unchanged under its next version. */
-async function untaught({
-  fromDir,
-  toDir,
-  toVersion,
-  algorithm: { kl },
-  critic,
-  lora,
-  input,
-}: UpdateRequest): Promise<UpdateMetrics> {
-  const { sha256 } = await carryOver(fromDir, toDir, toVersion, lora, critic, input);
-  const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
-  const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
-  return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
-}
+const never = new AbortController().signal;
 
-/** Errors: an `Error` if the activities before this one did not run, or their result was removed. */
-async function checkMade({ step, shards }: UpdateInput, { toDir, input }: UpdateRequest): Promise<void> {
-  const there = await readCheckpointRecord(toDir);
-  if (there !== undefined && isMadeFrom(there, input)) return;
-  throw new Error(
-    `The update of step ${step} in ${shards} shards is not in ${toDir}: restore that folder, or start a run with another name`,
-  );
-}
-
+/** Makes the step's update once. `signal`: a backend's calls end with it. */
 export async function updateOnce(
   input: UpdateInput,
   store: Store,
-  engine: Engine,
+  backends: Backends,
   progress: (fraction: number) => void,
-  patience: Patience = WORKER_PATIENCE,
+  { patience = WORKER_PATIENCE, signal = never }: { readonly patience?: Patience; readonly signal?: AbortSignal } = {},
 ): Promise<UpdateOutcome> {
   const { policy, step } = input;
   const version = policy.version + 1;
@@ -88,6 +56,7 @@ export async function updateOnce(
   // Reading the step may be what ends its workers: a step that is too large for their memory ends each of them.
   if ((await store.get(key)) === undefined) await checkWorkersLost(store);
   const prepared = await trainingDataOf(input, store);
+  const backend = await backends.of(policy.uri, async () => (await store.get<RunRecord>(keys.run(input.run)))?.modules);
   let outcome = await store.get<UpdateEntry>(key);
   if (!outcome) {
     if (prepared.valid === 0 && !input.mayBeUngraded) {
@@ -95,20 +64,11 @@ export async function updateOnce(
       throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
     }
     await store.begin(key);
-    const request = await updateRequestOf(input, prepared, store);
-    const { toDir } = request;
-    await cacheModulesOf(input.run, store);
-    const taught = teaches(prepared);
-    const metrics = await retryWhileDiskUnavailable(toDir, patience, async () => {
-      await clearOther(input, request, store);
-      if (taught && input.shards !== undefined) await checkMade(input, request);
-      else await roomForCheckpoint(request);
-      return taught ? engine.update(request, progress) : untaught(request);
-    });
-    const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
+    const made = await backend.update(input, prepared, { store, progress, patience, signal });
+    const { loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = made.metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
-      policy: { uri: fileUri(toDir), version },
-      sha256,
+      policy: made.policy,
+      sha256: made.sha256,
       ...(input.units ? { units: input.units } : {}),
       record: {
         step,
@@ -123,7 +83,7 @@ export async function updateOnce(
         sampledTokens: prepared.sampledTokens,
         trainedTokens,
         prefixBreaks: prepared.prefixBreaks,
-        learningRate: request.algorithm.learningRate,
+        learningRate: made.learningRate,
         loss,
         kl,
         entropy,
@@ -132,10 +92,10 @@ export async function updateOnce(
         logprobDrift,
         staleness: stalenessOf(prepared.tokensByVersion, policy.version),
       },
-      metrics: { ...prepared.metrics, ...metrics.metrics },
+      metrics: { ...prepared.metrics, ...made.metrics.metrics },
     });
   }
-  await checkPlace(outcome);
+  await backend.checkRecorded(outcome);
   await recordEnds(store, endsOf(input, prepared, version));
   if (input.shards !== undefined) await clearUpdates(input.runDir, step);
   return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };

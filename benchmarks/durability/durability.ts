@@ -3,13 +3,14 @@
  * memory. Both share one engine and real sandboxes, and run in alternating blocks in one process.
  */
 
+import { embeddedOnly } from '../../activities/backends/embedded-backend.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
-import type { PolicyTokenizer } from '../../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../../activities/generate/sample-ids.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { openRun } from '../../activities/orchestrator/open-run.ts';
@@ -103,10 +104,8 @@ function activitiesOver(store: Store, { engine, provider, tokenizerOf }: Durabil
     gpu: createGpuActivities({
       store,
       tasks,
-      engine,
       endpoints: new EndpointClient(),
-      tokenizerOf,
-      digestOf: (dir) => digests.of(dir),
+      ...embeddedOnly({ engine, tokenizerOf, digestOf: (dir) => digests.of(dir) }),
     }),
     agentRun: createAgentRunActivities({ store, tasks, provider, ...host }),
     reward: createRewardActivities({ store, tasks, provider, ...host }),

@@ -133,7 +133,7 @@ export function trainInMemory(config: OpenedConfig, runDir: string, act: Activit
   const { run, batch, dispatcher } = config;
   return outsideTemporal(async () => {
     let policy: PolicyRef = { uri: config.policy.base, version: 0 };
-    let sha256 = '';
+    let sha256: string | null = '';
     for (let step = 1; step <= config.steps; step += 1) {
       const { tasks } = tasksOfStep(config, step);
       const name = `train/${run}/step-${step}`;
@@ -162,6 +162,6 @@ export function trainInMemory(config: OpenedConfig, runDir: string, act: Activit
       };
       ({ policy, sha256 } = await act.update(update));
     }
-    return sha256;
+    return sha256 ?? '';
   });
 }

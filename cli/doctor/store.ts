@@ -44,9 +44,10 @@ function runsOf({ kind, key, run, namedBy = [] }: DamagedRow): string[] {
 async function damagedCheckpoints(url: string, note: (line: string) => void, signal: AbortSignal) {
   const damaged: DamageFinding[] = [];
   const { whole, damaged: unknown, cut } = await wholeRecords<StepEntry>(url, 'step:');
-  const there = whole.filter(({ value }) => existsSync(folderOf(value.policy.uri) ?? ''));
-  for (const [i, { key, value }] of there.entries()) {
-    const { policy, sha256 } = value;
+  const there = whole.flatMap(({ key, value: { policy, sha256 } }) =>
+    sha256 !== null && existsSync(folderOf(policy.uri) ?? '') ? [{ key, policy, sha256 }] : [],
+  );
+  for (const [i, { key, policy, sha256 }] of there.entries()) {
     signal.throwIfAborted();
     note(`checkpoint ${i + 1} of ${there.length}: ${policy.uri}`);
     await verifyCheckpoint(pathOf(policy.uri), sha256).catch((error: unknown) => {

@@ -6,9 +6,10 @@ import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-polic
 import { fileUri } from '../../protocol/policy-uri.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
+import { backendOfUri } from '../../trainer/backends/registry.ts';
 import { askedContext } from '../../config/policy-context.ts';
 import { checkContextHere } from '../connect/context-here.ts';
 import { modulesOf } from '../connect/run-modules.ts';
@@ -38,7 +39,8 @@ export async function checkEvalInputs(config: SweepConfig): Promise<void> {
       continue;
     }
     const reference = parsePolicyReference(policy.policy);
-    if (reference.kind === 'model') await checkPolicy(reference.model, field);
+    if (reference.kind === 'model' && backendOfUri(reference.model, modules?.digest, field) === undefined)
+      await checkPolicy(reference.model, field);
     if (reference.kind === 'starter') await checkPolicy(starter, field);
   }
   await checkContexts(config);

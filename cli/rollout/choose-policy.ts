@@ -7,9 +7,10 @@ import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.t
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
 import { modelUri } from '../../trainer/hub/hub-id.ts';
+import { EMBEDDED } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
-import { fileUri, pathOf } from '../../protocol/policy-uri.ts';
+import { fileUri, pathOf, schemeOf } from '../../protocol/policy-uri.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RolloutInput } from '../../protocol/rollout.ts';
 import { contextBound, type PolicyContext } from '../../trainer/sampler/cache/cache-budget.ts';
@@ -37,12 +38,16 @@ export interface ChosenPolicy {
   readonly maxTokens: number;
 }
 
-const FORMS = 'give starter, oracle, empty, RUN@STEP, latest:RUN, or a directory in Hugging Face layout';
+const FORMS = 'give starter, oracle, empty, RUN@STEP, latest:RUN, a directory in Hugging Face layout, or a URI';
+
+/** A URI of another backend stays as it is: its module is known to the workers alone. */
+const folderUri = async (uri: string): Promise<string> =>
+  EMBEDDED.schemes.includes(schemeOf(uri) ?? '') ? fileUri(await resolveModel(uri)) : uri;
 
 async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
   if (reference.kind === 'starter') return { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 };
-  if (reference.kind === 'model') return { uri: fileUri(await resolveModel(modelUri(name, context.cwd))), version: 0 };
+  if (reference.kind === 'model') return { uri: await folderUri(modelUri(name, context.cwd)), version: 0 };
   const { ref } = await withLocalStore(context, ({ store }) => findPolicy(name, option, store));
   if ('scripted' in ref) throw new UserInputError(option, name, 'give a policy with weights: a script has none');
   return ref;
@@ -69,6 +74,7 @@ export async function chooseReference(
   env = surroundings(context.env, stackHome(context.env, context.cwd)).env,
 ): Promise<ChosenReference> {
   const policy = await refOf(name, context, option);
+  if (schemeOf(policy.uri) !== 'file') return { policy, maxTokens: DEFAULT_SAMPLING.maxTokens };
   try {
     const dir = pathOf(policy.uri, option);
     await readFile(join(dir, 'tokenizer.json'));

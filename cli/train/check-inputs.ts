@@ -5,7 +5,7 @@ import { packageRoot } from '#setup/paths.mjs';
 import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkBackend, checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { askedContext } from '../../config/policy-context.ts';
@@ -28,13 +28,15 @@ async function checkBase(base: string): Promise<void> {
 }
 
 /**
- * Errors: `UserInputError` for modules that do not load, for an unknown task, for more tasks than exist, or a policy
- * that is not in Hugging Face layout, or whose context is too short; `ModelUnavailable`.
+ * Errors: `UserInputError` for modules that do not load, for settings that the backend does not support, for an unknown
+ * task, for more tasks than exist, or a policy that is not in Hugging Face layout, or whose context is too short;
+ * `ModelUnavailable`.
  */
 export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
   const modules = await modulesOf(config);
   checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
   const tasks = await checkTasksOfRun(config, new TaskLoader(), modules?.digest);
+  if (checkBackend(config, modules?.digest) !== undefined) return tasks;
   await checkBase(config.policy.base);
   await checkContextHere(askedContext(config), config.policy.base, 'policy.base');
   return tasks;

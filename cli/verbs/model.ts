@@ -3,7 +3,7 @@
 import { modelUri } from '../../trainer/hub/hub-id.ts';
 import { describePolicy, readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { contextBound } from '../../trainer/sampler/cache/cache-budget.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { contextHere, surroundings } from '../connect/context-here.ts';

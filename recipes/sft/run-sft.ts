@@ -7,7 +7,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
 import { layoutOf, parameterCount } from '../../trainer/model/parameters.ts';
 import { runSft, type SftStep } from '../../trainer/sft.ts';

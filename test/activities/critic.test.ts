@@ -2,6 +2,7 @@
  * A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, started twice or not
  * checked for disk space.
  */
+import { trainingBy } from './scripted-parts.ts';
 import { fileUri } from '../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { someTasks } from '../support/some-tasks.ts';
@@ -102,7 +103,7 @@ function stepOf(name: string, n: number, engine: Engine, over: Partial<Algorithm
     algorithm: { ...algorithm, ...over },
     policy,
   };
-  return updateOnce(input, store, engine, () => undefined);
+  return updateOnce(input, store, trainingBy(engine), () => undefined);
 }
 
 /** The store of a run whose updates are not recorded. */
@@ -176,7 +177,7 @@ describe('a run with a critic', () => {
         algorithm: { ...algorithm, ...nothing },
         policy,
       };
-      await updateOnce(input, cut, engine, () => undefined);
+      await updateOnce(input, cut, trainingBy(engine), () => undefined);
       expect(requests).toEqual([]);
     };
     await stepOf('live', 1, engineOf(updater).engine);

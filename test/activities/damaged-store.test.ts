@@ -2,6 +2,7 @@
  * Hunts a changed digit in the store's file that enters an update, a grade or a report unnoticed: every reader fails
  * with the record's key, without a retry, and the rest is not used.
  */
+import { trainingBy } from './scripted-parts.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { someTasks } from '../support/some-tasks.ts';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -107,7 +108,7 @@ const update = () => {
     algorithm,
     policy: { uri: 'file:///p', version: 4 },
   };
-  return withFailureMapping(() => updateOnce(input, store, world.now.engine, () => undefined));
+  return withFailureMapping(() => updateOnce(input, store, trainingBy(world.now.engine), () => undefined));
 };
 const grade = (ref = artifact) =>
   inActivity(() =>

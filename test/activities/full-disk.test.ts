@@ -2,6 +2,7 @@
  * A run whose disk is full for a while (a real one of 2 MB; mounting it needs root), and truncated files: hunts an
  * update that is lost or made twice, and a torn line that stays.
  */
+import { trainingBy } from './scripted-parts.ts';
 import { fileUri } from '../../protocol/policy-uri.ts';
 import { someTasks } from '../support/some-tasks.ts';
 import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
@@ -64,7 +65,9 @@ describe('a full disk', () => {
     writeFileSync(join(runDir, 'filler'), Buffer.alloc(2 * 1024 * 1024 - 8192));
     const said: string[] = [];
     const patience = { firstMs: 20, longestMs: 50, totalMs: 60_000, say: (line: string) => said.push(line) };
-    const updated = updateOnce(await aRun(runDir), world.now.store, world.now.engine, () => undefined, patience);
+    const updated = updateOnce(await aRun(runDir), world.now.store, trainingBy(world.now.engine), () => undefined, {
+      patience,
+    });
     await expect.poll(() => pausedBy()).toMatch(/No space is left at .*checkpoints/);
     expect(world.now.engine.updates).toEqual([]);
     rmSync(join(runDir, 'filler'));
@@ -78,7 +81,12 @@ describe('a full disk', () => {
 describe('files of a run that were cut short', () => {
   it('are whole again after the next step, since they are written from the store', async () => {
     const runDir = join(world.now.dir, 'run');
-    const outcome = await updateOnce(await aRun(runDir), world.now.store, world.now.engine, () => undefined);
+    const outcome = await updateOnce(
+      await aRun(runDir),
+      world.now.store,
+      trainingBy(world.now.engine),
+      () => undefined,
+    );
     const record = { ...outcome.record, seconds: { rollout: 1, train: 1, total: 2 } };
     await world.now.store.putOnce<StepEntry>(keys.step(RUN, 1), {
       record,

@@ -14,7 +14,7 @@ import { updateOnce } from '../../activities/update/update.ts';
 import type { GenerateResult } from '../../trainer/generate-request.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { Verdict } from '../../protocol/stages.ts';
-import { call, finishCall, saying, someMetrics } from './scripted-parts.ts';
+import { call, finishCall, saying, someMetrics, trainingBy } from './scripted-parts.ts';
 import {
   algorithm,
   attemptOf,
@@ -218,7 +218,7 @@ it('an update that ended late is not the update, and ends no rollout again', asy
     algorithm,
     policy: { uri: 'file:///policy', version: 4 },
   };
-  const update = () => updateOnce(input, store, engine, () => undefined);
+  const update = () => updateOnce(input, store, trainingBy(engine), () => undefined);
   const first = update();
   await expect.poll(() => engine.updates.length).toBe(1);
   const { late, newer, before } = await overtaken(

@@ -2,8 +2,10 @@
  * A tokenizer, an engine, sandboxes and an environment that do what a test scripts, and record the calls that they get.
  */
 
+import type { Backends } from '../../activities/backends/backend.ts';
+import { embeddedOnly } from '../../activities/backends/embedded-backend.ts';
 import { createHash } from 'node:crypto';
-import type { PolicyTokenizer } from '../../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../../activities/generate/sample-ids.ts';
 import type { Message } from '../../protocol/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
 import { type Dataset, type Environment, MAIN, type Task } from '../../tasks/environment.ts';
@@ -222,4 +224,10 @@ export class ScriptedEnvironment implements Environment {
     if (verdict instanceof Error) throw verdict;
     return verdict;
   }
+}
+
+/** The embedded backend around an engine, for updates. */
+export function trainingBy(engine: Engine): Backends {
+  const unread = () => Promise.reject(new Error('an update reads no tokenizer'));
+  return embeddedOnly({ engine, tokenizerOf: unread, digestOf: unread }).backends;
 }

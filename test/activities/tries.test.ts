@@ -20,7 +20,7 @@ import { checkWorkersLost, tried } from '../../activities/tries.ts';
 import type { Store } from '../../store/store.ts';
 import type { Endpoint } from '../../protocol/endpoint.ts';
 import { LOST_WORKERS, RETRIES, TRIES_SPENT } from '../../protocol/failure-policy.ts';
-import { finishCall, saying } from './scripted-parts.ts';
+import { finishCall, saying, trainingBy } from './scripted-parts.ts';
 import { algorithm, attemptOf, ended, environment, RUN, turnInput, useWorld } from './world.ts';
 
 const world = useWorld();
@@ -383,7 +383,8 @@ function activities() {
     collect: () => agent.collect({ ...attempt, ...ref }),
     holdSandbox: () => agent.holdSandbox({ ...attempt, ...ref }),
     computeReward: () => reward.computeReward({ ...attempt, artifact: 'sha256:00', finish: 'finish-tool', turns: 1 }),
-    update: () => tried({ store, place: 'gpu' }, () => updateOnce(update, store, world.now.engine, () => undefined)),
+    update: () =>
+      tried({ store, place: 'gpu' }, () => updateOnce(update, store, trainingBy(world.now.engine), () => undefined)),
     planUpdate: () => shards.planUpdate({ ...update, shards: 2 }),
     forwardBackward: () => shards.forwardBackward({ ...round, shard: 0 }),
     optimStep: () => shards.optimStep(round),

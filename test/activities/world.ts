@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { afterEach, beforeEach } from 'vitest';
+import { type EmbeddedParts, embeddedOnly } from '../../activities/backends/embedded-backend.ts';
 import type { GenerateDeps } from '../../activities/generate/generate.ts';
 import { createOrchestratorActivities, type OrchestratorDeps } from '../../activities/orchestrator/orchestrator.ts';
 import { rolloutIds } from '../../protocol/rollout.ts';
@@ -30,6 +31,8 @@ export interface World {
   readonly provider: ScriptedProvider;
   /** For `generateTurn`. */
   readonly deps: GenerateDeps;
+  /** Of the embedded backend in `deps`. */
+  readonly parts: EmbeddedParts;
 }
 
 export const RUN = 'r';
@@ -42,6 +45,11 @@ export function useWorld(): { readonly now: World } {
     const store = openSqliteStore(join(dir, 'store'));
     const engine = new ScriptedEngine();
     const tokenizer = characterTokenizer();
+    const parts: EmbeddedParts = {
+      engine,
+      tokenizerOf: async () => tokenizer,
+      digestOf: async (policy) => `files of ${policy}`,
+    };
     environment.verdicts = [];
     environment.graded.length = 0;
     environment.collected.length = 0;
@@ -51,14 +59,8 @@ export function useWorld(): { readonly now: World } {
       store,
       engine,
       provider: new ScriptedProvider(),
-      deps: {
-        store,
-        tasks: new TaskLoader(store),
-        engine,
-        endpoints: new EndpointClient(),
-        tokenizerOf: async () => tokenizer,
-        digestOf: async (policy) => `files of ${policy}`,
-      },
+      deps: { store, tasks: new TaskLoader(store), endpoints: new EndpointClient(), ...embeddedOnly(parts) },
+      parts,
     };
   });
   afterEach(async () => {

@@ -66,13 +66,17 @@ it('an adapter has defaults, and its modules are named', () => {
   const { policy } = resolveRunConfig({ ...settings, policy: { base: 'p', lora: { rank: 16 } } }, '/here');
   expect(policy).toEqual({
     base: 'file:///here/p',
+    backend: 'embedded',
     lora: {
       rank: 16,
       alpha: 16,
       targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
     },
   });
-  expect(resolveRunConfig({ ...settings, policy: { base: '/p' } }, '/').policy).toEqual({ base: 'file:///p' });
+  expect(resolveRunConfig({ ...settings, policy: { base: '/p' } }, '/').policy).toEqual({
+    base: 'file:///p',
+    backend: 'embedded',
+  });
   const refused = (lora: unknown) => () => resolveRunConfig({ ...settings, policy: { base: '/p', lora } }, '/');
   expect(refused({ rank: 0 })).toThrow(/^policy.lora.rank: /);
   expect(refused({ alpha: -1 })).toThrow(/^policy.lora.alpha: /);
@@ -183,4 +187,18 @@ it.each<[object, string, string]>([
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(
     expect.objectContaining({ field, remedy }) as Error,
   );
+});
+
+it('the form of a conversation and hints are kept if they are given, and checked', () => {
+  const given = (agent: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, agent }, '/').agent;
+  expect(given({})).not.toHaveProperty('hints');
+  expect(given({ codec: 'skyrl-text', reasoning: 'remove', hints: { sameAction: 3 } })).toMatchObject({
+    codec: 'skyrl-text',
+    reasoning: 'remove',
+    hints: { parseError: true, sameAction: 3, turnsLeft: 0 },
+  });
+  expect(() => given({ hints: { sameAction: 1 } })).toThrow(/^agent\.hints\.sameAction: 1 .*give 0 \(off\), or 2/);
+  expect(() => given({ hints: { repeated: 3 } })).toThrow(/^agent\.hints\.repeated: /);
+  // A policy that is trained has no server that parses its calls.
+  expect(() => given({ codec: 'server' })).toThrow(/^agent\.codec: "server" .*give one of hermes-json/);
 });

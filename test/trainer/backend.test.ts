@@ -1,7 +1,8 @@
 /** Hunts updates that need more than the interface of a backend: one that answers without computing is enough. */
 
 import { describe, expect, test } from 'vitest';
-import type { Pass, StateToLoad, Trainer, TrainingSession } from '../../trainer/backend.ts';
+import type { StateToLoad, Trainer, TrainingSession } from '../../trainer/backend.ts';
+import type { Pass } from '../../trainer/passes.ts';
 import type { Datum, UpdateRequest } from '../../trainer/update-request.ts';
 import { countTargets } from '../../trainer/model/token-batch.ts';
 import { Updater } from '../../trainer/update.ts';

@@ -6,19 +6,9 @@ import { startsOf, joined, ones } from '../algorithms/rows.ts';
 import { microBatchesFor, shuffled, split } from '../data/batching.ts';
 import { type UpdateSettings, type CriticSettings, DEFAULT_VALUE_CLIP } from '../../protocol/algorithm.ts';
 import { batchOf } from '../model/packed-batch.ts';
-import { NoCredit } from '../training/advantages.ts';
-import type { Sample } from '../training/sample.ts';
 import { type Critic, stepCritic } from './critic.ts';
 import { criticMetrics, CriticTally } from './critic-metrics.ts';
-
-/** A sequence with tokens that count. `values` and `returns` have one number per such token. */
-export interface ValuedSequence {
-  readonly tokens: readonly number[];
-  readonly mask: readonly number[];
-  /** Values before the first step. */
-  readonly values: Float64Array;
-  readonly returns: Float64Array;
-}
+import type { ValuedSequence } from './valued-sequences.ts';
 
 /** Settings of an update that trains a critic. */
 export type SettingsWithCritic = UpdateSettings & { readonly critic: CriticSettings };
@@ -31,20 +21,6 @@ export const settingsWithCritic = (algorithm: UpdateSettings): SettingsWithCriti
 export interface CriticStep<Sequence = ValuedSequence> {
   readonly micro: ReadonlyArray<readonly Sequence[]>;
   readonly sequences: number;
-}
-
-/** The sequences that have tokens that count. Errors: `NoCredit` if the estimator returned no returns. */
-export function valuedSequences(
-  samples: readonly Sample[],
-  returns: readonly Float64Array[] | undefined,
-): ValuedSequence[] {
-  if (returns === undefined)
-    throw new NoCredit(
-      'the critic has no returns to train on: set algorithm.advantage to gae, or to your own estimator over tokens',
-    );
-  return samples.flatMap(({ datum: { tokens, mask }, count, values }, i) =>
-    count > 0 && values ? [{ tokens, mask, values, returns: returns[i] ?? values }] : [],
-  );
 }
 
 /** The steps of all epochs, each divisible into `shards`. `key` is the seed of the order. */

@@ -1,7 +1,7 @@
 /** Divides training data into minibatches (one optimizer step each) and micro-batches (one pass each); pure, seeded. */
 
 import { noiseOf } from '../sampler/noise.ts';
-import type { Batching } from '../model/packed-batch.ts';
+import type { Batching } from '../passes.ts';
 import { type TokenSequence, paddedLength } from '../model/token-batch.ts';
 
 /** A permutation of 0 … count − 1 that `key` determines (Fisher and Yates). */

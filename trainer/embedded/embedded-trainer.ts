@@ -2,17 +2,19 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AdamW, AdamWSettings } from '../optimizer.ts';
-import type { Backend, Pass, PassResult, ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
+import type { Backend, ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint.ts';
 import type { Datum } from '../update-request.ts';
-import { type Batching, batchOf } from '../model/packed-batch.ts';
+import { batchOf } from '../model/packed-batch.ts';
+import type { Batching, Pass, PassResult, Scores } from '../passes.ts';
 import { stampOf } from '../checkpoints/policy-files.ts';
 import { disposeTrainee, type Resident, ResidentPolicy, trainedPart } from '../resident-policy.ts';
 import type { Sampler } from '../sampler/sampler.ts';
 import { tf } from '../tensorflow.ts';
 import { objectiveOf, passTokens } from '../training/objective.ts';
-import { type Scores, scoresOf, scoresOfPolicy } from '../training/score.ts';
-import { CheckpointTorn } from '../checkpoints/verified-checkpoint.ts';
+import { scoresOf } from '../training/score.ts';
+import { CheckpointTorn, readVerifiedConfig, readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
+import { Learner } from '../learner.ts';
 
 class EmbeddedSession implements ShardSession {
   readonly #home: ResidentPolicy;
@@ -119,6 +121,17 @@ class EmbeddedSession implements ShardSession {
     const { optimizer } = this.#resident;
     if (optimizer === undefined) throw new Error(`${this.#origin.dir} was loaded without its optimizer`);
     return optimizer;
+  }
+}
+
+/** Scores by the policy in `dir`, which is in memory only during the call. Errors: those of reading it. */
+async function scoresOfPolicy(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
+  const { weights, adapter } = await readVerifiedPolicy(dir);
+  const learner = new Learner(await readVerifiedConfig(dir), weights, adapter);
+  try {
+    return await scoresOf(learner, data, batching);
+  } finally {
+    learner.dispose();
   }
 }
 

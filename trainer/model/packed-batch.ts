@@ -1,5 +1,6 @@
 /** Sequences packed into one row without padding. Only attention sees padded rows, block by block. */
 
+import type { Batching } from '../passes.ts';
 import type { PackedBlock } from './layers/attention-blocks.ts';
 import { type TokenBatch, type TokenSequence, heatOf, paddedLength, tokenBatch } from './token-batch.ts';
 
@@ -58,14 +59,6 @@ export function packedBatch(sequences: readonly TokenSequence[]): TokenBatch {
     indexOf: Int32Array.from(targets, ({ index }) => index),
     ...heatOf(sequences),
   };
-}
-
-/** How sequences become batches. */
-export interface Batching {
-  /** Tokens of a pass: padding included, or with `packing` without padding. */
-  readonly microBatchTokens: number;
-  /** Left out: false. */
-  readonly packing?: boolean;
 }
 
 export const batchOf = (sequences: readonly TokenSequence[], { packing }: Pick<Batching, 'packing'>): TokenBatch =>

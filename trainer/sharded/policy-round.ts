@@ -6,7 +6,7 @@ import { CheckpointTorn } from '../checkpoints/verified-checkpoint.ts';
 import { carriedCritic } from '../critic/critic-files.ts';
 import { criticMetrics, CriticTally, type CriticTallyData } from '../critic/critic-metrics.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
-import { forwardBackward } from '../update.ts';
+import { forwardBackward } from '../training/train-policy.ts';
 import {
   checkPlanned,
   criticBefore,

@@ -5,7 +5,8 @@
 
 import { paddedLength } from '../model/token-batch.ts';
 import type { PassSequence } from '../training/plan.ts';
-import { planCritic, settingsWithCritic, type ValuedSequence } from '../critic/train-critic.ts';
+import { planCritic, settingsWithCritic } from '../critic/train-critic.ts';
+import type { ValuedSequence } from '../critic/valued-sequences.ts';
 import type { UpdateRequest } from '../update-request.ts';
 import type { PreparedUpdate } from '../training/prepare-update.ts';
 

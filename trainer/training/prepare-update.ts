@@ -5,14 +5,15 @@
 
 import type { Trainer, TrainingSession } from '../backend.ts';
 import type { Critic } from '../critic/critic.ts';
-import { type ValuedSequence, valuedSequences } from '../critic/train-critic.ts';
+import { type ValuedSequence, valuedSequences } from '../critic/valued-sequences.ts';
 import { countTargets } from '../model/token-batch.ts';
 import type { Datum, UpdateRequest } from '../update-request.ts';
 import { advantageMetrics, creditSamples } from './advantages.ts';
 import { differenceMetrics, recordedDifferences, ROLLOUT_TRAIN } from './logprob-difference.ts';
 import { type Minibatch, planUpdate } from './plan.ts';
 import { atTargets, type Sample } from './sample.ts';
-import { type Scores, withValues } from './score.ts';
+import type { Scores } from '../passes.ts';
+import { withValues } from './score.ts';
 import { recomputesOld } from './settings.ts';
 
 /** The update has no token to train on; its checkpoint would equal the one before. */
@@ -35,8 +36,8 @@ export function usefulData({ data, toDir }: Pick<UpdateRequest, 'data' | 'toDir'
 
 /** What computes an update's numbers before its first step. */
 export interface Sources {
-  readonly trainer: Trainer;
-  readonly session: TrainingSession;
+  readonly trainer: Pick<Trainer, 'score'>;
+  readonly session: Pick<TrainingSession, 'forward'>;
   readonly critic?: Critic | undefined;
 }
 

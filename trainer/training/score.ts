@@ -3,15 +3,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { microBatches } from '../data/batching.ts';
 import type { Datum } from '../update-request.ts';
-import { type Batching, batchOf } from '../model/packed-batch.ts';
+import { batchOf } from '../model/packed-batch.ts';
+import type { Batching, Scores } from '../passes.ts';
 import { type TokenBatch, countTargets } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';
 import type { ValueModel } from '../critic/value-model.ts';
-import { Learner } from '../learner.ts';
-import { readVerifiedConfig, readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
-
-/** One number per token that counts, for each datum that has such tokens. */
-export type Scores = ReadonlyMap<Datum, Float64Array>;
+import type { Learner } from '../learner.ts';
 
 async function byDatum(
   data: readonly Datum[],
@@ -35,17 +32,6 @@ async function byDatum(
 
 export function scoresOf(learner: Learner, data: readonly Datum[], batching: Batching): Promise<Scores> {
   return byDatum(data, batching, (batch) => learner.forward(batch, false).logprobs);
-}
-
-/** Scores by the policy in `dir`, which is in memory only during the call. Errors: those of reading it. */
-export async function scoresOfPolicy(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
-  const { weights, adapter } = await readVerifiedPolicy(dir);
-  const learner = new Learner(await readVerifiedConfig(dir), weights, adapter);
-  try {
-    return await scoresOf(learner, data, batching);
-  } finally {
-    learner.dispose();
-  }
 }
 
 /** Each sample with its tokens' values before the first step. */

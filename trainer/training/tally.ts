@@ -3,7 +3,7 @@
 import { klEstimate } from '../algorithms/kl.ts';
 import { clamp, clampedExp, MAX_LOG_RATIO } from '../algorithms/rows.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../protocol/algorithm.ts';
-import type { TokenStatistics } from '../learner.ts';
+import type { TokenStatistics } from '../passes.ts';
 import { differenceMetrics, type Differences, MINIBATCH, ROLLOUT_TRAIN } from './logprob-difference.ts';
 import type { Objective, PassTokens } from './objective.ts';
 

@@ -8,7 +8,10 @@ import { kindsOfRuns, type OpenEngineDeps } from '../../activities/generate/open
 import { contextOf } from '../../config/policy-context.ts';
 import { gpuDevices } from '../gpu-devices.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
-import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate/generate.ts';
+import { WorkerBackends } from '../../activities/backends/defined-backend.ts';
+import { embeddedBackend } from '../../activities/backends/embedded-backend.ts';
+import type { GenerateDeps } from '../../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../../activities/generate/sample-ids.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-files.ts';
@@ -88,25 +91,28 @@ export function queuesOf(
 export async function runGpu(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
   const store = await openWorkerStore(context);
-  const embedded = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
-  const kinds = await embedded.describe();
+  const started = await createEmbeddedEngine({ onOutput: (line) => log.warn(line) });
+  const kinds = await started.describe();
   for (const [part, { id, depends }] of Object.entries(kinds))
     log.info(`${part} by an engine of the kind ${id}: ${JSON.stringify(depends)}`);
-  const endReport = reportSampling(embedded, (line) => log.info(line));
-  const engine = endingWhenLost(embedded);
+  const endReport = reportSampling(started, (line) => log.info(line));
+  const engine = endingWhenLost(started);
   // Every version of a run's policy has a copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
   const isGpu = gpuDevices(process.env).length > 0;
+  const contextHere = (dir: string) => contextOf(dir, process.env, isGpu);
+  const tokenizerOf = (dir: string) => tokenizers.of(dir);
+  const parts = { engine, tokenizerOf, digestOf: (dir: string) => digests.of(dir), contextOf: contextHere };
+  const backends = new WorkerBackends(embeddedBackend(parts), store, tokenizerOf);
   const deps: GenerateDeps & OpenEngineDeps = {
     store,
     tasks: workerTasks(store),
-    engine,
+    backends,
+    tokenizerOf,
     endpoints: new EndpointClient(),
-    tokenizerOf: (dir) => tokenizers.of(dir),
-    digestOf: (dir) => digests.of(dir),
-    contextOf: (dir) => contextOf(dir, process.env, isGpu),
+    contextOf: contextHere,
     kinds,
     mixed: settings.mixedEngines,
   };

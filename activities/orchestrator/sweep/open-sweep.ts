@@ -7,21 +7,38 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../../store/store.ts';
+import { checkContext, checkSampling } from '../../../config/backend-settings.ts';
+import type { ObjectRef } from '../../../protocol/stages.ts';
+import { BackendCalls } from '../../../trainer/backends/backend-calls.ts';
+import { backendOfUri, EMBEDDED } from '../../../trainer/backends/registry.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
 import { pathOf } from '../../../protocol/policy-uri.ts';
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
+import { keys } from '../../../protocol/records.ts';
+import type { ConfigChange } from '../../../protocol/run-config.ts';
+import { type Budgets, budgetsIn, budgetsOf } from '../../../reports/budgets.ts';
 import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { putCatalog } from '../../../store/read-records.ts';
 import type { TaskLoader } from '../../../tasks/task-loader.ts';
-import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
+import { checkPolicy } from '../open-policy.ts';
+import { refuseOtherConfig } from '../open-run.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
-import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
+import {
+  type EvalEnd,
+  evalFolder,
+  evalKeys,
+  type EvalRecord,
+  type EvalRound,
+  evalRun,
+} from '../../../reports/evaluation/eval-records.ts';
 import { openModules, type OpenModulesDeps } from '../open-modules.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
+
+const never = new AbortController().signal;
 
 export interface SweepDeps extends OpenModulesDeps {
   readonly tasks: TaskLoader;
@@ -89,19 +106,40 @@ function comparable({
   };
 }
 
+/** Errors: `UserInputError` for what a policy's backend does not have. */
+function checkAbilities(
+  { sampling, agent }: SweepConfig,
+  policies: readonly ResolvedPolicy[],
+  modules: ObjectRef | undefined,
+): void {
+  for (const policy of policies) {
+    if ('endpoint' in policy || 'scripted' in policy.ref) continue;
+    const backend = backendOfUri(policy.ref.uri, modules) ?? EMBEDDED;
+    for (const { name, ...asked } of sampling) checkSampling(backend, asked, `sampling.${name}`);
+    checkContext(backend, agent.maxContextTokens);
+  }
+}
+
+/** Errors: `UserInputError` for `field` if the policy is gone. */
+async function fingerprintNow(uri: string, field: string, modules: ObjectRef | undefined): Promise<string> {
+  const backend = backendOfUri(uri, modules, field);
+  if (backend !== undefined) return (await new BackendCalls(backend).describe(uri, never)).digest;
+  await checkPolicy(uri, field);
+  return fingerprintOf(pathOf(uri, field));
+}
+
 /**
  * If weights changed under the same name, their results would be reported as the same policy's.
  * Errors: `UserInputError` for the first setting or policy that is not what the eval started with.
  */
-export async function checkUnchanged(config: SweepConfig, record: EvalRecord): Promise<void> {
+export async function checkUnchanged(config: SweepConfig, record: EvalRecord, modules?: ObjectRef): Promise<void> {
   refuseOtherConfig({ kind: 'eval', name: config.eval, known: comparable(record.config), asked: comparable(config) });
   for (const known of record.policies) {
     // An endpoint's settings are compared above; what its server holds cannot be.
     if ('endpoint' in known || known.from !== undefined) continue;
     const { name, policy, ref, fingerprint } = known;
     if ('scripted' in ref) continue;
-    await checkPolicy(ref.uri, `policies.${name}`);
-    if ((await fingerprintOf(pathOf(ref.uri))) === fingerprint) continue;
+    if ((await fingerprintNow(ref.uri, `policies.${name}`, modules)) === fingerprint) continue;
     throw new UserInputError(
       `policies.${name}`,
       policy,
@@ -110,18 +148,28 @@ export async function checkUnchanged(config: SweepConfig, record: EvalRecord): P
   }
 }
 
-async function resolved(policy: SweepPolicy, evalDir: string, store: Store): Promise<ResolvedPolicy> {
-  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store);
+async function resolved(
+  policy: SweepPolicy,
+  evalDir: string,
+  store: Store,
+  modules?: ObjectRef,
+): Promise<ResolvedPolicy> {
+  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store, modules);
   await checkEndpoint(policy.endpoint, `policies.${policy.name}`);
   return policy;
 }
 
-async function recordOf(config: SweepConfig, asked: TaskCatalog | undefined, store: Store): Promise<EvalRecord> {
+async function recordOf(
+  config: SweepConfig,
+  asked: TaskCatalog | undefined,
+  store: Store,
+  modules?: ObjectRef,
+): Promise<EvalRecord> {
   const key = evalKeys.record(config.eval);
   const catalog = asked && (await putCatalog(asked, store));
   const known = await store.get<EvalRecord>(key);
   if (known) {
-    await checkUnchanged(config, known);
+    await checkUnchanged(config, known, modules);
     if (known.catalog === catalog) return known;
     throw new UserInputError(
       'tasks',
@@ -132,7 +180,8 @@ async function recordOf(config: SweepConfig, asked: TaskCatalog | undefined, sto
   const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
-  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));
+  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store, modules));
+  checkAbilities(config, policies, modules);
   return store.putOnce<EvalRecord>(key, {
     eval: config.eval,
     evalDir,
@@ -174,6 +223,41 @@ function cellsOf({ policies }: EvalRecord, config: SweepConfig): SweepCell[] {
   );
 }
 
+/**
+ * The eval's budgets now. Those that its configuration has changed since it started are recorded, like changes on the
+ * live eval; the last change counts.
+ */
+async function budgetsNow(config: SweepConfig, record: EvalRecord, round: number, store: Store): Promise<Budgets> {
+  const run = evalRun(config.eval);
+  const [began, asked] = [leavesOf(budgetsIn(record.config, [])), leavesOf(budgetsIn(config, []))];
+  const now = await budgetsOf(run, store);
+  const known = leavesOf(now ?? budgetsIn(config, []));
+  const { startedAt: at = '' } = (await store.get<EvalRound>(evalKeys.round(config.eval, round))) ?? {};
+  const changes: ConfigChange[] = [...asked].flatMap(([field, to]) =>
+    to === began.get(field) || to === known.get(field)
+      ? []
+      : [{ at, step: 0, field, from: known.get(field) ?? null, to }],
+  );
+  if (changes.length > 0) await store.putOnce(keys.changes(run, `${at}/00000/round-${round}`), changes);
+  return (await budgetsOf(run, store)) ?? budgetsIn(config, []);
+}
+
+/** By the field's name in the configuration. */
+function leavesOf({ budget, judges }: Budgets): Map<string, number> {
+  const ofJudges = Object.entries(judges).map(([name, one]) => [`judges.${name}.`, one] as const);
+  return new Map(
+    [['', budget] as const, ...ofJudges].flatMap(([at, one]) =>
+      Object.entries(one).map(([field, value]) => [`${at}budget.${field}`, value as number] as const),
+    ),
+  );
+}
+
+/** Milliseconds in which it was not paused in its earlier rounds. */
+async function workedMsOf(id: string, store: Store): Promise<number> {
+  const ends = await store.list<EvalEnd>(evalKeys.ends(id));
+  return Math.max(0, ...ends.map(({ value }) => value.workedMs ?? 0));
+}
+
 /** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
 export async function openSweep(
   { given, eval: id, execution }: OpenSweepInput,
@@ -183,19 +267,21 @@ export async function openSweep(
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
   const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
   const sources = await checkTasks(config.tasks, tasks, modules, config.judges);
-  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store);
+  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store, modules);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });
   await writeAtomically(join(record.evalDir, 'config.yaml'), stringify(config));
-  const { seed, judges, budget, agent, dispatcher, maxFailed } = config;
+  const { seed, judges, agent, dispatcher, maxFailed } = config;
+  const { budget } = await budgetsNow(config, record, round, store);
   return {
     eval: id,
     evalDir: record.evalDir,
     round,
     seed,
     ...(judges && { judges }),
-    ...(budget && { budget }),
+    budget,
+    workedMs: await workedMsOf(id, store),
     agent,
     dispatcher,
     maxFailed,

@@ -9,15 +9,20 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import type { Store } from '../../../store/store.ts';
+import { BackendCalls } from '../../../trainer/backends/backend-calls.ts';
+import { backendOfUri, EMBEDDED } from '../../../trainer/backends/registry.ts';
 import { resolveModel } from '../../../trainer/hub/resolve-model.ts';
+import type { ObjectRef } from '../../../protocol/stages.ts';
 import type { Endpoint } from '../../../protocol/endpoint.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
-import { fileUri, pathOf } from '../../../protocol/policy-uri.ts';
+import { fileUri, pathOf, schemeOf } from '../../../protocol/policy-uri.ts';
 import type { PolicyRef, ScriptedPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
-import { checkPolicy } from '../open-run.ts';
+import { checkPolicy } from '../open-policy.ts';
 import { keys, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
 import { pinCheckpoint } from './pin-checkpoint.ts';
+
+const never = new AbortController().signal;
 
 async function checkpointsOf(run: string, field: string, text: string, store: Store) {
   const record = await store.get<RunRecord>(keys.run(run));
@@ -43,7 +48,11 @@ export async function findPolicy(text: string, field: string, store: Store): Pro
   if (reference.kind === 'starter')
     return { ref: { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 } };
   if (reference.kind === 'scripted') return { ref: { scripted: reference.scripted, version: 0 } };
-  if (reference.kind === 'model') return { ref: { uri: fileUri(await resolveModel(reference.model)), version: 0 } };
+  if (reference.kind === 'model') {
+    const { model } = reference;
+    const isFolder = EMBEDDED.schemes.includes(schemeOf(model) ?? 'file');
+    return { ref: { uri: isFolder ? fileUri(await resolveModel(model)) : model, version: 0 } };
+  }
   const { run } = reference;
   const { base, steps } = await checkpointsOf(run, field, text, store);
   const step = reference.kind === 'latest' ? (steps.at(-1)?.record.step ?? 0) : reference.step;
@@ -66,14 +75,27 @@ export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Pro
 }
 
 /**
- * The policy in a directory that does not change while the eval's folder exists.
+ * The policy in a directory that does not change while the eval's folder exists, or a state of another backend.
+ * `modules`: digest of the eval's modules, imported.
  * Errors: `UserInputError` for what does not exist. Any other error means that a checkpoint was removed while it was
  * linked: when this is retried, `latest:RUN` is the next one.
  */
-export async function resolvePolicy(policy: SweepReference, evalDir: string, store: Store): Promise<ResolvedReference> {
+export async function resolvePolicy(
+  policy: SweepReference,
+  evalDir: string,
+  store: Store,
+  modules?: ObjectRef,
+): Promise<ResolvedReference> {
   const field = `policies.${policy.name}`;
   const { ref, from } = await findPolicy(policy.policy, field, store);
   if ('scripted' in ref) return { ...policy, ref, fingerprint: ref.scripted };
+  const backend = backendOfUri(ref.uri, modules, field);
+  if (backend !== undefined) {
+    // Its states never change, and only it could remove one.
+    const { digest } = await new BackendCalls(backend).describe(ref.uri, never);
+    const held = { uri: ref.uri, version: ref.version, digest };
+    return { ...policy, ref: held, fingerprint: digest, ...(from && { from }) };
+  }
   const there = pathOf(ref.uri, field);
   if (from === undefined) {
     await checkPolicy(ref.uri, field);

@@ -11,6 +11,7 @@ import { createAgentRunActivities } from '../../../activities/agent-run/agent-ru
 import { OUTCOME_UNKNOWN } from '../../../activities/agent-run/run-in-worker.ts';
 import { Secrets } from '../../../activities/agent-run/secrets.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
+import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { generateTurn } from '../../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import type { SandboxRequest, Task } from '../../../tasks/environment.ts';
@@ -164,10 +165,13 @@ describe('a tool in the worker', () => {
       });
     const turn = { ...turnInput(1), task: attempt.task };
     const { signal } = new AbortController();
-    expect(await generateTurn(turn, { ...deps, tasks: new TaskLoader(store), tokenizerOf }, signal)).toMatchObject({
-      kind: 'act',
-      calls: 1,
-    });
+    expect(
+      await generateTurn(
+        turn,
+        { ...deps, tasks: new TaskLoader(store), ...embeddedOnly({ ...world.now.parts, tokenizerOf }) },
+        signal,
+      ),
+    ).toMatchObject({ kind: 'act', calls: 1 });
     expect(shown[0]).toBe('order,look_up');
   });
 

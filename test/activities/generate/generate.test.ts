@@ -6,7 +6,8 @@ import { fileUri } from '../../../protocol/policy-uri.ts';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
+import { type EmbeddedParts, embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
+import { generateTurn } from '../../../activities/generate/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
 import type { GenerateResult } from '../../../trainer/generate-request.ts';
@@ -125,15 +126,19 @@ describe('a turn', () => {
       field: 'policy',
       remedy: expect.stringContaining('sampled by other files') as string,
     });
-    const told = (digestOf: GenerateDeps['digestOf']) =>
-      generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
+    const told = (digestOf: EmbeddedParts['digestOf']) =>
+      generateTurn(turnInput(1), { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, digestOf }) }, signal);
     await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
     expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
   });
 
   const ofFolder = (input: GenerateInput) =>
-    generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
+    generateTurn(
+      input,
+      { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, digestOf: (dir) => readdir(dir).then(String) }) },
+      signal,
+    );
 
   it.each([
     ['was known by its files', { policy: { uri: 'file:///gone', version: 3, digest: 'of before' } }],
@@ -157,10 +162,10 @@ describe('a turn', () => {
   });
 
   it('a folder that exists and lacks a file is a torn checkpoint', async () => {
-    const { dir, deps } = world.now;
+    const { dir, deps, parts } = world.now;
     const cut = generateTurn(
       turnInput(1, { policy: { uri: fileUri(dir), version: 0 } }),
-      { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) },
+      { ...deps, ...embeddedOnly({ ...parts, digestOf: () => readdir(join(dir, 'gone')).then(String) }) },
       signal,
     );
     await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
@@ -215,7 +220,7 @@ describe('the context', () => {
 
   it('starts anew if the template changes earlier tokens', async () => {
     const tokenizer = characterTokenizer({ stable: false });
-    const deps = { ...world.now.deps, tokenizerOf: async () => tokenizer };
+    const deps = { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, tokenizerOf: async () => tokenizer }) };
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     await generateTurn(turnInput(1), deps, signal);
     await answered(1, 'a b');
@@ -355,7 +360,8 @@ describe('reasoning of earlier turns', () => {
   };
   const look = async (reasoning: 'keep' | 'remove' | undefined, tokenizer = plain) => {
     world.now.engine.answers = [saying(thought), saying(call('pwd')), saying(finishCall)];
-    const deps: GenerateDeps = { ...world.now.deps, tokenizerOf: () => Promise.resolve(tokenizer) };
+    const tokenizerOf = () => Promise.resolve(tokenizer);
+    const deps = { ...world.now.deps, ...embeddedOnly({ ...world.now.parts, tokenizerOf }) };
     for (const turn of [1, 2, 3]) {
       await generateTurn(turnInput(turn, { conversation: reasoning ? { reasoning } : {} }), deps, signal);
       await answered(turn, `answer ${turn}`);
@@ -385,5 +391,30 @@ describe('reasoning of earlier turns', () => {
   it('is kept as it was sampled, also by a template that rewrites earlier turns', async () => {
     const [, second] = await look('keep', rewriting);
     expect(second).toMatchObject({ reset: false, appended: encode('\ntool:answer 1$\nassistant:') });
+  });
+});
+
+describe('hints', () => {
+  it('are part of the record of the turn, and follow the answers of its calls', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(call('ls')), saying(call('ls'))];
+    for (const turn of [1, 2, 3]) {
+      await generate(turnInput(turn, { hints: { sameAction: 2 } }));
+      await answered(turn, 'seen');
+    }
+    const hint = 'You have made the same call 2 times: bash {"command":"ls"}. Try something else.';
+    expect(await recordOf(1)).not.toHaveProperty('hints');
+    expect(await recordOf(2)).toMatchObject({ hints: ['sameAction'], command: { do: 'act', message: hint } });
+    expect((await recordOf(3))?.appended).toEqual(encode(`\ntool:seen$\nuser:${hint}$\nassistant:`));
+    // What is recorded stays, whatever the settings say later.
+    await generate(turnInput(2, { hints: {} }));
+    expect((await recordOf(2))?.hints).toEqual(['sameAction']);
+  });
+
+  it('for a call that cannot be read can be switched off: then it is a message', async () => {
+    world.now.engine.answers = [saying('<function=bash>')];
+    await generate(
+      turnInput(1, { hints: { parseError: false }, agent: { type: 'tools', options: { message: 'answer' } } }),
+    );
+    expect(await recordOf(1)).toMatchObject({ parsed: { kind: 'malformed' }, command: { do: 'answer' } });
   });
 });

@@ -109,6 +109,11 @@ describe('the kind of engine', () => {
     expect(await kindsOfRuns(store)).toEqual({ sampling: ['native-a'], training: ['tensorflow-a'] });
   });
 
+  it('is none for policies of other backends, which make their products elsewhere', async () => {
+    const policies = [{ field: 'policy.base', uri: 'tinker://run/1' }];
+    expect(await openEngine({ run: 'far', parts, policies }, of('a'))).toEqual({ kinds: {} });
+  });
+
   it('is asked for each part where other workers train', async () => {
     const apart = { run: 'r', policies: [] };
     expect(await openEngine({ ...apart, parts: ['sampling'] }, of('a'))).toEqual({ kinds: { sampling: 'native-a' } });

@@ -2,6 +2,7 @@
  * Hunts updates in shards that end otherwise than a plain `update`, twice, or with files left behind, when a worker
  * dies half-way. Workers are separate engines over one store and one folder; the test itself is the queue.
  */
+import { trainingBy } from '../scripted-parts.ts';
 import { fileUri } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { someTasks } from '../../support/some-tasks.ts';
@@ -97,7 +98,7 @@ function worker(): TestWorker {
     planUpdate: (input) => inActivity(() => activities.planUpdate(input)),
     forwardBackward: (input) => inActivity(() => activities.forwardBackward(input)),
     optimStep: (input) => inActivity(() => activities.optimStep(input)),
-    update: (input) => updateOnce(input, store, engine satisfies Engine, () => undefined),
+    update: (input) => updateOnce(input, store, trainingBy(engine satisfies Engine), () => undefined),
   };
 }
 

@@ -2,6 +2,7 @@
  * Hunts weights from other rollouts that are used as a step's own: a run was ended in the middle of an update, and
  * started again with other groups for the same step. Store, files and updates are real; the test itself is the queue.
  */
+import { trainingBy } from '../scripted-parts.ts';
 import { fileUri } from '../../../protocol/policy-uri.ts';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -83,11 +84,13 @@ function inputOf(task: number, over: Partial<UpdateInput> = {}): UpdateInput {
   };
 }
 const place = () => join(world.now.dir, 'checkpoints', 'step-1');
-const made = (input: UpdateInput) => updateOnce(input, world.now.store, engine(), () => undefined);
+const made = (input: UpdateInput) => updateOnce(input, world.now.store, trainingBy(engine()), () => undefined);
 
 /** The process that made it was killed: the files exist, and nothing is recorded. */
 async function leftBy(input: UpdateInput): Promise<string> {
-  await expect(updateOnce(input, dyingAt(world.now.store, 'putOnce'), engine(), () => undefined)).rejects.toThrow();
+  await expect(
+    updateOnce(input, dyingAt(world.now.store, 'putOnce'), trainingBy(engine()), () => undefined),
+  ).rejects.toThrow();
   return (await readCheckpointRecord(place()))!.sha256;
 }
 
@@ -155,7 +158,7 @@ describe('a checkpoint that is in the place of an update', () => {
     const other = await made(inputOf(1, { run: 'other' }));
     await expect(made(inputOf(0))).rejects.toMatchObject({
       name: 'CheckpointTorn',
-      message: expect.stringContaining(other.sha256),
+      message: expect.stringContaining(String(other.sha256)),
     });
   });
 

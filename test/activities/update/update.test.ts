@@ -15,7 +15,7 @@ import type { Store } from '../../../store/store.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { UpdateMetrics } from '../../../protocol/algorithm.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
-import { someMetrics } from '../scripted-parts.ts';
+import { someMetrics, trainingBy } from '../scripted-parts.ts';
 import {
   algorithm,
   attemptOf,
@@ -51,7 +51,7 @@ beforeEach(async () => {
 });
 
 const update = (store: Store = world.now.store, step = 1, steps = 2) =>
-  updateOnce(inputOf(step, steps), store, world.now.engine, () => undefined);
+  updateOnce(inputOf(step, steps), store, trainingBy(world.now.engine), () => undefined);
 
 /** A group that teaches something, and one with a failure. */
 async function aStep(): Promise<void> {
@@ -137,7 +137,7 @@ describe('an update', () => {
       horizon: 100,
     } as const;
     const step = (n: number) =>
-      updateOnce({ ...inputOf(n, 4), algorithm: { ...algorithm, kl } }, store, engine, () => undefined);
+      updateOnce({ ...inputOf(n, 4), algorithm: { ...algorithm, kl } }, store, trainingBy(engine), () => undefined);
     await expect(step(1)).rejects.toThrow(/not in the store/);
     await store.putOnce<RunRecord>(keys.run(RUN), {
       run: RUN,
@@ -230,7 +230,7 @@ describe('an update', () => {
     const { policy, sha256, record } = await updateOnce(
       { ...inputOf(1, 4), mayBeUngraded: true },
       store,
-      engine,
+      trainingBy(engine),
       () => undefined,
     );
     expect(engine.updates).toEqual([]);

@@ -3,7 +3,7 @@
  * log-probabilities out. OpenAI's paths, and vLLM's fields in them, are those of `longhaul serve` itself.
  */
 
-import type { PolicyTokenizer } from '../../../activities/generate/generate.ts';
+import type { PolicyTokenizer } from '../../../activities/generate/sample-ids.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import type { GenerateResult } from '../../../trainer/generate-request.ts';
 import { ApiError } from '../../../servers/http/api-error.ts';

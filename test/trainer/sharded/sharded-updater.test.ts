@@ -15,7 +15,8 @@ import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts
 import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { planUpdate } from '../../../trainer/training/plan.ts';
-import { metricsOf, forwardBackward, Updater } from '../../../trainer/update.ts';
+import { forwardBackward } from '../../../trainer/training/train-policy.ts';
+import { metricsOf, Updater } from '../../../trainer/update.ts';
 import { prepareUpdate, NothingToTrain } from '../../../trainer/training/prepare-update.ts';
 import { Tally } from '../../../trainer/training/tally.ts';
 import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';

@@ -2,6 +2,7 @@
  * Hunts evaluations that reach the engine as if they were training: the engine serves by the priority of the activity,
  * which a batch gives its rollouts and Temporal passes on. On a real server; the engine records its requests.
  */
+import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';
@@ -27,10 +28,8 @@ const world = useStoreWorld((store) => {
     gpu: createGpuActivities({
       store,
       tasks: new TaskLoader(store),
-      engine: noting,
       endpoints: new EndpointClient({}),
-      tokenizerOf: async () => emptyTokenizer,
-      digestOf: async () => 'd',
+      ...embeddedOnly({ engine: noting, tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
     }),
   };
 });

@@ -2,6 +2,7 @@
  * Hunts other tokens after a checkpoint was changed and restored: the rollout that would sample from it is held, and
  * samples the same when it is resumed. Server, store, files and the sampling activity are real; the engine is empty.
  */
+import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { fileUri } from '../../../protocol/policy-uri.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { ApplicationFailure } from '@temporalio/common';
@@ -25,10 +26,12 @@ const world = useStoreWorld((store, { gpu }) => {
   const real = createGpuActivities({
     store,
     tasks: new TaskLoader(store),
-    engine: emptyEngine(3),
     endpoints: new EndpointClient(),
-    tokenizerOf: async () => emptyTokenizer,
-    digestOf: (dir) => digests.of(dir),
+    ...embeddedOnly({
+      engine: emptyEngine(3),
+      tokenizerOf: async () => emptyTokenizer,
+      digestOf: (dir) => digests.of(dir),
+    }),
   });
   return {
     gpu: {

@@ -3,6 +3,7 @@
  * checkpoint, an operator restores it, and the run ends in the same bits as undisturbed. Server, store and updates are
  * real.
  */
+import { trainingBy } from '../../activities/scripted-parts.ts';
 import { fileUri } from '../../../protocol/policy-uri.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
@@ -69,7 +70,7 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
   };
   try {
     return await withFailureMapping(() =>
-      withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)),
+      withHeartbeat((_signal, progress) => updateOnce(input, store, trainingBy(engine), progress)),
     );
   } catch (error) {
     if (!(error instanceof ApplicationFailure) || error.nonRetryable) throw error;

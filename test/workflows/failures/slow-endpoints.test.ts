@@ -3,6 +3,7 @@
  * turns need. Real Temporal, the worker's own queues with two places each, and real HTTP; the engine and the sandboxes
  * do nothing. Not asserted: times.
  */
+import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { Client, Connection } from '@temporalio/client';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -68,10 +69,8 @@ beforeAll(async () => {
   const gpu = createGpuActivities({
     store,
     tasks: new TaskLoader(store),
-    engine: emptyEngine(2),
     endpoints: new EndpointClient({}),
-    tokenizerOf: async () => emptyTokenizer,
-    digestOf: async () => 'd',
+    ...embeddedOnly({ engine: emptyEngine(2), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
   });
   stop = await startOwnWorkers({
     address: temporal.address,

@@ -4,6 +4,7 @@
  * gives these up as timed out and starts them again. Asserted: recorded work does not run again, and every rollout
  * ends. Not asserted: that the server did start them again; a delivery just in time may make this unnecessary.
  */
+import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
@@ -67,10 +68,8 @@ const world = useStoreWorld((store) => {
     gpu: createGpuActivities({
       store: slow,
       tasks,
-      engine,
       endpoints: new EndpointClient(),
-      tokenizerOf: async () => emptyTokenizer,
-      digestOf: async () => 'd',
+      ...embeddedOnly({ engine, tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
     }),
     reward: createRewardActivities(parts),
   };

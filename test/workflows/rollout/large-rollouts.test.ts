@@ -3,6 +3,7 @@
  * with them, up to Temporal's limits (a warning at 512 KB, an error at 2 MB, 4 MB per message). Model and sandbox are
  * scripted.
  */
+import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import type { Task } from '../../../tasks/environment.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { Client, Connection } from '@temporalio/client';
@@ -83,10 +84,8 @@ beforeAll(async () => {
       [QUEUES.gpu]: createGpuActivities({
         store,
         tasks: new TaskLoader(store),
-        engine,
-        tokenizerOf: async () => emptyTokenizer,
-        digestOf: async () => 'd',
         endpoints: new EndpointClient(),
+        ...embeddedOnly({ engine, tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
       }),
       [hostQueue(HOST)]: createAgentRunActivities({
         store,

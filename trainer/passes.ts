@@ -1,0 +1,40 @@
+/** What crosses a backend's seam in training: types alone, so that they can be imported without the engine. */
+
+import type { UpdateSettings } from '../protocol/algorithm.ts';
+import type { Objective } from './training/objective.ts';
+import type { Minibatch, PassSequence } from './training/plan.ts';
+import type { Datum } from './update-request.ts';
+
+/** How sequences become batches. */
+export interface Batching {
+  /** Tokens of a pass: padding included, or with `packing` without padding. */
+  readonly microBatchTokens: number;
+  /** Left out: false. */
+  readonly packing?: boolean;
+}
+
+/** Statistics of the tokens that count, in the batch's order. In nats. */
+export interface TokenStatistics {
+  readonly logprobs: Float32Array;
+  /** Entropy of the distribution that each token was drawn from; only if requested. */
+  readonly entropies: Float32Array | undefined;
+}
+
+/** One number per token that counts, for each datum that has such tokens. */
+export type Scores = ReadonlyMap<Datum, Float64Array>;
+
+/** Sequences whose gradient is computed at once, and the loss. */
+export interface Pass {
+  readonly sequences: readonly PassSequence[];
+  readonly algorithm: UpdateSettings;
+  readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
+  /** True in the first epoch, whose passes measure the entropy. */
+  readonly firstEpoch: boolean;
+  /** Seed of losses with random draws. */
+  readonly noiseKey: string;
+}
+
+/** A pass's statistics per token, and its loss. */
+export interface PassResult extends TokenStatistics {
+  readonly objective: Omit<Objective, 'gradient'>;
+}
