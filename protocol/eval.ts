@@ -92,7 +92,10 @@ export interface OpenedSweep {
   readonly round: number;
   readonly seed: number;
   readonly judges?: Judges;
+  /** As it is now. Absent: there is none. */
   readonly budget?: Budget;
+  /** Milliseconds in which it was not paused in earlier rounds. Absent: 0. */
+  readonly workedMs?: number;
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   readonly maxFailed: number;
@@ -166,6 +169,8 @@ export interface SweepStatus {
   readonly phase: 'starting' | 'rollouts' | 'paused' | 'done';
   readonly round: number;
   readonly cells: number;
+  /** Time in which it was not paused, in all rounds: what `budget.hours` limits. */
+  readonly workedSeconds: number;
   /** Finished cells. */
   readonly done: readonly CellHeadline[];
   /** The running cell. */

@@ -333,6 +333,8 @@ export interface StepEntry {
   /** Of the weights; `null` if the backend does not tell it. */
   readonly sha256: string | null;
   readonly keep: boolean;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;
 }
@@ -351,6 +353,8 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** Temporal's run id of the execution that reported the end. */
   readonly execution?: string;
 }

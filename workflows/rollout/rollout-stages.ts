@@ -7,7 +7,7 @@ import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow
 import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
-import { checkEndpointOnce } from './check-endpoint.ts';
+import { checkEndpointOnce, checkJudgesOnce } from './check-endpoint.ts';
 import { placeOf, placeText } from '../../protocol/frames.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
@@ -192,8 +192,10 @@ function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'co
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
-async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: Context): Promise<void> {
-  if (!('endpoint' in policy) || attempt > 1 || workflowInfo().parent) return;
+async function checkPolicy({ attempt }: LoopState, { input: { policy, run, judges } }: Context): Promise<void> {
+  if (attempt > 1 || workflowInfo().parent) return;
+  await checkJudgesOnce(run, judges);
+  if (!('endpoint' in policy)) return;
   await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
 }
 
