@@ -165,6 +165,8 @@ export interface GenerateRecord extends Place {
   readonly scripted?: ScriptedPolicy['scripted'];
   /** True if a program reported the turn. */
   readonly reported?: true;
+  /** The rollout whose turn it repeats, if the script is `replay`. */
+  readonly replayed?: { readonly rollout: string; readonly attempt: number; readonly turns: number };
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */

@@ -159,6 +159,7 @@ async function generate(
     withinMs,
     turn,
     policy: input.policy,
+    ...('scripted' in input.policy && { sample: input.sample }),
     sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
     ...contextOf(input),
     ...agentOf(input),
