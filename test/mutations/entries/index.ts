@@ -8,6 +8,7 @@ import { checkpoints } from './store/checkpoints.ts';
 import { critics } from './training/critics.ts';
 import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
+import { engines } from './engines.ts';
 import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
@@ -61,6 +62,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...limits,
   ...fullHistories,
   ...breaker,
+  ...engines,
   ...sharedPool,
   ...upgrades,
 ];
