@@ -34,5 +34,5 @@ export interface Pass<Sequence = PassSequence> {
   /** Seed of losses with random draws. */
   readonly noiseKey: string;
   /** The loss and its slope by each log-probability, which are given in the order of the sequences. */
-  objective(logprobs: ArrayLike<number>): Objective;
+  readonly objective: (this: void, logprobs: ArrayLike<number>) => Objective;
 }
