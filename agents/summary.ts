@@ -22,6 +22,9 @@ const lastMessage = ({ earlier }: TurnView): string => {
   return last !== undefined && 'message' in last ? (last.message ?? '') : '';
 };
 
+/** True for a message that the next turn must answer with a summary. */
+export const asksForSummary = (message: string): boolean => message === NOT_USABLE || message.endsWith(SUMMARY_REQUEST);
+
 const isUsable = (summary: string): boolean => summary !== '' && summary.length <= MOST_SUMMARY_CHARACTERS;
 
 /** The summary that the turn's call `next_with_summary` gives. `undefined` without a text in such a call. */
@@ -34,8 +37,8 @@ function callIn({ parsed }: TurnView): string | undefined {
 /** The command for a turn that answers the request. `undefined` if there was none. */
 export function answeredRequest(view: TurnView): Command | undefined {
   const asked = lastMessage(view);
-  const isAgain = asked === NOT_USABLE;
-  if (!isAgain && !asked.endsWith(SUMMARY_REQUEST)) return undefined;
+  const isAgain = asked.includes(NOT_USABLE);
+  if (!asksForSummary(asked)) return undefined;
   const summary = (callIn(view) ?? view.parsed.content).trim();
   // An unusable one ends the context: the policy is asked twice, and no more.
   return isUsable(summary) || isAgain ? { do: 'summarise', summary } : { do: 'reply', message: NOT_USABLE };

@@ -10,6 +10,7 @@ import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflow
 import { CODECS, TEXT_CODECS } from '../protocol/conversation.ts';
 import type { Budget } from '../protocol/budget.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
+import { DEFAULT_HINTS } from '../protocol/hints.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
 import { type DispatcherSettings, MIN_REPLACE_RATIO, type StragglerSettings } from '../protocol/batch.ts';
@@ -36,6 +37,11 @@ import { meantSetting, settingsAt } from './known-settings.ts';
 const count = z.int().min(1);
 const width = z.int().min(1).optional();
 
+const repeated = z
+  .int()
+  .min(0)
+  .refine((times) => times !== 1, 'give 0 (off), or 2 and more: what happens once is no repetition');
+
 export const agentSchema = z.strictObject({
   maxTurns: count.default(DEFAULT_AGENT.maxTurns),
   maxContextTokens: count.optional(),
@@ -50,6 +56,17 @@ export const agentSchema = z.strictObject({
   codec: z.enum(CODECS).optional(),
   preamble: z.enum(['auto', 'always', 'never']).optional(),
   reasoning: z.enum(['keep', 'remove']).optional(),
+  hints: z
+    .strictObject({
+      parseError: z.boolean().default(DEFAULT_HINTS.parseError),
+      unknownTool: z.boolean().default(DEFAULT_HINTS.unknownTool),
+      sameAction: repeated.default(DEFAULT_HINTS.sameAction),
+      alternating: repeated.default(DEFAULT_HINTS.alternating),
+      monologue: z.int().min(0).default(DEFAULT_HINTS.monologue),
+      turnsLeft: z.int().min(0).default(DEFAULT_HINTS.turnsLeft),
+      tokensLeft: z.int().min(0).default(DEFAULT_HINTS.tokensLeft),
+    })
+    .optional(),
 });
 
 export const samplingSchema = z.strictObject({

@@ -2,7 +2,9 @@
 
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
+import type { EnginePart } from './engine.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
@@ -72,8 +74,10 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
-  /** What a run, or `eval/ID`, has agreed on with the engine. */
-  engine: (run: string) => `engine:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine of these parts. */
+  engine: (run: string, parts: readonly EnginePart[]) => `${keys.engines}${run}/${parts.join('+')}`,
+  /** Prefix of all of them. */
+  engines: 'engine:',
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -153,12 +157,16 @@ export interface GenerateRecord extends Place {
   readonly parsed: ParsedTurn;
   /** The agent's decision. Absent if the policy did not end the turn by itself. */
   readonly command?: Command;
+  /** The rules by which the policy was helped after this turn. Absent: none. */
+  readonly hints?: readonly HintRule[];
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The script that stood in for a policy; absent: a policy sampled. */
   readonly scripted?: ScriptedPolicy['scripted'];
   /** True if a program reported the turn. */
   readonly reported?: true;
+  /** The rollout whose turn it repeats, if the script is `replay`. */
+  readonly replayed?: { readonly rollout: string; readonly attempt: number; readonly turns: number };
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -328,6 +336,8 @@ export interface StepEntry {
   /** Of the weights; `null` if the backend does not tell it. */
   readonly sha256: string | null;
   readonly keep: boolean;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;
 }
@@ -346,6 +356,8 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** Temporal's run id of the execution that reported the end. */
   readonly execution?: string;
 }

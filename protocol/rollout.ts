@@ -3,12 +3,15 @@
 import type { ConversationSettings } from './conversation.ts';
 import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
+import type { HintSettings } from './hints.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { GivenEndpointPolicy, PolicyRef, ScriptedPolicy } from './policy.ts';
 import type { GivenJudge } from './judge.ts';
 import type { ObjectRef } from './stages.ts';
 
 export interface AgentSettings extends ConversationSettings {
+  /** Absent: `DEFAULT_HINTS`, also for each rule that is left out. */
+  readonly hints?: Partial<HintSettings>;
   /** The type of agent, in place of the tasks' own. */
   readonly type?: string;
   /** Its own options. */
@@ -35,7 +38,7 @@ export interface AgentSettings extends ConversationSettings {
 }
 
 /** Settings that have no default of their own. */
-type OpenSettings = 'type' | 'options' | 'maxContextTokens' | 'maxSampledTokens' | keyof ConversationSettings;
+type OpenSettings = 'type' | 'options' | 'hints' | 'maxContextTokens' | 'maxSampledTokens' | keyof ConversationSettings;
 
 /** With every limit filled in; a task's own agent stays if there is no `type`. */
 export type ResolvedAgent = Required<Omit<AgentSettings, OpenSettings>> & Pick<AgentSettings, OpenSettings>;
@@ -62,6 +65,8 @@ export interface RolloutInput {
   readonly sampling?: Partial<SamplingParameters>;
   /** What the task's functions and tools may ask, by name. */
   readonly judges?: Readonly<Record<string, GivenJudge>>;
+  /** The kind of engine that samples it. Absent: any. */
+  readonly engine?: string;
   /** The run that it belongs to. Absent: a run with the rollout's own id. */
   readonly run?: string;
   readonly step?: number;

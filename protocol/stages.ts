@@ -1,5 +1,6 @@
 /** Inputs and results of a rollout's activities. Everything large is in the store, under the attempt's keys. */
 
+import type { HintSettings } from './hints.ts';
 import type { FinishReason } from './finish-reason.ts';
 import type { Command } from './command.ts';
 import type { ConversationSettings } from './conversation.ts';
@@ -51,6 +52,10 @@ export interface GenerateInput extends Attempt, Place {
   readonly agent?: AgentChoice;
   /** Absent: all as the policy's template does it. */
   readonly conversation?: ConversationSettings;
+  /** Absent: `DEFAULT_HINTS`. */
+  readonly hints?: Partial<HintSettings>;
+  /** Number of the rollout in its group. Present if a script is played. */
+  readonly sample?: number;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */

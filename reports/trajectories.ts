@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AskExchange, AskRecord } from '../protocol/judge.ts';
+import { hintCounts } from '../protocol/hints.ts';
 import type { Store } from '../store/store.ts';
 import { openingMessages } from '../tasks/opening-messages.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
@@ -28,6 +29,8 @@ export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly untrainable?: string;
   /** What its environment, its tools and its grader asked judges, in order. Absent: nothing. */
   readonly asked?: readonly AskedQuestion[];
+  /** How often each rule helped the policy. Absent: none did. */
+  readonly hints?: Readonly<Record<string, number>>;
 }
 
 /** One call of a judge. */
@@ -50,7 +53,7 @@ async function askedIn(outcome: OutcomeRecord, store: Store): Promise<AskedQuest
 /** The parts of a trajectory that come from its turns, without the task's messages. Kept when the turns are pruned. */
 type Turns = Pick<
   Trajectory,
-  'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable' | 'asked'
+  'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable' | 'asked' | 'hints'
 >;
 
 async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
@@ -59,6 +62,7 @@ async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   const acts = await actsOf(store, outcome);
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
   const asked = await askedIn(outcome, store);
+  const hints = hintCounts(turns);
   return {
     messages: saidIn({ turns, acts }),
     policyVersions: [...new Set(turns.map((turn) => turn.version))],
@@ -66,6 +70,7 @@ async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
     contextTokens: contextTokensAfter(turns),
     ...(untrainable === undefined ? {} : { untrainable }),
     ...(asked.length > 0 && { asked }),
+    ...(Object.keys(hints).length > 0 && { hints }),
   };
 }
 

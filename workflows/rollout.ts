@@ -192,6 +192,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     on(resumeSignal, () => resume(context)),
     on(proceedSignal, (stage) => context.gates.allow(stage)),
   );
+  context.reports.listen();
 
   if (context.held) showDoing(context);
   let goesOn = false;
@@ -212,9 +213,9 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     if (!goesOn) await release(context, state);
   }
   if (goesOn) await continueAsNew<typeof rollout>(given, progressOf(state, context));
-  publishEnd(state);
   // Whoever has reported is answered before the rollout ends.
   if (state.external) await condition(allHandlersFinished);
+  publishEnd(state);
   return resultOf(state, context);
 }
 

@@ -5,6 +5,7 @@
 
 import { type AgentType, agentNamed, defaultAgent, type TurnView } from '../../agents/agent.ts';
 import { AgentFailed, checkedCommand } from '../../agents/check-command.ts';
+import { withHints } from '../../agents/hints.ts';
 import type { Toolbox } from '../../agents/tools/toolbox.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import type { Command, Delegate } from '../../protocol/command.ts';
@@ -47,6 +48,7 @@ export interface AgentAtWork {
   /** What its decision sees beside the turn itself. */
   readonly view: Omit<TurnView, 'parsed' | 'form' | 'contextTokens' | 'contextTokensLeft'>;
   readonly maxContextTokens: number;
+  readonly hints: GenerateInput['hints'];
   /** Names of all tools of the task and its agents. */
   readonly allTools: readonly string[];
   readonly modules: string | undefined;
@@ -103,6 +105,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
       hasStep: task.step !== undefined && agentPath.length === 0,
     },
     maxContextTokens,
+    hints: input.hints,
     allTools: [...(await allTools(input, deps)).keys()],
     modules,
   };
@@ -146,7 +149,13 @@ function mayOpen(summary: string, { parsed, contextTokens, sizeOf }: FinishedTur
   return charactersOf(next) < charactersOf([...messagesOf(agent), spoken({ parsed } as GenerateRecord)]);
 }
 
-export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'end'>;
+/** Without the hint for it, a call that cannot be read is text. */
+function asRead(parsed: ParsedTurn, { hints }: AgentAtWork): ParsedTurn {
+  if (parsed.kind !== 'malformed' || hints?.parseError !== false) return parsed;
+  return { kind: 'no-call', content: parsed.content };
+}
+
+export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'hints' | 'end'>;
 
 /**
  * The agent's decision. A summary that cannot open a segment ends the context instead: it would be full again at once.
@@ -155,7 +164,8 @@ export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'end'>;
 export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
   const { type, options, maxContextTokens, modules } = agent;
   const { parsed, form, contextTokens } = turn;
-  const view = { ...agent.view, parsed, form, contextTokens, contextTokensLeft: maxContextTokens - contextTokens };
+  const contextTokensLeft = maxContextTokens - contextTokens;
+  const view = { ...agent.view, parsed: asRead(parsed, agent), form, contextTokens, contextTokensLeft };
   let given: Command;
   try {
     given = type.decide(view, options);
@@ -164,5 +174,7 @@ export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
   }
   const command = checkedCommand(given, { type, view, allTools: agent.allTools, modules });
   if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context' };
-  return { parsed, end: 'stop', command };
+  const earlier = agent.earlier.map(({ record }) => record.parsed);
+  const hinted = withHints(command, { ...view, earlier, reads: type.reads }, agent.hints);
+  return { parsed, end: 'stop', command: hinted.command, ...(hinted.hints.length > 0 && { hints: hinted.hints }) };
 }

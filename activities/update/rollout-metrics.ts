@@ -1,6 +1,7 @@
 /** Rewards, tokens and times of a step's valid rollouts, under SkyRL's names. */
 
 import { generatorMetrics } from '../../trainer/algorithms/generator-metrics.ts';
+import { hintCounts } from '../../protocol/hints.ts';
 import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
 import { readTaskKey } from '../../protocol/task-key.ts';
 import { spreadOf, timeMetrics } from '../../reports/spread.ts';
@@ -93,6 +94,12 @@ interface Drawn {
   readonly sources: readonly string[];
 }
 
+/** Hints of a rollout by rule, on average, of the rules that applied in any. */
+function hintMetrics(members: readonly Member[]): Record<string, number> {
+  const total = hintCounts(members.flatMap(({ turns }) => turns));
+  return Object.fromEntries(Object.entries(total).map(([rule, count]) => [`hints/${rule}`, count / members.length]));
+}
+
 export function rolloutMetrics(members: readonly Member[], drawn: Drawn): Record<string, number> {
   const scored = scoresOf(members);
   return {
@@ -109,6 +116,7 @@ export function rolloutMetrics(members: readonly Member[], drawn: Drawn): Record
       'environment',
       members.map(({ outcome }) => outcome.metrics),
     ),
+    ...hintMetrics(members),
     ...sourceMetrics(members, drawn),
     ...timeMetrics('generate/trajectory_time_llm', modelSeconds(members)),
   };

@@ -9,6 +9,7 @@ import type { ObjectRef } from '../../protocol/stages.ts';
 import { taskKey, type TaskSource } from '../../protocol/task-key.ts';
 import type { BadRecord } from '../../tasks/data/read-records.ts';
 import type { Dataset, Task } from '../../tasks/environment.ts';
+import { programOfTask } from '../../tasks/program-of-task.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { CheckConfig, CheckedEntry } from './read-check.ts';
 
@@ -74,6 +75,7 @@ export function checkTask(key: string, task: Task, { agent, modules }: Checking)
   const { type = defaultAgent(task.tools), options } =
     agent.type === undefined ? (task.agent ?? {}) : { type: agent.type, options: agent.options };
   resolveOptions(agentNamed(type, modules), options, 'agent.options');
+  programOfTask(task, { type, ...(options && { options }) }, modules);
 }
 
 /** What may be compared of two loads of a task. */

@@ -17,6 +17,7 @@ function headOf(turn: number, record: GenerateRecord): string {
     ...(where === '' ? [] : [where]),
     ...(isCounted ? [`${sampledTokensOf(record)} tokens`] : []),
     ...(record.end === 'stop' ? [] : [record.end]),
+    ...(record.hints ?? []).map((rule) => `hint ${rule}`),
   ].join(' · ');
 }
 

@@ -134,5 +134,7 @@ export function trajectoryText(trajectory: Trajectory): string {
       : `failed: ${trajectory.failure ?? 'internal'}: ${trajectory.reason}`;
   const turns = `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ${trajectory.finish ?? 'none'}`;
   const untrainable = trajectory.untrainable === undefined ? [] : [`cannot be trained on: ${trajectory.untrainable}`];
-  return visible([`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...untrainable].join('\n'));
+  const counts = Object.entries(trajectory.hints ?? {}).map(([rule, count]) => `${rule} ${count}`);
+  const hints = counts.length === 0 ? [] : [`hints: ${counts.join(', ')}`];
+  return visible([`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...hints, ...untrainable].join('\n'));
 }

@@ -188,3 +188,17 @@ it.each<[object, string, string]>([
     expect.objectContaining({ field, remedy }) as Error,
   );
 });
+
+it('the form of a conversation and hints are kept if they are given, and checked', () => {
+  const given = (agent: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, agent }, '/').agent;
+  expect(given({})).not.toHaveProperty('hints');
+  expect(given({ codec: 'skyrl-text', reasoning: 'remove', hints: { sameAction: 3 } })).toMatchObject({
+    codec: 'skyrl-text',
+    reasoning: 'remove',
+    hints: { parseError: true, sameAction: 3, turnsLeft: 0 },
+  });
+  expect(() => given({ hints: { sameAction: 1 } })).toThrow(/^agent\.hints\.sameAction: 1 .*give 0 \(off\), or 2/);
+  expect(() => given({ hints: { repeated: 3 } })).toThrow(/^agent\.hints\.repeated: /);
+  // A policy that is trained has no server that parses its calls.
+  expect(() => given({ codec: 'server' })).toThrow(/^agent\.codec: "server" .*give one of hermes-json/);
+});

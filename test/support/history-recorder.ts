@@ -28,6 +28,7 @@ const answers: Script = {
   before: (activity, input) => script.before?.(activity, input),
   worker: (input) => script.worker?.(input),
   ttlSeconds: () => script.ttlSeconds?.() ?? 1800,
+  card: () => script.card?.() ?? {},
   ran: (activity, turn) => script.ran?.(activity, turn),
 };
 let server = await suggesting(240);

@@ -13,6 +13,12 @@ let lost = false;
 let failures = 0;
 await record('rollout-happy', {});
 await record('rollout-hints-to-the-last-turn', { turn: () => 'reply' });
+await record('rollout-of-sub-agents', {
+  turn: ({ turn }) => (['delegate', 'act', 'delegate', 'answer', 'finish', 'act'] as const)[turn - 1] ?? 'finish',
+});
+await record('rollout-with-summary', {
+  turn: ({ turn }) => (['act', 'summarise', 'act'] as const)[turn - 1] ?? 'finish',
+});
 await record('rollout-sandbox-lost', {
   before: (a) => {
     if (a === 'agentRun' && !lost) {
@@ -53,6 +59,27 @@ await record(
     await handle.cancel();
   },
 );
+const program = { timeoutSeconds: 60, tokens: false } as const;
+await record(
+  'rollout-external',
+  { ttlSeconds: () => 3, card: () => ({ program: { runs: 'elsewhere', ...program } }) },
+  async (handle) => {
+    while ((await handle.query<{ phase: string }>('state')).phase !== 'wait') await sleep(50);
+    const report = (turn: number) =>
+      handle.executeUpdate('reportTurn', {
+        args: [{ attempt: 1, turn, messages: [{ role: 'assistant', content: `${turn}` }] }],
+      });
+    await Promise.all([report(2), report(1), report(1)]);
+    await sleep(1500);
+    await handle.signal('pause');
+    const third = report(3);
+    await sleep(500);
+    await handle.signal('resume');
+    await third;
+    await handle.executeUpdate('reportEnd', { args: [{ attempt: 1, turns: 3, answer: '42' }] });
+  },
+);
+await record('rollout-program-in-the-sandbox', { card: () => ({ program: { runs: 'sandbox', ...program } }) });
 await record('rollout-paused', {}, async (handle) => {
   await handle.signal('pause');
   await sleep(500);

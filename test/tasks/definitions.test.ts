@@ -99,6 +99,27 @@ describe('tasks that do not exist', () => {
   };
   const sized = { train: 5, 'held-out': 1 };
 
+  it('a program as agent that reports no tokens cannot be trained, whoever chose it; it may say that it does', async () => {
+    const external = { type: 'external', options: {} };
+    defineEnvironment(
+      kind(
+        'by-program',
+        dataset(sized, () => Promise.resolve(task({ agent: external }))),
+      ),
+    );
+    const refused = { field: 'agent.options.tokens', remedy: expect.stringMatching(/for evals only/) as unknown };
+    await expect(opening({ task: { name: 'by-program' } })).rejects.toMatchObject(refused);
+    await expect(opening({ task: { name: 'swe-mini' }, agent: { type: 'external' } })).rejects.toMatchObject(refused);
+    const agent = { type: 'external', options: { tokens: true } };
+    expect((await opening({ task: { name: 'by-program' }, agent })).train).toHaveLength(1);
+    await expect(
+      opening({
+        task: { name: 'by-program' },
+        agent: { type: 'external', options: { command: 'true', tokens: true } },
+      }),
+    ).rejects.toMatchObject({ field: 'agent.options.command' });
+  });
+
   it('more tasks than the dataset has, or than load, are an error with field, value and number', async () => {
     defineEnvironment(kind('sized', dataset(sized)));
     defineEnvironment(kind('trained', dataset({ train: 5 })));

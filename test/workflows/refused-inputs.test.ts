@@ -54,7 +54,11 @@ it.each([
   ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 'long' }],
   ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 1e300 }],
   ['agent.deadlineSeconds', { deadlineSeconds: 1e300 }],
-])('a rollout refuses its %s if it is too long for a timer', async (field, over) => {
+  ['agent.codec', { codec: 'xml' }],
+  ['agent.reasoning', { reasoning: true }],
+  ['agent.hints.sameAction', { hints: { sameAction: '3' } }],
+  ['agent.hints', { hints: { stuck: 3 } }],
+])('a rollout refuses its %s if it cannot be used', async (field, over) => {
   expect(
     await endOf('rollout', `refused/${crypto.randomUUID()}`, {
       task: 't-train-0',

@@ -1,6 +1,7 @@
 /** The engine's thread, in which TensorFlow runs. It answers each request of its owner once. */
 
 import { parentPort, workerData } from 'node:worker_threads';
+import { engineKinds } from '../engine-kind.ts';
 import { EngineCore, type Train } from './core.ts';
 import { type FromThread, type ThreadOptions, type ToThread, errorData } from './messages.ts';
 import { EmbeddedTrainer } from './embedded-trainer.ts';
@@ -76,6 +77,8 @@ port.on('message', (message: ToThread) => {
       );
     case 'stats':
       return answer(message.id, Promise.resolve(core.stats()));
+    case 'describe':
+      return answer(message.id, (async () => engineKinds(sampler.decoder))());
     case 'abort':
       return running.get(message.id)?.abort();
     case 'close':

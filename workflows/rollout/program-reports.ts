@@ -44,9 +44,13 @@ export class ProgramReports {
   /** True if this history takes no more of them. */
   #closed = false;
 
-  /** Sets the handlers. `now`: read at each report. */
+  /** `now`: read at each report. */
   constructor(now: () => Reported) {
     this.#now = now;
+  }
+
+  /** Sets the handlers. What was reported before is handled at once. */
+  listen(): void {
     setHandler(reportTurnUpdate, (report) => this.#takeTurn(report), {
       validator: (report) => this.#checkTurn(report),
     });

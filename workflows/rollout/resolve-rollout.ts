@@ -2,6 +2,8 @@
 
 import { ApplicationFailure } from '@temporalio/common';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
+import { CODECS } from '../../protocol/conversation.ts';
+import { DEFAULT_HINTS } from '../../protocol/hints.ts';
 import { LONGEST_SECONDS } from '../../protocol/limits.ts';
 import type { Judges } from '../../protocol/judge.ts';
 import { resolveJudges } from './resolve-judges.ts';
@@ -23,6 +25,7 @@ export interface ResolvedRollout {
   readonly agent: ResolvedAgent;
   readonly sampling: SamplingParameters;
   readonly judges?: Judges;
+  readonly engine?: string;
   readonly run: string;
   readonly step: number;
   readonly sample: number;
@@ -47,6 +50,23 @@ function seconds(field: string, value: number): void {
     refuse(field, value, `give a number of seconds above 0, at most ${LONGEST_SECONDS}`);
 }
 
+function oneOf(field: string, value: unknown, known: readonly string[]): void {
+  if (value !== undefined && !known.some((one) => one === value)) refuse(field, value, `give ${known.join(', ')}`);
+}
+
+function checkConversation({ codec, preamble, reasoning, hints = {} }: ResolvedAgent): void {
+  oneOf('agent.codec', codec, CODECS);
+  oneOf('agent.preamble', preamble, ['auto', 'always', 'never']);
+  oneOf('agent.reasoning', reasoning, ['keep', 'remove']);
+  for (const [rule, value] of Object.entries(hints) as ReadonlyArray<readonly [string, unknown]>) {
+    const normal = (DEFAULT_HINTS as unknown as Readonly<Record<string, unknown>>)[rule];
+    const isNumber = typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+    if (normal === undefined) oneOf('agent.hints', rule, Object.keys(DEFAULT_HINTS));
+    if (typeof normal === 'boolean' ? typeof value !== 'boolean' : !isNumber)
+      refuse(`agent.hints.${rule}`, value, typeof normal === 'boolean' ? 'give true or false' : 'give a whole number');
+  }
+}
+
 /** Errors: a non-retryable `UserInputError` that names field, value and remedy. */
 export function resolveRollout(input: RolloutInput, workflowId: string): ResolvedRollout {
   if (typeof input?.task !== 'string' || input.task === '') {
@@ -65,6 +85,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);
   if (agent.atDeadline !== 'grade' && agent.atDeadline !== 'mask')
     refuse('agent.atDeadline', agent.atDeadline, 'give grade or mask');
+  checkConversation(agent);
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,
@@ -73,6 +94,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
     agent,
     sampling,
     ...(input.judges === undefined ? {} : { judges: resolveJudges(input.judges, refuse) }),
+    ...(input.engine === undefined ? {} : { engine: input.engine }),
     run: input.run ?? workflowId,
     step: input.step ?? 0,
     sample: input.sample ?? 0,

@@ -393,3 +393,28 @@ describe('reasoning of earlier turns', () => {
     expect(second).toMatchObject({ reset: false, appended: encode('\ntool:answer 1$\nassistant:') });
   });
 });
+
+describe('hints', () => {
+  it('are part of the record of the turn, and follow the answers of its calls', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(call('ls')), saying(call('ls'))];
+    for (const turn of [1, 2, 3]) {
+      await generate(turnInput(turn, { hints: { sameAction: 2 } }));
+      await answered(turn, 'seen');
+    }
+    const hint = 'You have made the same call 2 times: bash {"command":"ls"}. Try something else.';
+    expect(await recordOf(1)).not.toHaveProperty('hints');
+    expect(await recordOf(2)).toMatchObject({ hints: ['sameAction'], command: { do: 'act', message: hint } });
+    expect((await recordOf(3))?.appended).toEqual(encode(`\ntool:seen$\nuser:${hint}$\nassistant:`));
+    // What is recorded stays, whatever the settings say later.
+    await generate(turnInput(2, { hints: {} }));
+    expect((await recordOf(2))?.hints).toEqual(['sameAction']);
+  });
+
+  it('for a call that cannot be read can be switched off: then it is a message', async () => {
+    world.now.engine.answers = [saying('<function=bash>')];
+    await generate(
+      turnInput(1, { hints: { parseError: false }, agent: { type: 'tools', options: { message: 'answer' } } }),
+    );
+    expect(await recordOf(1)).toMatchObject({ parsed: { kind: 'malformed' }, command: { do: 'answer' } });
+  });
+});

@@ -1,6 +1,7 @@
 /** All mutations, in the order of the table in docs/reliability.md. */
 
 import type { Mutation } from '../mutation.ts';
+import { agents } from './agents.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
@@ -15,6 +16,7 @@ import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
 import { lostWorkers } from './processes/lost-workers.ts';
+import { programs } from './programs.ts';
 import { pruning } from './store/pruning.ts';
 import { readModel } from './store/read-model.ts';
 import { sandboxOwners } from './sandboxes/sandbox-owners.ts';
@@ -41,10 +43,12 @@ export const MUTATIONS: readonly Mutation[] = [
   ...temperatures,
   ...critics,
   ...environments,
+  ...agents,
   ...supervised,
   ...checkpoints,
   ...lostSandboxes,
   ...graders,
+  ...programs,
   ...lateExecutions,
   ...endpoints,
   ...inputs,

@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
+import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { ExternalRollout } from '../../../client/external-rollout.ts';
@@ -65,7 +66,11 @@ const world = useStoreWorld((over, scripted) => {
     init: createInitActivities({ ...parts, maxLiveSandboxes: 9, sandboxTtlSeconds: 60 }),
     agentRun: createAgentRunActivities({ ...parts, sandboxTtlSeconds: 60 }),
     reward: createRewardActivities(parts),
-    gpu: scripted.gpu,
+    gpu: {
+      ...scripted.gpu,
+      // A scripted policy asks for no engine, tokenizer or endpoint.
+      generate: (input) => generateTurn(input, parts as unknown as GenerateDeps, new AbortController().signal),
+    },
   };
 });
 const { store } = world;
@@ -145,6 +150,17 @@ describe('a program in the sandbox', () => {
       message: expect.stringMatching(/agent\.options\.command/u),
     });
   });
+});
+
+it.each([
+  ['oracle', 1, 'It is 42.'],
+  ['empty', 0, ''],
+] as const)('%s acts in the place of the program', async (scripted, reward, answer) => {
+  for (const options of [{ command: 'echo not me' }, {}]) {
+    const { result } = await begin(WITH_SANDBOX, options, { policy: { scripted, version: 0 } });
+    expect(await result()).toMatchObject({ status: 'graded', reward });
+    expect(graded.at(-1)?.answer).toBe(answer);
+  }
 });
 
 describe('a program elsewhere', () => {
@@ -280,8 +296,9 @@ describe('a program elsewhere', () => {
   });
 
   it('takes no reports for a rollout whose agent is no program', async () => {
+    // No worker here has an engine: its first turn is retried.
     const handle = await world.start('rollout', `external-${serial++}`, { task: WITHOUT, policy: POLICY });
-    await until(async () => ((await handle.query('state')) as { phase: string }).phase !== 'prepare');
+    await until(async () => ((await handle.query('state')) as { phase: string }).phase === 'generate');
     const error = await handle
       .executeUpdate(REPORT_TURN, { args: [{ attempt: 1, turn: 1, ...said('x') }] })
       .catch((e: unknown) => e);
