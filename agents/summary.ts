@@ -37,7 +37,7 @@ function callIn({ parsed }: TurnView): string | undefined {
 /** The command for a turn that answers the request. `undefined` if there was none. */
 export function answeredRequest(view: TurnView): Command | undefined {
   const asked = lastMessage(view);
-  const isAgain = asked === NOT_USABLE;
+  const isAgain = asked.includes(NOT_USABLE);
   if (!asksForSummary(asked)) return undefined;
   const summary = (callIn(view) ?? view.parsed.content).trim();
   // An unusable one ends the context: the policy is asked twice, and no more.

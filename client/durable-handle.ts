@@ -4,7 +4,8 @@
  */
 
 import type { Client, WorkflowHandle } from '@temporalio/client';
-import type { SweepResult, SweepStatus } from '../protocol/eval.ts';
+import type { OpenedSweep, SweepResult, SweepStatus } from '../protocol/eval.ts';
+import type { Reconfiguration } from '../workflows/training/reconfigure.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { whileAway } from './while-away.ts';
 
@@ -60,5 +61,14 @@ export class EvalHandle extends DurableHandle<SweepStatus, SweepResult> {
   constructor(client: Client, id: string) {
     super(client, `eval/${id}`);
     this.eval = id;
+  }
+
+  /**
+   * Changes budgets of a live eval, and records the change. Returns the opened eval as it is then. Waits, until
+   * `signal` fires, for an eval that has not started or whose orchestrator is away.
+   */
+  configure(change: Reconfiguration, signal?: AbortSignal): Promise<OpenedSweep> {
+    const ask = () => this.handle.executeUpdate<OpenedSweep, [Reconfiguration]>('configure', { args: [change] });
+    return naming(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
   }
 }

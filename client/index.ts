@@ -70,7 +70,9 @@ export type {
 } from '../tasks/environment.ts';
 export type { ReportAnswer, ReportedTokens } from '../protocol/program.ts';
 export type { AgentChoice, Verdict } from '../protocol/stages.ts';
-export type { Command } from '../protocol/command.ts';
+export type { Command, Delegate } from '../protocol/command.ts';
+export type { Said } from '../protocol/transcript.ts';
+export type { SubAgent } from '../agents/sub-agents.ts';
 export type {
   ExecCall,
   ExecResult,

@@ -82,6 +82,8 @@ export interface OpenedRun {
   readonly runDir: string;
   readonly policy: PolicyRef;
   readonly changes?: readonly ConfigChange[];
+  /** Milliseconds in which the run was not paused, as far as it is recorded. Absent: 0. */
+  readonly workedMs?: number;
   /** The last recorded step. Absent: none. */
   readonly recorded?: number;
   /** If rollouts and updates overlap: the state from which a run that starts from its records continues. */
@@ -99,6 +101,8 @@ export interface StepToRecord extends RunFolder {
   readonly policy: PolicyRef;
   readonly sha256: string | null;
   readonly keep: boolean;
+  /** Milliseconds in which the run was not paused until now. Absent: not known. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that have started and are not trained on yet. */
   readonly overlap?: AdmissionState;
 }
@@ -137,6 +141,7 @@ export interface OrchestratorActivities {
       message?: string;
       untrained?: readonly string[];
       execution?: string;
+      workedMs?: number;
     },
   ): Promise<void>;
 }
@@ -157,5 +162,9 @@ export interface SweepActivities {
   /** Returns chunk `index` of the rollouts that the cell still needs. */
   nextChunk(input: SweepRound & { cell: SweepCell; index: number }): Promise<PlannedChunk>;
   summariseCell(input: SweepRound & { cell: SweepCell }): Promise<CellHeadline>;
-  closeSweep(input: SweepRound & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;
+  closeSweep(
+    input: SweepRound & { status: 'completed' | 'failed' | 'cancelled'; message?: string; workedMs?: number },
+  ): Promise<void>;
+  /** As `recordChanges`, for the budgets of an eval. */
+  recordBudgets(input: SweepRound & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
 }

@@ -92,10 +92,15 @@ export interface OpenedSweep {
   readonly round: number;
   readonly seed: number;
   readonly judges?: Judges;
+  /** As it is now. Absent: there is none. */
   readonly budget?: Budget;
+  /** Milliseconds in which it was not paused in earlier rounds. Absent: 0. */
+  readonly workedMs?: number;
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   readonly maxFailed: number;
+  /** The kind of engine that samples. Absent: any, or it was not asked yet. */
+  readonly engine?: string;
   /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly cells: readonly SweepCell[];
@@ -166,6 +171,8 @@ export interface SweepStatus {
   readonly phase: 'starting' | 'rollouts' | 'paused' | 'done';
   readonly round: number;
   readonly cells: number;
+  /** Time in which it was not paused, in all rounds: what `budget.hours` limits. */
+  readonly workedSeconds: number;
   /** Finished cells. */
   readonly done: readonly CellHeadline[];
   /** The running cell. */

@@ -2,6 +2,7 @@
 
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
+import type { EnginePart } from './engine.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
@@ -75,8 +76,10 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
-  /** What a run, or `eval/ID`, has agreed on with the engine. */
-  engine: (run: string) => `engine:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine of these parts. */
+  engine: (run: string, parts: readonly EnginePart[]) => `${keys.engines}${run}/${parts.join('+')}`,
+  /** Prefix of all of them. */
+  engines: 'engine:',
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -164,6 +167,8 @@ export interface GenerateRecord extends Place {
   readonly scripted?: ScriptedPolicy['scripted'];
   /** True if a program reported the turn. */
   readonly reported?: true;
+  /** The rollout whose turn it repeats, if the script is `replay`. */
+  readonly replayed?: { readonly rollout: string; readonly attempt: number; readonly turns: number };
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -338,6 +343,8 @@ export interface StepEntry {
   /** Of the weights; `null` if the backend does not tell it. */
   readonly sha256: string | null;
   readonly keep: boolean;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that had started and were not trained on. */
   readonly overlap?: AdmissionState;
 }
@@ -356,6 +363,8 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Milliseconds in which the run was not paused until then. Absent: not known. */
+  readonly workedMs?: number;
   /** Temporal's run id of the execution that reported the end. */
   readonly execution?: string;
 }

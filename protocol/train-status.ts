@@ -14,6 +14,8 @@ export interface TrainStatus {
   readonly step: number;
   readonly steps: number;
   readonly policyVersion: number;
+  /** Time in which the run was not paused: what `budget.hours` limits. */
+  readonly workedSeconds: number;
   /** The oldest running batch, or else the last one. */
   readonly batch: { readonly name: string; readonly total: number } | null;
   /** If rollouts and updates overlap: the number of running batches, and of ended ones that wait for their step. */

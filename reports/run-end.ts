@@ -4,7 +4,7 @@
  */
 
 import type { Store } from '../store/store.ts';
-import { keys, type RunAgain, type RunEnd } from '../protocol/records.ts';
+import { keys, type RunAgain, type RunEnd, type StepEntry } from '../protocol/records.ts';
 
 /** Every recorded end, and every record that the run was started again after one. */
 interface Ends {
@@ -63,4 +63,10 @@ export async function recordEndOfRun(run: string, end: RunEnd, store: Store): Pr
 /** True if the run failed or was cancelled: its unfinished rollouts count as masked until the run is started again. */
 export function wasStopped(end: RunEnd | undefined): end is RunEnd & { readonly status: 'failed' | 'cancelled' } {
   return end !== undefined && end.status !== 'completed';
+}
+
+/** Milliseconds in which the run was not paused, as far as it is recorded: until its last step, or its last end. */
+export async function workedMsOf(run: string, store: Store): Promise<number> {
+  const step = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value.workedMs ?? 0;
+  return Math.max(step, ...(await endsOf(run, store)).ends.map(({ workedMs = 0 }) => workedMs));
 }

@@ -12,7 +12,9 @@ import {
   condition,
   ContinueAsNew,
   continueAsNew,
+  currentUpdateInfo,
   defineQuery,
+  defineUpdate,
   isCancellation,
   log,
   ParentClosePolicy,
@@ -22,14 +24,15 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { engine, orchestrator } from './activity-stubs.ts';
+import { opening, orchestrator } from './activity-stubs.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
 import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from '../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal, type HeldBatch } from './failures/failure-watch.ts';
+import { QUEUES } from '../protocol/queues.ts';
 import type { OpenEngineInput } from '../protocol/engine.ts';
-import { checkEndpointOnce } from './rollout/check-endpoint.ts';
+import { checkEndpointOnce, checkJudgesOnce } from './rollout/check-endpoint.ts';
 import type {
   CellHeadline,
   OpenedSweep,
@@ -43,8 +46,19 @@ import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
 import { policyVersionKey, runKey } from '../protocol/search-attributes.ts';
+import { HoursBudget } from './hours-budget.ts';
+import {
+  changed,
+  changesOf,
+  checkBudgets,
+  checkReconfiguration,
+  isBudget,
+  type Reconfiguration,
+} from './training/reconfigure.ts';
 import { whenFree } from './start-child-when-free.ts';
 
+/** Takes effect at once. Budgets alone can be changed. */
+export const configureSweepUpdate = defineUpdate<OpenedSweep, [Reconfiguration]>('configure');
 export const sweepStatusQuery = defineQuery<SweepStatus>('status');
 
 /** Carried over continue-as-new. */
@@ -57,12 +71,15 @@ export interface SweepProgress {
   readonly paused: boolean;
   /** Why it paused by itself; absent: it did not. */
   readonly tripped?: Trip | null;
+  /** Milliseconds in which it was not paused. Absent: the round starts. */
+  readonly workedMs?: number;
 }
 
 class Sweep {
   readonly #relay = new PauseRelay();
   readonly #details: Details;
-  readonly opened: OpenedSweep;
+  readonly #hours: HoursBudget;
+  opened: OpenedSweep;
   done: CellHeadline[];
   chunk: number;
   paused: boolean;
@@ -70,18 +87,29 @@ class Sweep {
   #cell: SweepStatus['cell'] = null;
   #batch: ChildWorkflowHandle<typeof batchWorkflow> | null = null;
 
-  constructor({ opened, done, chunk, paused, tripped = null }: SweepProgress, details: Details) {
+  constructor({ opened, done, chunk, paused, tripped = null, workedMs }: SweepProgress, details: Details) {
     this.#tripped = tripped;
     this.#details = details;
     this.opened = opened;
     this.done = [...done];
     this.chunk = chunk;
     this.paused = paused;
+    this.#hours = new HoursBudget(workedMs ?? opened.workedMs);
+    void this.#hours.watch({
+      name: `eval/${opened.eval}`,
+      hours: () => this.opened.budget?.hours,
+      isStill: () => this.paused,
+      spent: (trip) => this.trip(trip),
+    });
   }
 
   get progress(): SweepProgress {
     const { opened, done, chunk, paused } = this;
-    return { opened, done, chunk, paused, tripped: this.#tripped };
+    return { opened, done, chunk, paused, tripped: this.#tripped, workedMs: this.workedMs };
+  }
+
+  get workedMs(): number {
+    return this.#hours.workedMs;
   }
 
   get status(): SweepStatus {
@@ -93,6 +121,7 @@ class Sweep {
       phase,
       round,
       cells: cells.length,
+      workedSeconds: Math.round(this.workedMs / 1000),
       done,
       cell: this.#cell,
       batch: this.#batch?.workflowId ?? null,
@@ -106,6 +135,7 @@ class Sweep {
     if (!paused) this.#tripped = null;
     this.#details.standsStill(this.#tripped && tripLine(this.#tripped));
     this.#relay.set(paused);
+    this.#hours.changed(paused);
   }
 
   /**
@@ -121,11 +151,34 @@ class Sweep {
   }
 
   /**
-   * Checks the endpoints of all cells that have rollouts to run, and opens the engine for their other policies, before
-   * the first rollout starts. Errors: the failure of a `UserInputError` for a key or a setting that cannot work.
+   * Changes budgets of the live eval, and records the changes: the activities that call models read them there.
+   * Errors: `ApplicationFailure` of a `UserInputError`.
+   */
+  async configure(change: Reconfiguration, id: string): Promise<OpenedSweep> {
+    const { opened } = this;
+    const endpoints = opened.cells.flatMap(({ policy }) => ('endpoint' in policy ? [policy.endpoint] : []));
+    const ofJudges = Object.values(opened.judges ?? {}).map(({ endpoint }) => endpoint);
+    try {
+      checkBudgets(opened, [...endpoints, ...ofJudges], change);
+    } catch (error) {
+      throw ApplicationFailure.nonRetryable((error as Error).message, 'UserInputError');
+    }
+    const at = new Date().toISOString();
+    const changes = changesOf(opened, change, 0, at);
+    if (changes.length === 0) return opened;
+    this.opened = changed(opened, changes);
+    this.#hours.changed(this.paused);
+    await orchestrator.recordBudgets({ eval: opened.eval, round: opened.round, key: `${at}/00001/${id}`, changes });
+    return this.opened;
+  }
+
+  /**
+   * Checks the endpoints of the judges and of all cells that have rollouts to run, and opens the engine for their other
+   * policies, before the first rollout starts. Errors: the failure of a `UserInputError` for a key or a setting that cannot work.
    */
   async checkPolicies(): Promise<void> {
-    const { eval: id, round, cells, agent } = this.opened;
+    const { eval: id, round, cells, agent, judges } = this.opened;
+    await checkJudgesOnce(`eval/${id}`, judges);
     const asked = new Set<string>();
     const policies: Array<OpenEngineInput['policies'][number]> = [];
     for (const cell of cells) {
@@ -145,11 +198,13 @@ class Sweep {
     }
     const { maxContextTokens } = agent;
     if (policies.length === 0) return;
-    await engine.openEngine({
+    const { kinds } = await opening(QUEUES.gpu).openEngine({
       run: `eval/${id}`,
+      parts: ['sampling'],
       policies,
       ...(maxContextTokens !== undefined && { maxContextTokens }),
     });
+    if (kinds.sampling !== undefined) this.opened = { ...this.opened, engine: kinds.sampling };
   }
 
   /** Rolls out the remaining cells. Continues as new between two batches if Temporal suggests it. */
@@ -184,7 +239,7 @@ class Sweep {
   }
 
   async #rollOut(cell: SweepCell, { tasks, samples, firstSample }: SweepChunk): Promise<void> {
-    const { eval: id, round, seed, judges, agent, dispatcher, catalog } = this.opened;
+    const { eval: id, round, seed, judges, agent, dispatcher, catalog, engine } = this.opened;
     const run = `eval/${id}`;
     const name = `${cell.name}/r${round}-c${this.chunk}`;
     const { policy, sampling } = cell;
@@ -212,6 +267,7 @@ class Sweep {
             ...(judges && { judges }),
             seed,
             dispatcher,
+            ...(engine !== undefined && { engine }),
             priority: 'eval',
           },
         ],
@@ -247,7 +303,26 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
     said = value;
     sweep()?.pause(value);
   };
-  const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
+  const starting: SweepStatus = {
+    eval: id,
+    phase: 'starting',
+    round: 0,
+    cells: 0,
+    workedSeconds: 0,
+    done: [],
+    cell: null,
+    batch: null,
+  };
+  setHandler(
+    configureSweepUpdate,
+    async (change) => {
+      await condition(() => sweep() !== null);
+      const begun = sweep();
+      if (!begun) throw new TypeError('The eval has not started');
+      return begun.configure(change, currentUpdateInfo()?.id ?? '');
+    },
+    { validator: checkSweepChange },
+  );
   setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
   setOrderedSignalHandlers(
     on(pauseSignal, () => pause(true)),
@@ -259,6 +334,16 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
     }),
   );
   return () => said;
+}
+
+/** Errors: a `TypeError` for a name or a value that a live eval cannot change. */
+function checkSweepChange(change: Reconfiguration): void {
+  const other = Object.keys(change ?? {}).find((name) => !isBudget(name));
+  if (other !== undefined)
+    throw new TypeError(
+      `${other}: cannot be changed on a live eval; give budget.tokens, budget.usd, budget.hours, judges.NAME.budget.tokens or judges.NAME.budget.usd`,
+    );
+  checkReconfiguration(change, 0);
 }
 
 async function open(given: unknown, id: string): Promise<SweepProgress> {
@@ -293,7 +378,13 @@ export async function evalSweep(given: unknown, progress?: SweepProgress): Promi
   begun = sweep;
   const { round, evalDir } = sweep.opened;
   const close = (status: 'completed' | 'failed' | 'cancelled', message?: string) =>
-    orchestrator.closeSweep({ eval: id, round, status, ...(message === undefined ? {} : { message }) });
+    orchestrator.closeSweep({
+      eval: id,
+      round,
+      status,
+      workedMs: sweep.workedMs,
+      ...(message === undefined ? {} : { message }),
+    });
   try {
     if (!progress) await sweep.checkPolicies();
     await sweep.run();

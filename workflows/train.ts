@@ -16,13 +16,15 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { engine, orchestrator } from './activity-stubs.ts';
+import { opening, orchestrator } from './activity-stubs.ts';
 import { Details } from './details.ts';
 import type { PolicyRef } from '../protocol/policy.ts';
 import type { OpenedConfig } from '../protocol/run-config.ts';
 import type { RunFolder } from '../protocol/activities.ts';
+import { QUEUES } from '../protocol/queues.ts';
 import { policyVersionKey, runKey, stepKey } from '../protocol/search-attributes.ts';
 import type { TrainProgress } from './training/progress.ts';
+import { checkJudgesOnce } from './rollout/check-endpoint.ts';
 import { Steering } from './training/steering.ts';
 import { Training } from './training/training.ts';
 
@@ -33,16 +35,23 @@ export interface TrainResult {
   readonly policy: PolicyRef;
 }
 
-/** The run's configuration with the context that the engine gives its policy. */
+/** The run's configuration with what the engine gives it: the context, and the kinds that make its products. */
 async function openEngine(config: OpenedConfig, { uri }: PolicyRef): Promise<OpenedConfig> {
   const { run, policy, agent } = config;
-  const { contextTokens } = await engine.openEngine({
+  const isApart = config.training?.placement === 'disaggregated';
+  const { contextTokens, kinds } = await opening(QUEUES.gpu).openEngine({
     run,
+    parts: isApart ? ['sampling'] : ['sampling', 'training'],
     policies: [{ field: 'policy.base', uri }],
     ...(policy.maxContextTokens !== undefined && { policyContextTokens: policy.maxContextTokens }),
     ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
   });
-  return contextTokens === undefined ? config : { ...config, agent: { ...agent, maxContextTokens: contextTokens } };
+  const trains = isApart && (await opening(QUEUES.gpuTrain).openEngine({ run, parts: ['training'], policies: [] }));
+  return {
+    ...config,
+    ...(contextTokens !== undefined && { agent: { ...agent, maxContextTokens: contextTokens } }),
+    engine: { ...kinds, ...(trains && trains.kinds) },
+  };
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {
@@ -53,6 +62,7 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     changes = [],
     recorded = 0,
     resume,
+    workedMs = 0,
   } = await orchestrator.openRun(given, run, workflowInfo().runId);
   const { step, policy } = resume ?? { step: 0, policy: base };
   upsertSearchAttributes([
@@ -64,7 +74,18 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     throw await recordEarlyEnd({ run: config.run, runDir }, error);
   });
   const again = resume ? { overlap: resume.overlap, again: { owed: resume.owed ?? [] } } : {};
-  return { config: opened, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, recorded, ...again };
+  return {
+    config: opened,
+    runDir,
+    step,
+    policy,
+    recent: [],
+    pauseAt: null,
+    ahead: changes,
+    recorded,
+    workedMs,
+    ...again,
+  };
 }
 
 async function runToTheEnd(training: Training): Promise<void> {
@@ -95,6 +116,7 @@ async function complete(training: Training): Promise<void> {
     ...training.folder,
     status: 'completed' as const,
     execution: workflowInfo().runId,
+    workedMs: training.workedMs,
     ...(untrained.length > 0 ? { untrained } : {}),
   };
   await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
@@ -102,7 +124,7 @@ async function complete(training: Training): Promise<void> {
 
 /** Records the run as cancelled or failed; returns the error that the workflow ends with. */
 async function recordEarlyEnd(
-  folder: RunFolder,
+  folder: RunFolder & { readonly workedMs?: number },
   error: unknown,
   close: () => Promise<unknown> = async () => undefined,
 ): Promise<unknown> {
@@ -128,11 +150,13 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
   const training = new Training(progress ?? (await begin(given, run)), details);
   steering.begun(training);
   try {
+    if (!progress) await checkJudgesOnce(training.config.run, training.config.judges);
     await runToTheEnd(training);
     await complete(training);
   } catch (error) {
     if (error instanceof ContinueAsNew) throw error;
-    throw await recordEarlyEnd(training.folder, error, () => training.close());
+    const { folder, workedMs } = training;
+    throw await recordEarlyEnd({ ...folder, workedMs }, error, () => training.close());
   }
   await condition(allHandlersFinished);
   return { run: training.config.run, runDir: training.runDir, steps: training.step, policy: training.policy };

@@ -17,6 +17,7 @@ import type { OpenedTasks } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
+import { workedMsOf } from '../../reports/run-end.ts';
 import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
 import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { openModules, type OpenModulesDeps } from './open-modules.ts';
@@ -195,5 +196,6 @@ export async function openRun(
     policy,
     ...(changes.length > 0 ? { changes } : {}),
     ...(await onRecord(config.run, policy, store)),
+    workedMs: await workedMsOf(config.run, store),
   };
 }

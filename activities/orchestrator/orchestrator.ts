@@ -149,9 +149,16 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
 
     summariseEvaluation: (input) => withMappingAndHeartbeat(() => summariseEvaluation(input, deps)),
 
-    recordStep: ({ run, runDir, record, policy, sha256, keep, overlap }) =>
+    recordStep: ({ run, runDir, record, policy, sha256, keep, workedMs, overlap }) =>
       withMappingAndHeartbeat(async () => {
-        const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
+        const entry = {
+          record,
+          policy,
+          sha256,
+          keep,
+          ...(workedMs !== undefined && { workedMs }),
+          ...(overlap ? { overlap } : {}),
+        };
         await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
         await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, deps);
         await writeFiles(run, runDir);
@@ -166,12 +173,18 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await writeFiles(run, runDir);
       }),
 
-    closeRun: ({ run, runDir, status, message = '', untrained = [], execution }) =>
+    closeRun: ({ run, runDir, status, message = '', untrained = [], execution, workedMs }) =>
       withMappingAndHeartbeat(async () => {
         if (status === 'completed') await dropUntrained(run, untrained, store);
         await recordEndOfRun(
           run,
-          { status, finishedAt: now(), message, ...(execution === undefined ? {} : { execution }) },
+          {
+            status,
+            finishedAt: now(),
+            message,
+            ...(workedMs !== undefined && { workedMs }),
+            ...(execution === undefined ? {} : { execution }),
+          },
           store,
         );
         const summary = await writeFiles(run, runDir);

@@ -5,7 +5,6 @@ import { UserInputError } from '../../client/errors.ts';
 import { DurableHandle } from '../../client/durable-handle.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import { Longhaul } from '../../client/longhaul.ts';
-import type { RunHandle } from '../../client/run-handle.ts';
 import type { VerbContext } from '../verb.ts';
 import { isSingleRollout, singleRollouts } from './known-names.ts';
 import { knownNames, knownRuns } from './local-store.ts';
@@ -21,11 +20,6 @@ export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Lon
   }
 }
 
-/** Errors: `UserInputError` if no such run is running; `Unreachable` if Temporal does not answer. */
-export function withRun<T>(context: VerbContext, run: string, body: (handle: RunHandle) => Promise<T>): Promise<T> {
-  return reached(context, run, (longhaul) => body(longhaul.run(run)));
-}
-
 async function reached<T>(context: VerbContext, name: string, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
   try {
     return await withLonghaul(context, body);
@@ -35,7 +29,10 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
   }
 }
 
-/** As `withRun`, for a run, an eval (`eval/ID`), or a single rollout (its workflow id). */
+/**
+ * For a run, an eval (`eval/ID`), or a single rollout (its workflow id). Errors: `UserInputError` if none of this name is
+ * running; `Unreachable` if Temporal does not answer.
+ */
 export function withSteered<T>(
   context: VerbContext,
   name: string,

@@ -26,6 +26,8 @@ export const evalKeys = {
   round: (id: string, round: number) => `eval-round:${id}/${padded(round)}`,
   plan: (id: string, cell: string, round: number) => `eval-plan:${id}/${cell}/${padded(round)}`,
   cell: (id: string, round: number, cell: string) => `eval-cell:${id}/${padded(round)}/${cell}`,
+  /** Prefix of all ends of the eval. */
+  ends: (id: string) => `eval-end:${id}/`,
   end: (id: string, round: number) => `eval-end:${id}/${padded(round)}`,
 } as const;
 
@@ -56,6 +58,8 @@ export interface EvalEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Milliseconds in which the eval was not paused, in all its rounds. Absent: not known. */
+  readonly workedMs?: number;
 }
 
 export type { CellResult };

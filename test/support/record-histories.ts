@@ -13,6 +13,12 @@ let lost = false;
 let failures = 0;
 await record('rollout-happy', {});
 await record('rollout-hints-to-the-last-turn', { turn: () => 'reply' });
+await record('rollout-of-sub-agents', {
+  turn: ({ turn }) => (['delegate', 'act', 'delegate', 'answer', 'finish', 'act'] as const)[turn - 1] ?? 'finish',
+});
+await record('rollout-with-summary', {
+  turn: ({ turn }) => (['act', 'summarise', 'act'] as const)[turn - 1] ?? 'finish',
+});
 await record('rollout-sandbox-lost', {
   before: (a) => {
     if (a === 'agentRun' && !lost) {

@@ -23,6 +23,8 @@ import type { UpdateInput } from '../../protocol/update.ts';
 export interface Script {
   /** What the policy does in a turn. */
   readonly turn?: (input: GenerateInput) => GenerateOutcome['kind'];
+  /** The sub-agent that a turn of the kind `delegate` calls. Default: `helper`. */
+  readonly agent?: (input: GenerateInput) => string;
   /** Whether a call before `finish` is refused in a turn. */
   readonly unfinished?: (input: AgentRunInput) => boolean;
   /** Milliseconds that a turn took the policy itself, as the engine and the sandbox are to say. */
@@ -145,7 +147,7 @@ export function scriptedActivities(script: Script, log: Log) {
     recordReports: (input) => note('recordReports', input),
   };
   const gpu: GpuActivities & ShardActivities = {
-    openEngine: async () => ({}),
+    openEngine: async () => ({ kinds: {} }),
     checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);
@@ -155,6 +157,7 @@ export function scriptedActivities(script: Script, log: Log) {
       return {
         kind,
         calls: kind === 'act' ? 1 : 0,
+        ...(kind === 'delegate' && { agent: script.agent?.(input) ?? 'helper' }),
         contextTokens: 10 * input.turn,
         sampledTokens: 5,
         line: kind,
@@ -260,6 +263,7 @@ function scriptedSweeps(note: (activity: string, input: { rollout?: string }) =>
       }));
       return { eval: id, evalDir: '/evals', round: 1, seed: 1, agent, dispatcher, maxFailed: 0, cells };
     },
+    recordBudgets: () => note('recordBudgets', {}),
     async nextChunk({ index, cell }) {
       await note('nextChunk', { rollout: cell.name });
       const chunk = { tasks: [`t-held-out-${2 * index}`, `t-held-out-${2 * index + 1}`], firstSample: 0, samples: 2 };

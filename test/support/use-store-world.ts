@@ -23,6 +23,7 @@ export interface StoreWorld {
 
 export function useStoreWorld(
   replaced: (store: Store, scripted: ScriptedActivities) => Partial<ScriptedActivities>,
+  serverSettings: readonly string[] = [],
 ): StoreWorld {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-store-world-'));
   const store = openSqliteStore(join(dir, 'store'));
@@ -44,7 +45,7 @@ export function useStoreWorld(
       world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
   };
   beforeAll(async () => {
-    server = await startPrivateServer(dir);
+    server = await startPrivateServer(dir, serverSettings);
     await inUse.open();
   });
   afterAll(async () => {

@@ -4,6 +4,7 @@
  */
 
 import type { Endpoint } from '../../protocol/endpoint.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
 import { schemeOf } from '../../protocol/policy-uri.ts';
 
@@ -162,6 +163,11 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   }
   if ('scripted' in policy) {
     const { scripted } = policy;
+    if (scripted === 'replay') {
+      const { of, rollouts } = policy;
+      if (isText(of) && isText(rollouts)) return { scripted, of, rollouts: rollouts as ObjectRef, version: 0 };
+      return refuse('policy', policy, 'play rollouts again in an eval: policies: [replay:RUN]');
+    }
     if (scripted !== 'oracle' && scripted !== 'empty')
       return refuse('policy.scripted', scripted, 'give oracle or empty');
     return { scripted, version: 0 };

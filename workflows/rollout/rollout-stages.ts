@@ -7,7 +7,7 @@ import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow
 import type { Failure } from '../../protocol/finish-reason.ts';
 import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
-import { checkEndpointOnce } from './check-endpoint.ts';
+import { checkEndpointOnce, checkJudgesOnce } from './check-endpoint.ts';
 import { placeOf, placeText } from '../../protocol/frames.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
@@ -159,6 +159,7 @@ async function generate(
     withinMs,
     turn,
     policy: input.policy,
+    ...('scripted' in input.policy && { sample: input.sample }),
     sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
     ...contextOf(input),
     ...agentOf(input),
@@ -191,14 +192,16 @@ function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'co
 }
 
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
-async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: Context): Promise<void> {
-  if (!('endpoint' in policy) || attempt > 1 || workflowInfo().parent) return;
+async function checkPolicy({ attempt }: LoopState, { input: { policy, run, judges } }: Context): Promise<void> {
+  if (attempt > 1 || workflowInfo().parent) return;
+  await checkJudgesOnce(run, judges);
+  if (!('endpoint' in policy)) return;
   await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
 }
 
 /** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
 async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
-  if ('uri' in input.policy) return generateNearCache(context, input);
+  if ('uri' in input.policy) return generateNearCache(context, input, context.input.engine);
   const { sandbox } = context;
   if (!sandbox) return onEndpoint.generate(input);
   let over = false;

@@ -24,6 +24,8 @@ export interface TrainProgress {
   readonly ahead?: readonly ConfigChange[];
   /** The last step that was recorded when the run started: whoever restarted it knows how the steps up to it went. */
   readonly recorded?: number;
+  /** Milliseconds in which the run was not paused. Absent: it starts. */
+  readonly workedMs?: number;
   /** If rollouts and updates overlap: the units that have started and are not trained on. */
   readonly overlap?: AdmissionState;
   /** True if a unit may have ended without a report and was not checked yet. */

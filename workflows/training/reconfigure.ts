@@ -3,8 +3,11 @@
  */
 
 import { refusedSetting } from '../batch/dispatch-schedule.ts';
+import type { Endpoint } from '../../protocol/endpoint.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
+import type { Judges } from '../../protocol/judge.ts';
 import type { ConfigChange, OpenedConfig } from '../../protocol/run-config.ts';
+import { LONGEST_SECONDS } from '../../protocol/limits.ts';
 import { mostGroupsOfStep } from './settings.ts';
 
 /** Widths of the dispatcher: they take effect with the next batch. */
@@ -29,14 +32,27 @@ const SETTINGS: Readonly<Record<string, Bounds>> = {
   'checkpoint.every': { short: 'checkpointEvery', least: 0, whole: true },
   'algorithm.critic.learningRate': { short: 'criticLearningRate', least: 0, above: 0 },
   'training.maxStalenessSteps': { short: 'maxStalenessSteps', least: 0, whole: true },
+  'budget.tokens': { least: 1, whole: true },
+  'budget.usd': { least: 0, above: 0 },
+  'budget.hours': { least: 0, above: 0, most: LONGEST_SECONDS / 3600 },
+  'judges.NAME.budget.tokens': { least: 1, whole: true },
+  'judges.NAME.budget.usd': { least: 0, above: 0 },
   ...Object.fromEntries(WIDTHS.map((short) => [`dispatcher.${short}`, { short, least: 1, whole: true }])),
 };
 
-const FIELD_OF = new Map(
-  Object.entries(SETTINGS).flatMap(
-    ([field, { short }]) => [[field, field], ...(short ? [[short, field]] : [])] as Array<[string, string]>,
-  ),
+const JUDGE = /^judges\.([^.]+)(?=\.budget\.(?:tokens|usd)$)/;
+const BUDGET = /(?:^|\.)budget\.(?:tokens|usd|hours)$/;
+
+/** The bounds of a field of the configuration. `undefined` if it cannot be changed on a live run. */
+const boundsOf = (field: string): Bounds | undefined =>
+  field.startsWith('judges.NAME.') ? undefined : SETTINGS[field.replace(JUDGE, 'judges.NAME')];
+
+const SHORT = new Map(
+  Object.entries(SETTINGS).flatMap(([field, { short }]) => (short ? [[short, field] as const] : [])),
 );
+
+/** The field of the configuration that a name means. */
+const fieldOf = (name: string): string => SHORT.get(name) ?? name;
 
 /** New values by name, each name as in the configuration (`algorithm.learningRate`) or short (`learningRate`). */
 export type Reconfiguration = Readonly<Record<string, number>>;
@@ -56,9 +72,9 @@ function problemOf(value: unknown, { least, above, most, whole }: Bounds): strin
 export function checkReconfiguration(change: Reconfiguration, step: number): void {
   const seen = new Set<string>();
   for (const [name, value] of Object.entries(change ?? {})) {
-    const field = FIELD_OF.get(name);
-    const bounds = field === undefined ? undefined : SETTINGS[field];
-    if (field === undefined || bounds === undefined) {
+    const field = fieldOf(name);
+    const bounds = boundsOf(field);
+    if (bounds === undefined) {
       throw new TypeError(`${name}: cannot be changed on a live run; give one of ${RECONFIGURABLE.join(', ')}`);
     }
     const late = field === 'steps' && value <= step ? `give more than ${step}, the run's current step` : undefined;
@@ -82,7 +98,7 @@ function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: nu
 }
 
 function checkStaleness({ training, batch }: OpenedConfig, change: Reconfiguration): void {
-  const bound = Object.entries(change).find(([name]) => FIELD_OF.get(name) === 'training.maxStalenessSteps')?.[1];
+  const bound = Object.entries(change).find(([name]) => fieldOf(name) === 'training.maxStalenessSteps')?.[1];
   if (bound === undefined) return;
   const mode = training?.mode ?? 'sync';
   if (mode !== 'async')
@@ -94,17 +110,41 @@ function checkStaleness({ training, batch }: OpenedConfig, change: Reconfigurati
     );
 }
 
+/** Errors: a `TypeError` for a budget of a judge that is not configured, or of money without a price. */
+export function checkBudgets(
+  { judges = {} }: { readonly judges?: Judges },
+  endpoints: readonly Endpoint[],
+  change: Reconfiguration,
+): void {
+  const priced = (all: readonly Endpoint[]) => all.some(({ pricePerMillionTokens }) => pricePerMillionTokens);
+  for (const name of Object.keys(change)) {
+    const judge = JUDGE.exec(name)?.[1];
+    if (judge !== undefined && !Object.hasOwn(judges, judge))
+      throw new TypeError(
+        `${name}: cannot be used; there is no such judge; configured: ${Object.keys(judges).join(', ') || 'none'}`,
+      );
+    const asked = judge === undefined ? endpoints : [judges[judge]?.endpoint].filter((one) => one !== undefined);
+    if (name.endsWith('budget.usd') && !priced(asked))
+      throw new TypeError(`${name}: cannot be used; no endpoint that it counts has pricePerMillionTokens`);
+  }
+}
+
+/** True for what can be changed on a live eval. */
+export const isBudget = (name: string): boolean => BUDGET.test(name);
+
 /** Errors: a `TypeError` for a value that has no effect with this configuration, or is too large for it. */
 export function checkEffect(config: OpenedConfig, change: Reconfiguration): void {
-  const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
+  const changes = (field: string) => Object.keys(change).some((name) => fieldOf(name) === field);
   if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
     throw new TypeError(
       `algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`,
     );
   }
   checkStaleness(config, change);
+  const endpoints = Object.values(config.judges ?? {}).map(({ endpoint }) => endpoint);
+  checkBudgets(config, endpoints, change);
   const widths = Object.entries(change).flatMap(([name, value]) => {
-    const [section, field] = (FIELD_OF.get(name) ?? name).split('.');
+    const [section, field] = fieldOf(name).split('.');
     return section === 'dispatcher' && field !== undefined ? [[field, value] as const] : [];
   });
   const refused =
@@ -116,17 +156,17 @@ export function checkEffect(config: OpenedConfig, change: Reconfiguration): void
 }
 
 /** The fields of `config` that `change` changes. */
-export function changesOf(config: OpenedConfig, change: Reconfiguration, step: number, at: string): ConfigChange[] {
+export function changesOf(config: object, change: Reconfiguration, step: number, at: string): ConfigChange[] {
   return Object.entries(change).flatMap(([name, to]) => {
-    const field = FIELD_OF.get(name) ?? name;
+    const field = fieldOf(name);
     const from = valueAt(config as unknown as Tree, field.split('.'));
     return from === to ? [] : [{ at, step, field, from: typeof from === 'number' ? from : null, to }];
   });
 }
 
-export function changed(config: OpenedConfig, changes: readonly ConfigChange[]): OpenedConfig {
+export function changed<Config extends object>(config: Config, changes: readonly ConfigChange[]): Config {
   return changes.reduce<Tree>(
     (tree, { field, to }) => withValue(tree, field.split('.'), to),
     config as unknown as Tree,
-  ) as unknown as OpenedConfig;
+  ) as unknown as Config;
 }

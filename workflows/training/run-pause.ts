@@ -10,6 +10,7 @@ import { mendable } from '../failures/mendable.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { PauseRelay } from '../pause-relay.ts';
+import type { HoursBudget } from '../hours-budget.ts';
 import { WorkClock } from '../work-clock.ts';
 
 export interface PausedBefore {
@@ -33,6 +34,7 @@ export class RunPause {
   #stands = false;
   /** Stops while the run's rollouts are paused, except during work that a pause does not stop. */
   readonly #clock = new WorkClock();
+  readonly #hours: HoursBudget;
   #works = 0;
   /** Sends pauses at a turn to running batches. */
   readonly relay = new PauseRelay();
@@ -40,12 +42,13 @@ export class RunPause {
   /** `breaks`: true if the run pauses on failures of machines; otherwise it ends. */
   constructor(
     run: string,
-    { details, breaks }: { readonly details: Details; readonly breaks: boolean },
+    { details, breaks, hours }: { readonly details: Details; readonly breaks: boolean; readonly hours: HoursBudget },
     { tripped = null, recorded = 0 }: PausedBefore,
   ) {
     this.#run = run;
     this.#details = details;
     this.#breaks = breaks;
+    this.#hours = hours;
     this.#tripped = tripped;
     this.#recorded = recorded;
     if (tripped) details.standsStill(tripLine(tripped));
@@ -83,6 +86,7 @@ export class RunPause {
   set(point: PausePoint | null): boolean {
     const ended = point === null && this.#at !== null;
     this.#at = point;
+    this.#hours.changed(this.isStill);
     this.#setClock();
     if (point === null) {
       this.#tripped = null;
@@ -114,6 +118,7 @@ export class RunPause {
   /** Waits for the end of a pause, before a step or an evaluation. */
   async untilResumed(): Promise<void> {
     this.#stands = true;
+    if (this.#at !== null) this.#hours.changed(this.isStill);
     await condition(() => this.#at === null);
     this.#stands = false;
   }

@@ -33,7 +33,7 @@ export const configureUpdate = defineUpdate<OpenedConfig, [Reconfiguration]>('co
 /** The status of a run before its configuration is checked. */
 function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
   const phase = pauseAt === null ? 'starting' : 'paused';
-  const common = { step: 0, steps: 0, policyVersion: 0, batch: null, recent: [] };
+  const common = { step: 0, steps: 0, policyVersion: 0, workedSeconds: 0, batch: null, recent: [] };
   return { run, phase, ...common, ...(pauseAt === null ? {} : { pauseAt }) };
 }
 

@@ -17,6 +17,7 @@ import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import type { UpdateOutcome } from '../../protocol/update.ts';
 import { policyVersionKey, stepKey } from '../../protocol/search-attributes.ts';
 import { applyUpdate } from './apply-update.ts';
+import { HoursBudget } from '../hours-budget.ts';
 import { LiveConfig } from './live-config.ts';
 import { modeOf } from './modes.ts';
 import { AsyncPipeline, type StepRollouts } from './overlap/async-pipeline.ts';
@@ -33,6 +34,7 @@ const RECENT = 20;
 export class Training {
   readonly #live: LiveConfig;
   readonly #details: Details;
+  readonly #hours: HoursBudget;
   readonly #pause: RunPause;
   readonly #batches: RunBatches;
   readonly #failures: RunFailures;
@@ -46,14 +48,15 @@ export class Training {
   phase: TrainStatus['phase'] = 'starting';
 
   constructor(progress: TrainProgress, details: Details) {
-    const { config, runDir, step, policy, recent, ahead = [], again } = progress;
+    const { config, runDir, step, policy, recent, ahead = [], again, workedMs } = progress;
     this.#details = details;
     this.runDir = runDir;
     this.step = step;
     this.policy = policy;
     this.#recent = recent;
     this.#live = new LiveConfig(config, ahead, step);
-    this.#pause = new RunPause(config.run, { details, breaks: this.breaks }, progress);
+    this.#hours = new HoursBudget(workedMs);
+    this.#pause = new RunPause(config.run, { details, breaks: this.breaks, hours: this.#hours }, progress);
     this.#batches = new RunBatches(this.#pause.relay);
     this.#failures = new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures);
     this.startsAgain = again !== undefined;
@@ -63,6 +66,12 @@ export class Training {
         : new AsyncPipeline(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
     this.pauseAt = progress.pauseAt;
     if (progress.missed) this.#overlap?.lookSoon();
+    void this.#hours.watch({
+      name: config.run,
+      hours: () => this.config.budget?.hours,
+      isStill: () => this.#pause.isStill,
+      spent: (trip) => this.#tripBy(trip),
+    });
   }
 
   get config(): OpenedConfig {
@@ -91,6 +100,7 @@ export class Training {
       failures,
       ahead: this.#live.ahead,
       recorded,
+      workedMs: this.workedMs,
       ...overlap,
     };
   }
@@ -102,6 +112,7 @@ export class Training {
       step: this.step,
       steps: this.config.steps,
       policyVersion: this.policy.version,
+      workedSeconds: Math.round(this.workedMs / 1000),
       ...this.#shown,
       ...this.#pause.status,
       recent: this.#recent,
@@ -137,6 +148,7 @@ export class Training {
     if (!record) return this.config;
     const { config } = this;
     this.#overlap?.pump();
+    this.#hours.changed(this.#pause.isStill);
     await record();
     return config;
   }
@@ -144,6 +156,11 @@ export class Training {
   /** In milliseconds, by a clock that stops while the run is paused: a step's `seconds` are measured with it. */
   get clockMs(): number {
     return this.#pause.clockMs;
+  }
+
+  /** Milliseconds in which the run was not paused, over all its histories and starts. */
+  get workedMs(): number {
+    return this.#hours.workedMs;
   }
 
   /** True if the run pauses on failures of machines; otherwise it ends. */
@@ -228,7 +245,7 @@ export class Training {
     const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
     const { policy, sha256 } = outcome;
     await this.untilMended(`the record of step ${step}`, () =>
-      orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }),
+      orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, workedMs: this.workedMs, ...overlap }),
     );
     this.#stepDone(record, policy);
   }
@@ -268,6 +285,7 @@ export class Training {
         ...(shards === undefined ? {} : { shards }),
       },
       placement,
+      config.engine?.training,
     );
   }
 

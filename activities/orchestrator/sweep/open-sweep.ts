@@ -15,6 +15,9 @@ import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
 import { pathOf } from '../../../protocol/policy-uri.ts';
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
+import { keys } from '../../../protocol/records.ts';
+import type { ConfigChange } from '../../../protocol/run-config.ts';
+import { type Budgets, budgetsIn, budgetsOf } from '../../../reports/budgets.ts';
 import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { putCatalog } from '../../../store/read-records.ts';
@@ -22,11 +25,20 @@ import type { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkPolicy } from '../open-policy.ts';
 import { refuseOtherConfig } from '../open-run.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
-import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
+import {
+  type EvalEnd,
+  evalFolder,
+  evalKeys,
+  type EvalRecord,
+  type EvalRound,
+  evalRun,
+} from '../../../reports/evaluation/eval-records.ts';
 import { openModules, type OpenModulesDeps } from '../open-modules.ts';
+import { parsePolicyReference } from '../../../config/policy-reference.ts';
+import { openReplay } from './open-replay.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
-import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
+import { checkTasks, resolveSweepConfig, taskIdsOf } from '../../../config/sweep-config.ts';
 
 const never = new AbortController().signal;
 
@@ -142,9 +154,18 @@ async function resolved(
   policy: SweepPolicy,
   evalDir: string,
   store: Store,
+  { tasks }: SweepConfig,
+  catalog: TaskCatalog | undefined,
   modules?: ObjectRef,
 ): Promise<ResolvedPolicy> {
-  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store, modules);
+  if (!('endpoint' in policy)) {
+    const reference = parsePolicyReference(policy.policy);
+    if (reference.kind !== 'replay') return resolvePolicy(policy, evalDir, store, modules);
+    const [field, text] = [`policies.${policy.name}`, policy.policy];
+    const asked = { of: reference.of, field, text, tasks: taskIdsOf(tasks), sources: catalog?.sources };
+    const ref = await openReplay(asked, store);
+    return { ...policy, ref, fingerprint: ref.rollouts.replace('sha256:', '') };
+  }
   await checkEndpoint(policy.endpoint, `policies.${policy.name}`);
   return policy;
 }
@@ -170,7 +191,7 @@ async function recordOf(
   const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
-  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store, modules));
+  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store, config, asked, modules));
   checkAbilities(config, policies, modules);
   return store.putOnce<EvalRecord>(key, {
     eval: config.eval,
@@ -213,6 +234,41 @@ function cellsOf({ policies }: EvalRecord, config: SweepConfig): SweepCell[] {
   );
 }
 
+/**
+ * The eval's budgets now. Those that its configuration has changed since it started are recorded, like changes on the
+ * live eval; the last change counts.
+ */
+async function budgetsNow(config: SweepConfig, record: EvalRecord, round: number, store: Store): Promise<Budgets> {
+  const run = evalRun(config.eval);
+  const [began, asked] = [leavesOf(budgetsIn(record.config, [])), leavesOf(budgetsIn(config, []))];
+  const now = await budgetsOf(run, store);
+  const known = leavesOf(now ?? budgetsIn(config, []));
+  const { startedAt: at = '' } = (await store.get<EvalRound>(evalKeys.round(config.eval, round))) ?? {};
+  const changes: ConfigChange[] = [...asked].flatMap(([field, to]) =>
+    to === began.get(field) || to === known.get(field)
+      ? []
+      : [{ at, step: 0, field, from: known.get(field) ?? null, to }],
+  );
+  if (changes.length > 0) await store.putOnce(keys.changes(run, `${at}/00000/round-${round}`), changes);
+  return (await budgetsOf(run, store)) ?? budgetsIn(config, []);
+}
+
+/** By the field's name in the configuration. */
+function leavesOf({ budget, judges }: Budgets): Map<string, number> {
+  const ofJudges = Object.entries(judges).map(([name, one]) => [`judges.${name}.`, one] as const);
+  return new Map(
+    [['', budget] as const, ...ofJudges].flatMap(([at, one]) =>
+      Object.entries(one).map(([field, value]) => [`${at}budget.${field}`, value as number] as const),
+    ),
+  );
+}
+
+/** Milliseconds in which it was not paused in its earlier rounds. */
+async function workedMsOf(id: string, store: Store): Promise<number> {
+  const ends = await store.list<EvalEnd>(evalKeys.ends(id));
+  return Math.max(0, ...ends.map(({ value }) => value.workedMs ?? 0));
+}
+
 /** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
 export async function openSweep(
   { given, eval: id, execution }: OpenSweepInput,
@@ -227,14 +283,16 @@ export async function openSweep(
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });
   await writeAtomically(join(record.evalDir, 'config.yaml'), stringify(config));
-  const { seed, judges, budget, agent, dispatcher, maxFailed } = config;
+  const { seed, judges, agent, dispatcher, maxFailed } = config;
+  const { budget } = await budgetsNow(config, record, round, store);
   return {
     eval: id,
     evalDir: record.evalDir,
     round,
     seed,
     ...(judges && { judges }),
-    ...(budget && { budget }),
+    budget,
+    workedMs: await workedMsOf(id, store),
     agent,
     dispatcher,
     maxFailed,

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Store } from '../../../store/store.ts';
 import type { SweepActivities } from '../../../protocol/activities.ts';
 import type { CellHeadline, PlannedChunk, SweepCell } from '../../../protocol/eval.ts';
+import { keys } from '../../../protocol/records.ts';
 import { withFailureMapping } from '../../failures.ts';
 import { withHeartbeat } from '../../heartbeat.ts';
 import { type RolloutEnd, recordEnds } from '../../../reports/rollout-ends.ts';
@@ -114,9 +115,23 @@ export function createSweepActivities(deps: SweepDeps): SweepActivities {
     nextChunk: ({ eval: id, round, cell, index }) =>
       withMappingAndHeartbeat(() => nextChunk(id, round, cell, index, store)),
     summariseCell: ({ eval: id, round, cell }) => withMappingAndHeartbeat(() => summariseCell(id, round, cell, deps)),
-    closeSweep: ({ eval: id, round, status, message }) =>
+    recordBudgets: ({ eval: id, key, changes }) =>
+      withMappingAndHeartbeat(async () => {
+        await store.putOnce(keys.changes(evalRun(id), key), changes);
+      }),
+    closeSweep: ({ eval: id, round, status, message, workedMs }) =>
       withMappingAndHeartbeat(() =>
-        close(id, round, { status, finishedAt: new Date().toISOString(), message: message ?? '' }, store),
+        close(
+          id,
+          round,
+          {
+            status,
+            finishedAt: new Date().toISOString(),
+            message: message ?? '',
+            ...(workedMs !== undefined && { workedMs }),
+          },
+          store,
+        ),
       ),
   };
 }

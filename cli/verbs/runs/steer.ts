@@ -2,11 +2,12 @@
 
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { Interrupted, UserInputError } from '../../../client/errors.ts';
-import { withNamed, withRun, withSteered } from '../../connect/with-run.ts';
+import { withNamed, withSteered } from '../../connect/with-run.ts';
 import { evalOf } from '../../eval/local-eval.ts';
-import type { DurableHandle } from '../../../client/durable-handle.ts';
+import { type DurableHandle, EvalHandle } from '../../../client/durable-handle.ts';
 import { RunHandle } from '../../../client/run-handle.ts';
 import { RECONFIGURABLE } from '../../../workflows/training/reconfigure.ts';
+import type { OpenedSweep } from '../../../protocol/eval.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
 import type { PausePoint } from '../../../protocol/train-status.ts';
 import type { Verb } from '../../verb.ts';
@@ -99,7 +100,7 @@ function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promis
   const end = () =>
     reject(
       new Interrupted(
-        `interrupted before run ${run} answered; it may still make the change. Check with: npx longhaul show ${run}`,
+        `interrupted before ${run} answered; it may still make the change. Check with: npx longhaul show ${run}`,
       ),
     );
   signal.addEventListener('abort', end, { once: true });
@@ -108,10 +109,15 @@ function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promis
 }
 
 /** Errors: `UserInputError` with the run's message for a change that it refuses; `Interrupted`. */
-async function configure(handle: RunHandle, assignments: readonly string[], signal: AbortSignal): Promise<RunConfig> {
+async function configure(
+  name: string,
+  handle: RunHandle | EvalHandle,
+  assignments: readonly string[],
+  signal: AbortSignal,
+): Promise<RunConfig | OpenedSweep> {
   const change = changes(assignments);
   try {
-    return await untilInterrupted(handle.run, signal, () => handle.configure(change, signal));
+    return await untilInterrupted<RunConfig | OpenedSweep>(name, signal, () => handle.configure(change, signal));
   } catch (error) {
     if (!(error instanceof WorkflowUpdateFailedError)) throw error;
     const { cause } = error;
@@ -124,17 +130,19 @@ export const setVerb: Verb = {
     command
       .description(
         `Changes settings of a live run from its next step on, and records them in changes.jsonl of its folder: ${RECONFIGURABLE.join(', ')}; ` +
-          "or by the configuration's names. algorithm.learningRate is the highest rate, before the schedule.",
+          "or by the configuration's names. Of an eval: its budgets. algorithm.learningRate is the highest rate, before the schedule.",
       )
-      .argument('<run>', 'name of the run')
+      .argument('<run>', 'name of the run, or eval/ID')
       .argument('<k=v...>', 'settings')
       .action((id: string, assignments: string[]) =>
         run(async (context) => {
           changes(assignments);
-          if (evalOf(id) !== undefined)
-            throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it runs');
-          const config = await withRun(context, id, (handle) => configure(handle, assignments, context.signal));
-          context.say(`run ${id} changed: ${assignments.join(' ')}`);
+          const config = await withSteered(context, id, (handle) => {
+            if (handle instanceof RunHandle || handle instanceof EvalHandle)
+              return configure(id, handle, assignments, context.signal);
+            throw new UserInputError('RUN', id, 'give a run or an eval: a single rollout keeps its settings');
+          });
+          context.say(`${evalOf(id) === undefined ? 'run ' : ''}${id} changed: ${assignments.join(' ')}`);
           return { document: config };
         }),
       );

@@ -166,6 +166,98 @@ it('makes one sequence of a rollout, and one more each time that a template chan
   expect([prefixBreaks, sampledTokens]).toEqual([1, 4]);
 });
 
+describe('makes sequences of agents and segments', () => {
+  const agentPath = ['shopper@1'];
+  /** The rollout's own agent, a sub-agent of two turns with a summary between them, and the own agent again. */
+  const nested: ReadonlyArray<Partial<GenerateRecord>> = [
+    { appended: [1, 2], sampled: [3], logprobs: [-1] },
+    { agentPath, appended: [5], sampled: [6], logprobs: [-2] },
+    { agentPath, appended: [7], sampled: [8], logprobs: [-3] },
+    { agentPath, segment: 2, appended: [5, 9], sampled: [6], logprobs: [-4] },
+    { appended: [4], sampled: [3, 3], logprobs: [-5, -6] },
+  ];
+  const first = { tokens: [1, 2, 3, 4, 3, 3], mask: [0, 0, 1, 0, 1, 1], logprobs: [0, 0, -1, 0, -5, -6] };
+
+  async function nestedAndPlain(settings: Partial<AlgorithmSettings> = {}) {
+    const { store } = world.now;
+    await ended(store, 0, 0, 1, 5);
+    await ended(store, 0, 1, 0, 1);
+    await said(0, 0, nested);
+    await said(0, 1, [{ appended: [1, 2], sampled: [3], logprobs: [-1] }]);
+    return prepare([0], 2, undefined, settings);
+  }
+
+  it('each with its own tokens and log-probabilities, and the reward of the rollout', async () => {
+    const { data, prefixBreaks, sampledTokens } = await nestedAndPlain();
+    expect(data).toMatchObject([
+      first,
+      { tokens: [5, 6, 7, 8], mask: [0, 1, 0, 1], logprobs: [0, -2, 0, -3] },
+      { tokens: [5, 9, 6], mask: [0, 0, 1], logprobs: [0, 0, -4] },
+      { tokens: [1, 2, 3] },
+    ]);
+    expect(data.map(({ credit }) => credit?.reward)).toEqual([1, 1, 1, 0]);
+    expect(new Set(data.slice(0, 3).map(({ credit }) => credit?.rollout)).size).toBe(1);
+    expect([prefixBreaks, sampledTokens]).toEqual([0, 7]);
+  });
+
+  const sampleOf = (datum: Datum): Sample => ({
+    datum,
+    count: datum.mask.reduce((sum, one) => sum + one, 0),
+    old: new Float64Array(0),
+    recorded: new Float64Array(0),
+    reference: undefined,
+  });
+  const advantagesOf = (data: readonly Datum[], advantage: 'grpo' | 'reinforce++', gamma: number) =>
+    creditSamples(data.map(sampleOf), {
+      ...algorithm,
+      advantage,
+      gamma,
+      normaliseByStd: false,
+      learningRates: [],
+    } as unknown as Parameters<typeof creditSamples>[1]).advantages.map((part) => [...part]);
+
+  it('which share its advantage, and count once in its group', async () => {
+    const { data } = await nestedAndPlain();
+    expect(advantagesOf(data, 'grpo', 1)).toEqual([[0.5, 0.5, 0.5], [0.5, 0.5], [0.5], [-0.5]]);
+  });
+
+  it('which are episodes of their own to an estimator over tokens', async () => {
+    const { data } = await nestedAndPlain({ zeroVarianceFilter: false });
+    const [own, shopper, later, plain] = advantagesOf(data, 'reinforce++', 0.5);
+    // Each last token has the whole reward, whichever sequence follows.
+    expect([own?.[2], shopper?.[1]]).toEqual([later?.[0], later?.[0]]);
+    expect(own?.[1]).toBe(shopper?.[0]);
+    expect([...(own ?? []).slice(0, 2), plain?.[0]].every((one) => one !== undefined && one < (later?.[0] ?? 0))).toBe(
+      true,
+    );
+  });
+
+  it("and a turn's reward is in the sequence of its agent", async () => {
+    const { store } = world.now;
+    for (const k of [0, 1]) await ended(store, 0, k, k, 4);
+    const step = { command: { do: 'step' } as const, logprobs: [-1, -1], sampled: [7, 8] };
+    for (const k of [0, 1])
+      await said(0, k, [
+        step,
+        { ...step, agentPath, command: { do: 'act' } },
+        step,
+        { ...step, command: { do: 'answer' } },
+      ]);
+    const act = { messages: [], state: {} };
+    await store.putOnce<ActRecord>(keys.act(attemptOf(0, 1), 1), { ...act, reward: 0.25 });
+    await store.putOnce<ActRecord>(keys.act(attemptOf(0, 1), 3), { ...act, reward: 0.5 });
+    const { data } = await prepare([0], 2);
+    const credits = data.filter(({ credit }) => credit?.rollout.endsWith('/1')).map(({ credit }) => credit?.turns);
+    expect(credits).toEqual([
+      [
+        [2, 0.25],
+        [4, 0.5],
+      ],
+      undefined,
+    ]);
+  });
+});
+
 it('reads the turns of the attempt that ended, not those of an attempt that lost its sandbox', async () => {
   const { store } = world.now;
   await ended(store, 0, 1, 0);

@@ -10,6 +10,7 @@ const status: TrainStatus = {
   phase: 'rollouts',
   step: 3,
   steps: 9,
+  workedSeconds: 60,
   policyVersion: 3,
   batch: { name: 'step-4', total: 8 },
   recent: [],

@@ -1,6 +1,7 @@
 /** All mutations, in the order of the table in docs/reliability.md. */
 
 import type { Mutation } from '../mutation.ts';
+import { agents } from './agents.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
@@ -42,6 +43,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...temperatures,
   ...critics,
   ...environments,
+  ...agents,
   ...supervised,
   ...checkpoints,
   ...lostSandboxes,
