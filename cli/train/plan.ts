@@ -54,6 +54,14 @@ function contextWords({ agent, policy }: RunConfig): string {
   return tokens === undefined ? "the policy's context" : `${tokens} tokens`;
 }
 
+/** The engine's policies take no images. */
+function imagesLine(tasks: CheckedTasks | undefined): string[] {
+  const { imageTools = [] } = tasks ?? {};
+  return imageTools.length === 0
+    ? []
+    : [`images of ${imageTools.join(', ')}: the policy takes none, and reads their text`];
+}
+
 /** `tasks`: absent if the sizes of the datasets are not known. */
 export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
@@ -75,6 +83,7 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+    ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
