@@ -2,6 +2,7 @@
 
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
+import type { EnginePart } from './engine.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
@@ -73,8 +74,10 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
-  /** What a run, or `eval/ID`, has agreed on with the engine. */
-  engine: (run: string) => `engine:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine of these parts. */
+  engine: (run: string, parts: readonly EnginePart[]) => `${keys.engines}${run}/${parts.join('+')}`,
+  /** Prefix of all of them. */
+  engines: 'engine:',
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
