@@ -5,6 +5,7 @@ import { agents } from './agents.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
+import { conversations } from './conversations.ts';
 import { critics } from './training/critics.ts';
 import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
@@ -45,6 +46,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...critics,
   ...environments,
   ...agents,
+  ...conversations,
   ...supervised,
   ...checkpoints,
   ...lostSandboxes,
