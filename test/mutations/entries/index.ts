@@ -2,6 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 import { agents } from './agents.ts';
+import { backends } from './backends.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
@@ -50,6 +51,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...graders,
   ...programs,
   ...lateExecutions,
+  ...backends,
   ...endpoints,
   ...inputs,
   ...betweenRecords,
