@@ -40,6 +40,6 @@ export const backends: readonly Mutation[] = [
     file: 'config/backend-settings.ts',
     before: 'if (found !== undefined) {',
     after: 'if (found !== undefined && config.run === undefined) {',
-    tests: [{ file: RUN_TEST, test: 'before a run starts, a setting is refused by its name policy.lora' }],
+    tests: [{ file: RUN_TEST, test: 'policy.lora' }],
   },
 ];
