@@ -51,6 +51,8 @@ export const keys = {
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
   program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
+  /** Bytes that the attempt's tools put into the store. */
+  object: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, sha256: string) => `object:${attemptKey(attempt)}/${sha256}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
@@ -213,6 +215,11 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** An object of an attempt's tools. It is pruned with the rollout. */
+export interface ObjectRecord {
+  readonly artifact: ObjectRef;
 }
 
 /** How the program that is the agent ended. */

@@ -64,6 +64,7 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   maxTries: count,
   patienceSeconds: positive,
   maxTokensField: oneOf(['max_tokens', 'max_completion_tokens']),
+  images: [(value) => typeof value === 'boolean', 'give true or false'],
   pricePerMillionTokens: [isPrice, 'give { prompt, sampled }: US dollars for a million tokens of each'],
   extraBody: plainObject,
 };
@@ -92,6 +93,7 @@ function shownValue(name: string, value: unknown): unknown {
 const NOT_IN: Readonly<Partial<Record<keyof Endpoint, readonly string[]>>> = {
   extraBody: ['tokens', 'auto'],
   maxTokensField: ['tokens', 'auto'],
+  images: ['tokens', 'auto'],
   protocol: ['chat'],
   tokenizer: ['chat'],
 };
