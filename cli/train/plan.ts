@@ -2,6 +2,9 @@
 
 import type { CheckedTasks } from '../../config/open-tasks.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
+import type { Budget } from '../../protocol/budget.ts';
+import type { Judges } from '../../protocol/judge.ts';
+import { budgetText } from '../../reports/spent.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 
 export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
@@ -49,6 +52,26 @@ function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefine
     .join(' + ');
 }
 
+/** The judges, and the limits on what is used. */
+export function judgeLines(judges: Judges = {}, budget?: Budget): string[] {
+  const limit = budgetText(budget);
+  return [
+    ...Object.entries(judges).map(
+      ([
+        name,
+        {
+          endpoint: { model, baseUrl },
+          budget: most,
+        },
+      ]) => {
+        const text = budgetText(most);
+        return `judge ${name}: ${model} at ${baseUrl}${text === '' ? '' : `, at most ${text}`}`;
+      },
+    ),
+    ...(limit === '' ? [] : [`budget: ${limit}; then it pauses`]),
+  ];
+}
+
 /** `tasks`: absent if the sizes of the datasets are not known. */
 export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
@@ -73,5 +96,6 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
+    ...judgeLines(config.judges, config.budget),
   ];
 }
