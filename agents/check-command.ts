@@ -57,7 +57,9 @@ function wrongDelegate(
   if (call !== undefined && (parsed.kind !== 'calls' || call >= parsed.calls.length))
     return `call ${call}: the turn has ${parsed.kind === 'calls' ? parsed.calls.length : 'no'} calls`;
   try {
-    resolveOptions(agentNamed(agent.type, modules), agent.options, 'agent.options');
+    const type = agentNamed(agent.type, modules);
+    if (type.program !== undefined) return `agent.type ${JSON.stringify(agent.type)}: a program cannot be a sub-agent`;
+    resolveOptions(type, agent.options, 'agent.options');
     return undefined;
   } catch (error) {
     return (error as Error).message;

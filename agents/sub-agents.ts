@@ -77,7 +77,10 @@ export function checkSubAgents(
     if (!Array.isArray(own)) throw refused('.tools', own, 'give a list of tools, which may be empty');
     if (!Array.isArray(messages)) throw refused('.messages', messages, 'give a list of messages');
     toolboxOf(own.filter(notOf(servers)), modules);
-    if (agent !== undefined)
-      resolveOptions(agentNamed(agent.type, modules), agent.options, `agents.${name}.agent.options`);
+    if (agent === undefined) continue;
+    const type = agentNamed(agent.type, modules);
+    if (type.program !== undefined)
+      throw refused('.agent.type', agent.type, 'give a type that decides: a program cannot be a sub-agent');
+    resolveOptions(type, agent.options, `agents.${name}.agent.options`);
   }
 }

@@ -3,6 +3,7 @@
  * the sub-agent's answer is its observation. Without such an agent the call is refused.
  */
 
+import { ToolArgumentError } from './arguments.ts';
 import { makeTool, type Tool } from './tool.ts';
 
 export const DELEGATE = 'delegate';
@@ -25,8 +26,10 @@ export function delegateTo(agents: Readonly<Record<string, string>>): Tool {
     required: ['agent', 'prompt'],
     runs: 'worker',
     effect: 'none',
-    async run() {
-      return await Promise.resolve('Error: no agent can be called here.');
+    async run(args) {
+      const blank = args.text('prompt').trim() === '';
+      const wrong = blank ? 'prompt: say what the agent must do.' : 'no agent can be called here.';
+      return await Promise.reject(new ToolArgumentError(DELEGATE, 'prompt', wrong));
     },
   });
 }

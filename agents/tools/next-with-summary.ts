@@ -4,6 +4,7 @@
  */
 
 import { MOST_SUMMARY_CHARACTERS } from '../../protocol/frames.ts';
+import { ToolArgumentError } from './arguments.ts';
 import { makeTool } from './tool.ts';
 
 export const NEXT_WITH_SUMMARY = 'next_with_summary';
@@ -24,6 +25,7 @@ export const nextWithSummary = makeTool({
   runs: 'worker',
   effect: 'none',
   async run() {
-    return await Promise.resolve('Error: no summary can be used here.');
+    const refused = new ToolArgumentError(NEXT_WITH_SUMMARY, 'summary', 'no summary can be used here.');
+    return await Promise.reject(refused);
   },
 });

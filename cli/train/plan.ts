@@ -56,20 +56,20 @@ function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefine
 export function judgeLines(judges: Judges = {}, budget?: Budget): string[] {
   const limit = budgetText(budget);
   return [
-    ...Object.entries(judges).map(
-      ([
-        name,
-        {
-          endpoint: { model, baseUrl },
-          budget: most,
-        },
-      ]) => {
-        const text = budgetText(most);
-        return `judge ${name}: ${model} at ${baseUrl}${text === '' ? '' : `, at most ${text}`}`;
-      },
-    ),
+    ...Object.entries(judges).map(([name, { endpoint, budget: most }]) => {
+      const text = budgetText(most);
+      return `judge ${name}: ${endpoint.model} at ${endpoint.baseUrl}${text === '' ? '' : `, at most ${text}`}`;
+    }),
     ...(limit === '' ? [] : [`budget: ${limit}; then it pauses`]),
   ];
+}
+
+/** The engine's policies take no images. */
+function imagesLine(tasks: CheckedTasks | undefined): string[] {
+  const { imageTools = [] } = tasks ?? {};
+  return imageTools.length === 0
+    ? []
+    : [`images of ${imageTools.join(', ')}: the policy takes none, and reads their text`];
 }
 
 /** `tasks`: absent if the sizes of the datasets are not known. */
@@ -93,6 +93,7 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens ?? config.policy.maxContextTokens ?? "the policy's context of"} tokens`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+    ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),

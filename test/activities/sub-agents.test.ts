@@ -209,11 +209,13 @@ describe('a sub-agent', () => {
       refused,
       delegate('walker', 'Hi.'),
       callOf('delegate', { agent: 'talker' }),
+      delegate('talker', ' '),
       finishCall,
     ]);
     expect(saw[1]).toContain('tool:Error: not called, since a call before it failed.$');
     expect(saw[2]).toContain('agent "walker": must be one of shopper, talker.');
     expect(saw[3]).toContain('delegate needs the parameter prompt.');
+    expect(saw[4]).toContain('Error: prompt: say what the agent must do.');
   });
 });
 
@@ -302,6 +304,10 @@ describe('what an agent decides', () => {
       'texts',
     ],
     [
+      { do: 'delegate', name: 'x', agent: { type: 'external' }, tools: [], messages: [{ role: 'user', content: '' }] },
+      'a program cannot be a sub-agent',
+    ],
+    [
       { do: 'delegate', name: 'x', agent: { type: 'text' }, tools: ['rm'], messages: [{ role: 'user', content: '' }] },
       'tools has "rm": give tools that the task or one of its agents lists (delegate, finish, look)',
     ],
@@ -333,6 +339,7 @@ describe('a task', () => {
     [{ agents: {} }, 'agents'],
     [{ agents: { 'a b': { description: 'x', tools: [] } } }, 'agents.a b'],
     [{ agents: { a: { description: '', tools: [] } } }, 'agents.a.description'],
+    [{ agents: { a: { description: 'x', tools: [], agent: { type: 'external' } } } }, 'agents.a.agent.type'],
     [{ agents: { a: { description: 'x', tools: ['nope'] } } }, 'nope'],
     [
       { agents: { a: { description: 'x', tools: [], agent: { type: 'text', options: { x: 1 } } } } },
