@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { dispatching, judgeLines } from '../train/plan.ts';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
-import { budgetText, spentLines } from '../../reports/spent.ts';
+import { spentLines } from '../../reports/spent.ts';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
 import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../protocol/eval.ts';
 import { table } from '../terminal-text.ts';
