@@ -51,7 +51,7 @@ export async function steps(config: OpenedConfig, runDir: string): Promise<strin
     const workflowId = `train/${run}/${name}`;
     const input = { run, name, step, tasks, samples, policy, agent, sampling, seed, dispatcher };
     const { seconds } = await executeChild(batchWorkflow, { workflowId, args: [input] });
-    const outcome = await training('colocated').update({
+    const outcome = await training('colocated', undefined).update({
       run,
       runDir,
       step,

@@ -44,6 +44,7 @@ export type {
 export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/algorithms/losses/loss.ts';
 export type { LossSettings } from '../protocol/algorithm.ts';
 export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
+export type { ImageRef } from '../protocol/image.ts';
 export type { Message, ToolCall, ToolSchema } from '../protocol/message.ts';
 export type { McpServer } from '../agents/mcp/server.ts';
 export type {
@@ -51,6 +52,7 @@ export type {
   Tool,
   ToolContext,
   ToolDefinition,
+  TextWithImages,
   ToolEffect,
   WorkerServices,
 } from '../agents/tools/tool.ts';

@@ -31,6 +31,8 @@ const HELD_OUT = ['held-out', 'test', 'validation'];
 /** The sources of the catalog, and the pools that steps and evaluations draw from. */
 export interface CheckedTasks extends Omit<OpenedTasks, 'catalog'> {
   readonly sources: Readonly<Record<string, TaskSource>>;
+  /** Tools of the sources' first tasks whose answers may have images. */
+  readonly imageTools: readonly string[];
 }
 
 /**
@@ -186,14 +188,14 @@ export function sharedBy(
 type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'agent' | 'judges'>;
 
 /** Errors: `UserInputError` if the agent is a program that reports no tokens: nothing could be trained on. */
-async function refuseUntrainable(
-  dataset: Dataset,
-  { source, split }: TaskPool,
+function refuseUntrainable(
+  task: Task,
+  source: string,
   { type, options }: RunConfig['agent'],
   modules?: ObjectRef,
-): Promise<void> {
+): void {
   const chosen = type === undefined ? undefined : { type, ...(options && { options }) };
-  const program = programOfTask(await dataset.load(split, 0), chosen, modules);
+  const program = programOfTask(task, chosen, modules);
   if (program === undefined || program.tokens) return;
   throw new UserInputError(
     'agent.options.tokens',
@@ -214,6 +216,7 @@ export async function checkTasksOfRun(
 ): Promise<CheckedTasks> {
   const isOne = entries.length === 1;
   const sources: Record<string, TaskSource> = {};
+  const imageTools = new Set<string>();
   const train: WeightedPool[] = [];
   const held: Array<TaskPool & { readonly dataset: Dataset; readonly weight: number }> = [];
   for (const [i, entry] of entries.entries()) {
@@ -229,7 +232,10 @@ export async function checkTasksOfRun(
     const size = sizeOf(dataset, split, `${at}.split`, source);
     const count = entry.train ?? (size > GENERATED * GENERATED ? GENERATED : size);
     await checkPool(dataset, { source, split, count }, fields, modules);
-    await refuseUntrainable(dataset, { source, split, count }, agent, modules);
+    const first = await dataset.load(split, 0);
+    refuseUntrainable(first, source, agent, modules);
+    for (const [name, { images }] of toolsOfAll(first.tools, first.agents ?? {}, Object.keys(first.mcp ?? {}), modules))
+      if (images) imageTools.add(name);
     const heldOut = heldOutSplit(dataset, evaluation.split, source);
     const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
     sources[source] = known;
@@ -254,7 +260,7 @@ export async function checkTasksOfRun(
   checkKeys([...train, ...held]);
   for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields, modules);
   checkStep(train, batch);
-  return { sources, train, heldOut: heldOut.map(({ pool }) => pool) };
+  return { sources, imageTools: [...imageTools], train, heldOut: heldOut.map(({ pool }) => pool) };
 }
 
 /** Errors: `UserInputError` if a key could mean a task of two sources: `a` with the split `b-train`, and `a-b`. */

@@ -76,6 +76,24 @@ export function chatAnswerMessages(turn: ChatTurn, answers: readonly Message[]):
   );
 }
 
+/** An image as it is sent. */
+export interface ChatImage {
+  readonly mediaType: string;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * Images of the tools' answers before it, as a message of the user: OpenAI's schema has no images in a tool's answer.
+ */
+export function chatImagesMessage(images: readonly ChatImage[]): ChatMessage {
+  const parts = images.map(({ mediaType, bytes }) => ({
+    type: 'image_url',
+    image_url: { url: `data:${mediaType};base64,${Buffer.from(bytes).toString('base64')}` },
+  }));
+  const text = images.length === 1 ? 'The image of the answer above.' : 'The images of the answers above, in order.';
+  return { role: 'user', content: [{ type: 'text', text }, ...parts] };
+}
+
 export interface ChatCall {
   readonly messages: readonly ChatMessage[];
   readonly tools: readonly ToolSchema[];
@@ -98,9 +116,18 @@ export function chatRequest(endpoint: Endpoint, { messages, tools, sampling }: C
 /** Estimated characters of JSON per token: prose has more, code and other scripts have fewer. */
 const CHARACTERS_A_TOKEN = 4;
 
+/** Estimated tokens of an image, whatever its bytes. */
+const TOKENS_AN_IMAGE = 1000;
+
 /** Estimated tokens of the prompt: of messages and tools as they are sent. */
 export function promptTokensAbout({ messages, tools }: Pick<ChatCall, 'messages' | 'tools'>): number {
-  return Math.ceil(JSON.stringify([messages, tools]).length / CHARACTERS_A_TOKEN);
+  let images = 0;
+  const text = JSON.stringify([messages, tools], (_, value: unknown) => {
+    if (typeof value !== 'string' || !value.startsWith('data:image/')) return value;
+    images += 1;
+    return '';
+  });
+  return Math.ceil(text.length / CHARACTERS_A_TOKEN) + images * TOKENS_AN_IMAGE;
 }
 
 /** Tokens of the prompt that the server reports; `undefined` if it reports none. */

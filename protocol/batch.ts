@@ -29,6 +29,8 @@ export interface BatchInput {
   readonly judges?: Judges;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
+  /** The kind of engine that samples. Absent: any. */
+  readonly engine?: string;
   /**
    * When to report to the parent that rollouts fail with one class. Absent: never. With `maxConsecutiveFailures: 0` no
    * rollout is held; it is masked instead.

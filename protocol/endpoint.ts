@@ -37,6 +37,8 @@ export interface Endpoint {
   readonly patienceSeconds: number;
   /** The server's field for the limit of an answer. Newer models of OpenAI accept only the second name. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
+  /** True if the model takes images, in mode `chat`. Absent: observations are sent as text alone. */
+  readonly images?: boolean;
   /** US dollars for a million tokens: for budgets and metrics. Absent: unknown, and counted as 0. */
   readonly pricePerMillionTokens?: Price;
   /** Further fields of every chat request, such as `chat_template_kwargs`. */

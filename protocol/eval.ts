@@ -99,6 +99,8 @@ export interface OpenedSweep {
   readonly agent: AgentSettings;
   readonly dispatcher: DispatcherSettings;
   readonly maxFailed: number;
+  /** The kind of engine that samples. Absent: any, or it was not asked yet. */
+  readonly engine?: string;
   /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly cells: readonly SweepCell[];

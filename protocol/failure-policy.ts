@@ -237,7 +237,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'find the worker that hangs: `npx longhaul ps`, then `npx longhaul logs ROLE`',
+    remedy:
+      'find the worker that hangs: `npx longhaul ps`, then `npx longhaul logs ROLE`. A queue `gpu:KIND` needs an engine of that kind, or LONGHAUL_MIXED_ENGINES=1',
   },
   quarantined: {
     detected: `${LOST_WORKERS} workers ended, froze or were silent for 15 s in the same activity`,

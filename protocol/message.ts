@@ -1,5 +1,6 @@
 /** Messages in the form that chat templates expect: OpenAI's roles, with tool calls as parsed objects. */
 
+import type { ImageRef } from './image.ts';
 import { plainOf, readWritten, WrittenFloat, writtenText } from './written-json.ts';
 
 export interface ToolCall {
@@ -37,7 +38,14 @@ export const isObject = (value: unknown): value is object =>
 export type Message =
   | { readonly role: 'system' | 'user'; readonly content: string }
   | { readonly role: 'assistant'; readonly content: string; readonly toolCalls?: readonly ToolCall[] }
-  | { readonly role: 'tool'; readonly name: string; readonly content: string };
+  | {
+      readonly role: 'tool';
+      readonly name: string;
+      /** Says what the images show, for policies that take none. */
+      readonly content: string;
+      /** Absent: there are none. */
+      readonly images?: readonly ImageRef[];
+    };
 
 /** OpenAI's function schema. */
 export interface ToolSchema {

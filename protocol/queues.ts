@@ -17,6 +17,16 @@ export function hostQueue(host: string): string {
   return `${QUEUES.agentRun}@${host}`;
 }
 
+/** The part of a queue's work that only engines of one kind take. Without a kind: any engine takes it. */
+export function kindQueue(queue: string, kind: string | undefined): string {
+  return kind === undefined ? queue : `${queue}:${kind}`;
+}
+
+/** The kind of engine of a queue's work; `undefined` if any engine takes it. */
+export function kindOfQueue(queue: string): string | undefined {
+  return /^gpu(?:-train)?:(.+)$/.exec(queue)?.[1];
+}
+
 /** The queue that only one GPU worker polls: the worker that has a rollout's key-value cache. */
 export function workerQueue(worker: string): string {
   return `${QUEUES.gpu}@${worker}`;

@@ -2,6 +2,7 @@
 
 import type { Info } from '@temporalio/activity';
 import type { Command } from './command.ts';
+import type { EnginePart } from './engine.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
@@ -50,6 +51,8 @@ export const keys = {
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
   program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
+  /** Bytes that the attempt's tools put into the store. */
+  object: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, sha256: string) => `object:${attemptKey(attempt)}/${sha256}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
@@ -73,8 +76,10 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
-  /** What a run, or `eval/ID`, has agreed on with the engine. */
-  engine: (run: string) => `engine:${run}`,
+  /** What a run, or `eval/ID`, has agreed on with the engine of these parts. */
+  engine: (run: string, parts: readonly EnginePart[]) => `${keys.engines}${run}/${parts.join('+')}`,
+  /** Prefix of all of them. */
+  engines: 'engine:',
   changes: (run: string, key: string) => `changes:${run}/${key}`,
   /** `number` counts the run's ends: a run that was resumed after an end has several. */
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
@@ -162,6 +167,8 @@ export interface GenerateRecord extends Place {
   readonly scripted?: ScriptedPolicy['scripted'];
   /** True if a program reported the turn. */
   readonly reported?: true;
+  /** The rollout whose turn it repeats, if the script is `replay`. */
+  readonly replayed?: { readonly rollout: string; readonly attempt: number; readonly turns: number };
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */
   readonly stopText?: string;
   /** Present if Longhaul's engine sampled. */
@@ -208,6 +215,11 @@ export interface ActRecord {
   readonly digest?: string;
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
+}
+
+/** An object of an attempt's tools. It is pruned with the rollout. */
+export interface ObjectRecord {
+  readonly artifact: ObjectRef;
 }
 
 /** How the program that is the agent ended. */

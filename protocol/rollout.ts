@@ -65,6 +65,8 @@ export interface RolloutInput {
   readonly sampling?: Partial<SamplingParameters>;
   /** What the task's functions and tools may ask, by name. */
   readonly judges?: Readonly<Record<string, GivenJudge>>;
+  /** The kind of engine that samples it. Absent: any. */
+  readonly engine?: string;
   /** The run that it belongs to. Absent: a run with the rollout's own id. */
   readonly run?: string;
   readonly step?: number;

@@ -7,6 +7,7 @@ import type { Judges } from './judge.ts';
 import type { BreakerSettings } from './breaker.ts';
 import type { DispatcherSettings, StragglerSettings } from './batch.ts';
 import type { AgentSettings } from './rollout.ts';
+import type { OpenedEngine } from './engine.ts';
 import type { OpenedTasks } from './task-key.ts';
 
 /** The learning rate is highest after `warmup` steps, and falls by `schedule` over the run's steps. */
@@ -146,6 +147,8 @@ export interface RunConfig {
 /** A run that has been opened: its tasks are fixed. */
 export interface OpenedConfig extends RunConfig {
   readonly opened: OpenedTasks;
+  /** The kinds of engines that make its products. Absent: it was not asked yet. */
+  readonly engine?: OpenedEngine['kinds'];
 }
 
 /** One setting that was changed on a live run, after `step` steps. */

@@ -54,6 +54,8 @@ export interface GenerateInput extends Attempt, Place {
   readonly conversation?: ConversationSettings;
   /** Absent: `DEFAULT_HINTS`. */
   readonly hints?: Partial<HintSettings>;
+  /** Number of the rollout in its group. Present if a script is played. */
+  readonly sample?: number;
   /** Seeds the sampling of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */

@@ -1,14 +1,12 @@
 /**
- * The interface between Longhaul and the backend that holds its policies, with Tinker's names. A backend that
- * implements it can sample and train. The code of an update uses this interface alone, so that it runs on any backend.
+ * A policy in training, with Tinker's names. The code of an update uses this interface alone, so that it runs on any
+ * backend: on the embedded engine, and on those that modules define (backends/).
  */
 
 import type { AdamWSettings } from '../protocol/algorithm.ts';
-import type { Batching, Pass, PassResult, Scores } from './passes.ts';
+import type { Batching, Pass, Scores, TokenStatistics } from './passes.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoints/checkpoint.ts';
 import type { Datum } from './update-request.ts';
-import type { GenerateRequest, GenerateResult } from './generate-request.ts';
-import type { GenerateCost } from '../protocol/sampling.ts';
 import type { NewLora } from '../protocol/algorithm.ts';
 
 /** A saved state. For the embedded engine, `dir` is a policy directory. */
@@ -40,7 +38,7 @@ export interface TrainingSession {
   /** Log-probabilities of the tokens that count, without training. */
   forward(data: readonly Datum[], batching: Batching): Promise<Scores>;
   /** Adds the pass's gradient to the sum that the next `optimStep` uses. Errors: `LossRefused`, `UnknownName`. */
-  forwardBackward(pass: Pass): Promise<PassResult>;
+  forwardBackward(pass: Pass): Promise<TokenStatistics>;
   /**
    * One step along the gradients since the last step; returns their norm before clipping. Errors: `TrainingDiverged`.
    */
@@ -57,10 +55,6 @@ export interface Trainer<Session extends TrainingSession = TrainingSession> {
   loadState(state: StateToLoad): Promise<Session>;
   /** Log-probabilities by a policy that is not in training, such as the reference. Errors: those of reading it. */
   score(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores>;
-}
-
-export interface Backend<Session extends TrainingSession = TrainingSession> extends Trainer<Session> {
-  sample(request: GenerateRequest, signal: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult>;
 }
 
 /** A session whose gradients can leave it, so that several backends share an optimizer step. */

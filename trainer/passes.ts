@@ -2,7 +2,7 @@
 
 import type { UpdateSettings } from '../protocol/algorithm.ts';
 import type { Objective } from './training/objective.ts';
-import type { Minibatch, PassSequence } from './training/plan.ts';
+import type { PassSequence } from './training/plan.ts';
 import type { Datum } from './update-request.ts';
 
 /** How sequences become batches. */
@@ -24,17 +24,15 @@ export interface TokenStatistics {
 export type Scores = ReadonlyMap<Datum, Float64Array>;
 
 /** Sequences whose gradient is computed at once, and the loss. */
-export interface Pass {
-  readonly sequences: readonly PassSequence[];
+export interface Pass<Sequence = PassSequence> {
+  readonly sequences: readonly Sequence[];
   readonly algorithm: UpdateSettings;
-  readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
-  /** True in the first epoch, whose passes measure the entropy. */
-  readonly firstEpoch: boolean;
+  /** True if the answer must have entropies, unless the backend has none. */
+  readonly entropies: boolean;
+  /** Each token's entropy times this weight is subtracted from the loss. */
+  readonly entropyWeight: number;
   /** Seed of losses with random draws. */
   readonly noiseKey: string;
-}
-
-/** A pass's statistics per token, and its loss. */
-export interface PassResult extends TokenStatistics {
-  readonly objective: Omit<Objective, 'gradient'>;
+  /** The loss and its slope by each log-probability, which are given in the order of the sequences. */
+  readonly objective: (this: void, logprobs: ArrayLike<number>) => Objective;
 }

@@ -13,6 +13,7 @@ import { storeUrl } from '../connection/store-url.ts';
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];
 
+export const MIXED_ENGINES = 'LONGHAUL_MIXED_ENGINES';
 export const MAX_SANDBOXES = 'LONGHAUL_MAX_SANDBOXES';
 export const SANDBOX_MEMORY = 'LONGHAUL_SANDBOX_MEMORY';
 
@@ -43,6 +44,8 @@ export interface WorkerSettings {
   readonly sandboxTtlSeconds: number;
   /** What this GPU worker does, and what each worker of the pool does; `pool` is `undefined` if it is not set. */
   readonly gpu: { readonly does: GpuDuty; readonly pool: readonly GpuDuty[] | undefined };
+  /** True if engines of any kind may make a run's products. */
+  readonly mixedEngines: boolean;
   /** By role: the number of activities that run at once. */
   readonly slots: Readonly<Record<Role, number>>;
 }
@@ -118,6 +121,17 @@ export function readMaxLiveSandboxes(env: NodeJS.ProcessEnv = process.env): numb
   return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memoryBytes()), 1, env);
 }
 
+/** `LONGHAUL_MIXED_ENGINES`: 1 or 0 (default). Errors: `UserInputError`. */
+export function readMixedEngines(env: NodeJS.ProcessEnv): boolean {
+  const text = env[MIXED_ENGINES] || '0';
+  if (text === '0' || text === '1') return text === '1';
+  throw new UserInputError(
+    MIXED_ENGINES,
+    text,
+    "give 1 (engines of any kind make a run's products) or 0 (those of its own kind do)",
+  );
+}
+
 /** An empty variable counts as not set. Errors: `UserInputError` for the first variable that cannot be used. */
 export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): WorkerSettings {
   const home = stackHome(env);
@@ -132,6 +146,7 @@ export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): Worker
     maxLiveSandboxes,
     sandboxMemoryMiB: readSandboxMemory(env),
     sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800, 1, env, LONGEST_TTL_SECONDS),
+    mixedEngines: readMixedEngines(env),
     gpu: { does: readGpuDuty(env), pool: env[POOL_VARIABLE] ? readGpuPool(env) : undefined },
     slots: {
       orchestrator: count('LONGHAUL_SLOTS_ORCHESTRATOR', 32, 1, env),

@@ -11,7 +11,7 @@ import type {
   TrainingActivities,
 } from '../protocol/activities.ts';
 import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from '../protocol/failure-policy.ts';
-import { hostQueue, QUEUES, workerQueue } from '../protocol/queues.ts';
+import { hostQueue, kindQueue, QUEUES, workerQueue } from '../protocol/queues.ts';
 import type { TrainingPlacement } from '../protocol/run-config.ts';
 
 /** `NoValidRollouts` is a run's failure, not a class of rollout failures. */
@@ -50,11 +50,15 @@ const onGpu = {
 
 export const init = proxyActivities<InitActivities>(onInit);
 
-/** Opens the engine for a run or an eval: as many tries as a retry can help. */
-export const engine = proxyActivities<Pick<GpuActivities, 'openEngine'>>({ ...onGpu, startToCloseTimeout: '10m' });
+/** Opens the engine of a queue for a run or an eval: whichever worker takes it decides. */
+export function opening(queue: typeof QUEUES.gpu | typeof QUEUES.gpuTrain) {
+  return proxyActivities<Pick<GpuActivities, 'openEngine'>>({ ...onGpu, taskQueue: queue, startToCloseTimeout: '10m' });
+}
 
 /** The worker enforces a rollout's deadline: it knows how much of it an attempt has used. */
-export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
+export function sampling(kind: string | undefined): Pick<GpuActivities, 'generate'> {
+  return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, taskQueue: kindQueue(QUEUES.gpu, kind) });
+}
 
 /**
  * The worker with a rollout's context in its cache must take the turn within this time, or another one computes it
@@ -75,8 +79,8 @@ export function onWorker(worker: string): Pick<GpuActivities, 'generate'> {
 /**
  * A cancelled run waits for the running update: an update is complete or absent, and records itself what it trained.
  */
-export function training(placement: TrainingPlacement): TrainingActivities {
-  const taskQueue = placement === 'disaggregated' ? QUEUES.gpuTrain : QUEUES.gpu;
+export function training(placement: TrainingPlacement, kind: string | undefined): TrainingActivities {
+  const taskQueue = kindQueue(placement === 'disaggregated' ? QUEUES.gpuTrain : QUEUES.gpu, kind);
   return proxyActivities<TrainingActivities>({ ...onGpu, taskQueue, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
 }
 

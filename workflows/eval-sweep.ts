@@ -24,12 +24,13 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { engine, orchestrator } from './activity-stubs.ts';
+import { opening, orchestrator } from './activity-stubs.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
 import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from '../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal, type HeldBatch } from './failures/failure-watch.ts';
+import { QUEUES } from '../protocol/queues.ts';
 import type { OpenEngineInput } from '../protocol/engine.ts';
 import { checkEndpointOnce, checkJudgesOnce } from './rollout/check-endpoint.ts';
 import type {
@@ -197,11 +198,13 @@ class Sweep {
     }
     const { maxContextTokens } = agent;
     if (policies.length === 0) return;
-    await engine.openEngine({
+    const { kinds } = await opening(QUEUES.gpu).openEngine({
       run: `eval/${id}`,
+      parts: ['sampling'],
       policies,
       ...(maxContextTokens !== undefined && { maxContextTokens }),
     });
+    if (kinds.sampling !== undefined) this.opened = { ...this.opened, engine: kinds.sampling };
   }
 
   /** Rolls out the remaining cells. Continues as new between two batches if Temporal suggests it. */
@@ -236,7 +239,7 @@ class Sweep {
   }
 
   async #rollOut(cell: SweepCell, { tasks, samples, firstSample }: SweepChunk): Promise<void> {
-    const { eval: id, round, seed, judges, agent, dispatcher, catalog } = this.opened;
+    const { eval: id, round, seed, judges, agent, dispatcher, catalog, engine } = this.opened;
     const run = `eval/${id}`;
     const name = `${cell.name}/r${round}-c${this.chunk}`;
     const { policy, sampling } = cell;
@@ -264,6 +267,7 @@ class Sweep {
             ...(judges && { judges }),
             seed,
             dispatcher,
+            ...(engine !== undefined && { engine }),
             priority: 'eval',
           },
         ],

@@ -16,11 +16,12 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { engine, orchestrator } from './activity-stubs.ts';
+import { opening, orchestrator } from './activity-stubs.ts';
 import { Details } from './details.ts';
 import type { PolicyRef } from '../protocol/policy.ts';
 import type { OpenedConfig } from '../protocol/run-config.ts';
 import type { RunFolder } from '../protocol/activities.ts';
+import { QUEUES } from '../protocol/queues.ts';
 import { policyVersionKey, runKey, stepKey } from '../protocol/search-attributes.ts';
 import type { TrainProgress } from './training/progress.ts';
 import { checkJudgesOnce } from './rollout/check-endpoint.ts';
@@ -34,16 +35,23 @@ export interface TrainResult {
   readonly policy: PolicyRef;
 }
 
-/** The run's configuration with the context that the engine gives its policy. */
+/** The run's configuration with what the engine gives it: the context, and the kinds that make its products. */
 async function openEngine(config: OpenedConfig, { uri }: PolicyRef): Promise<OpenedConfig> {
   const { run, policy, agent } = config;
-  const { contextTokens } = await engine.openEngine({
+  const isApart = config.training?.placement === 'disaggregated';
+  const { contextTokens, kinds } = await opening(QUEUES.gpu).openEngine({
     run,
+    parts: isApart ? ['sampling'] : ['sampling', 'training'],
     policies: [{ field: 'policy.base', uri }],
     ...(policy.maxContextTokens !== undefined && { policyContextTokens: policy.maxContextTokens }),
     ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
   });
-  return contextTokens === undefined ? config : { ...config, agent: { ...agent, maxContextTokens: contextTokens } };
+  const trains = isApart && (await opening(QUEUES.gpuTrain).openEngine({ run, parts: ['training'], policies: [] }));
+  return {
+    ...config,
+    ...(contextTokens !== undefined && { agent: { ...agent, maxContextTokens: contextTokens } }),
+    engine: { ...kinds, ...(trains && trains.kinds) },
+  };
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {

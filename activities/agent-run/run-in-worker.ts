@@ -6,6 +6,7 @@ import type { Asking, Attempt } from '../../protocol/stages.ts';
 import type { Store } from '../../store/store.ts';
 import { type AskDeps, withAsk } from '../ask.ts';
 import { orAborted } from '../or-aborted.ts';
+import { putObjectOf, withImages } from './rollout-objects.ts';
 import type { Secrets } from './secrets.ts';
 
 /** The answer to a call with effects outside that began, and whose answer is not known. */
@@ -21,7 +22,7 @@ export interface WorkerCall {
   readonly index: number;
   readonly callId: string;
   readonly timeoutMs: number;
-  readonly store: Pick<Store, 'getObject' | 'putObject'>;
+  readonly store: Pick<Store, 'getObject' | 'putOnceWithObject'>;
   readonly asking: AskDeps;
   readonly secrets: Secrets;
   /** Aborted if the answer no longer counts. */
@@ -45,7 +46,7 @@ export async function runInWorker(
     rollout: attempt.rollout,
     attempt: attempt.attempt,
     turn,
-    objects: { get: store.getObject.bind(store), put: store.putObject.bind(store) },
+    objects: { get: store.getObject.bind(store), put: (bytes: Uint8Array) => putObjectOf(attempt, bytes, store) },
     secret: (name: string) => secrets.get(name),
     signal: either,
   };
@@ -57,7 +58,8 @@ export async function runInWorker(
         withAsk(by, asking, (asks) => tool.run(call, undefined, { callId, timeoutMs, worker: { ...worker, ...asks } })),
       either,
     );
-    return { observation: { content: secrets.redact(content), ...rest }, ms: spent() };
+    const observation = await withImages({ content: secrets.redact(content), ...rest }, attempt, store);
+    return { observation, ms: spent() };
   } catch (error) {
     signal.throwIfAborted();
     if (over.aborted) return { observation: late(tool, timeoutMs), ms: timeoutMs };

@@ -29,6 +29,7 @@ import {
 import { lastActBefore } from '../../store/read-records.ts';
 import { MessageBudget, timed } from './message-budget.ts';
 import { OUTCOME_UNKNOWN, runInWorker } from './run-in-worker.ts';
+import { withImages } from './rollout-objects.ts';
 import type { Secrets } from './secrets.ts';
 
 /** Where and for how long an attempt's calls run. */
@@ -136,11 +137,11 @@ async function run(
   const observation = await runToolCall(call, [...tools.keys()], clocked, context, tools).catch((error: unknown) =>
     blameTool(error, call),
   );
-  return { observation, ms, ...(sandbox && { sandbox: sandbox.id }) };
+  return { observation: await withImages(observation, attempt, store), ms, ...(sandbox && { sandbox: sandbox.id }) };
 }
 
-function messageOf({ role, name, content }: AnswerRecord): Message {
-  return { role, name, content };
+function messageOf({ role, name, content, images }: AnswerRecord): Message {
+  return { role, name, content, ...(images && { images }) };
 }
 
 /** The digest of a call; the order of its arguments does not matter. */

@@ -8,9 +8,16 @@ import { codecNamed } from '../../agents/codecs/codecs.ts';
 import { type ConversationForm, textForm } from '../../agents/conversation-form.ts';
 import { schemasOf } from '../../agents/tools/toolbox.ts';
 import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
-import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
+import {
+  chatAnswerMessages,
+  type ChatCall,
+  chatImagesMessage,
+  chatTurnMessage,
+  parseChatTurn,
+} from '../../endpoints/chat.ts';
 import type { ChatAnswer } from '../../protocol/endpoint.ts';
-import type { ParsedTurn } from '../../protocol/message.ts';
+import { type ImageRef, MOST_IMAGES_SENT } from '../../protocol/image.ts';
+import type { Message, ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
@@ -34,20 +41,44 @@ function turnAgain(record: GenerateRecord, turn: ChatAnswer['turn'], { conversat
   return { ...message, content: withoutReasoning(content, reader) };
 }
 
+const imagesIn = (told: readonly Message[]): readonly ImageRef[] =>
+  told.flatMap((message) => (message.role === 'tool' ? (message.images ?? []) : []));
+
+/** The images that the endpoint is sent: the newest, if it takes any. Older ones are there as text. */
+function sentImages(earlier: AgentAtWork['earlier'], { policy }: GenerateInput): ReadonlySet<ImageRef> {
+  if (!('endpoint' in policy) || policy.endpoint.images !== true) return new Set();
+  return new Set(earlier.flatMap(({ told }) => imagesIn(told)).slice(-MOST_IMAGES_SENT));
+}
+
+async function imagesMessage(images: readonly ImageRef[], store: TurnDeps['store']): Promise<ChatCall['messages']> {
+  if (images.length === 0) return [];
+  const all = images.map(async ({ ref, mediaType }) => ({ mediaType, bytes: await store.getObject(ref) }));
+  return [chatImagesMessage(await Promise.all(all))];
+}
+
 /** What the agent read first, and its turns so far; and the tools that the server is sent. */
-function conversationOf(
+async function conversationOf(
   { opening, earlier, tools }: AgentAtWork,
   input: GenerateInput,
-): Pick<ChatCall, 'messages' | 'tools'> {
+  store: TurnDeps['store'],
+): Promise<Pick<ChatCall, 'messages' | 'tools'>> {
   const form = ownFormOf(input);
   const schemas = schemasOf(tools);
   const first = form?.whole(opening, schemas) ?? { messages: opening, tools: schemas };
   const given = first.messages.map(({ role, content }) => ({ role, content }));
-  const said = earlier.flatMap(({ record, told }) => {
-    if (!record.chat) return [];
+  const sent = sentImages(earlier, input);
+  const said: Array<ChatCall['messages'][number]> = [];
+  for (const { record, told } of earlier) {
+    if (!record.chat) continue;
     const { turn } = record.chat;
-    return [turnAgain(record, turn, input), ...chatAnswerMessages(turn, form?.added(told) ?? told)];
-  });
+    said.push(turnAgain(record, turn, input), ...chatAnswerMessages(turn, form?.added(told) ?? told));
+    said.push(
+      ...(await imagesMessage(
+        imagesIn(told).filter((image) => sent.has(image)),
+        store,
+      )),
+    );
+  }
   return { messages: [...given, ...said], tools: first.tools };
 }
 
@@ -105,7 +136,7 @@ export async function sampleChat(
   const full: GenerateRecord = { ...base, end: 'context', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {
-    ...conversationOf(agent, input),
+    ...(await conversationOf(agent, input, deps.store)),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
   const answer = await ask(call);

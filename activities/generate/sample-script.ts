@@ -1,11 +1,12 @@
 /** One turn of a scripted policy: its messages are known before, so that graders can be checked without a model. */
 
 import type { Message } from '../../protocol/message.ts';
-import type { ScriptedPolicy } from '../../protocol/policy.ts';
+import type { ScriptedPolicy, ScriptName } from '../../protocol/policy.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { type AgentAtWork, agentAtWork, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
+import { type AgentAtWork, agentAtWork, type Decided, decided, type TurnDeps } from './agent-at-work.ts';
+import { replayedTurn } from './replayed-turn.ts';
 
 const UNTRAINABLE = 'the policy is a script, which samples no tokens';
 
@@ -19,7 +20,7 @@ function lastWord({ type, tools }: AgentAtWork): Message {
 
 /** The messages of the policy in order; those of the user and of tools are left out. */
 async function scriptOf(
-  { scripted }: ScriptedPolicy,
+  scripted: ScriptName,
   input: GenerateInput,
   { tasks }: TurnDeps,
   signal: AbortSignal,
@@ -32,6 +33,23 @@ async function scriptOf(
   return messages.filter(({ role }) => role === 'assistant');
 }
 
+/** The turn after the script's last message: the rollout ends there. */
+function ended(agent: AgentAtWork): Decided {
+  const message = lastWord(agent);
+  if (message.role === 'assistant' && message.toolCalls !== undefined) return said(message, agent);
+  return { end: 'stop', parsed: { kind: 'no-call', content: '' }, command: { do: 'answer' } };
+}
+
+function said(message: Message | undefined, agent: AgentAtWork): Decided {
+  if (message === undefined) return ended(agent);
+  const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : [];
+  const parsed =
+    calls.length > 0
+      ? ({ kind: 'calls', content: message.content, calls } as const)
+      : ({ kind: 'no-call', content: message.content } as const);
+  return decided(agent, { parsed, form: 'server', contextTokens: 0 });
+}
+
 /** After the script's last message the rollout ends. Errors: `UserInputError` for a task without an oracle. */
 export async function sampleScript(
   policy: ScriptedPolicy,
@@ -40,25 +58,20 @@ export async function sampleScript(
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
   const agent = await agentAtWork(input, deps);
-  const script = await scriptOf(policy, input, deps, signal);
-  const message = script[input.turn - 1] ?? lastWord(agent);
-  const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : [];
-  const parsed =
-    calls.length > 0
-      ? ({ kind: 'calls', content: message.content, calls } as const)
-      : ({ kind: 'no-call', content: message.content } as const);
-  const isOver = input.turn > script.length && calls.length === 0;
-  return {
+  const base = {
     ...agent.place,
     version: policy.version,
     appended: [],
     reset: false,
     sampled: [],
     logprobs: [],
-    ...(isOver
-      ? { end: 'stop', parsed, command: { do: 'answer' } }
-      : decided(agent, { parsed, form: 'server', contextTokens: tokensAbout(agent, message.content) })),
     untrainable: UNTRAINABLE,
     scripted: policy.scripted,
   };
+  if (policy.scripted === 'replay') {
+    const turn = await replayedTurn(policy, input, agent, deps.store);
+    return { ...base, ...(turn ?? ended(agent)) };
+  }
+  const script = await scriptOf(policy.scripted, input, deps, signal);
+  return { ...base, ...said(script[input.turn - 1], agent) };
 }

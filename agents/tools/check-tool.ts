@@ -55,6 +55,9 @@ function checkPlace(definition: Definition): void {
     throw definition.refused('effect', effect, `give ${effects.join(' or ')}`);
   if (runs === 'worker' && definition.member('onlyReads') !== undefined)
     throw definition.refused('onlyReads', definition.member('onlyReads'), 'leave it out: effect says it');
+  const images = definition.member('images');
+  if (images !== undefined && typeof images !== 'boolean')
+    throw definition.refused('images', images, 'give true or false, or leave it out');
   if (options !== undefined && typeof (options as { readonly safeParse?: unknown }).safeParse !== 'function')
     throw definition.refused('options', options, 'give a zod schema, or leave it out');
 }

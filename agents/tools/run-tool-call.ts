@@ -3,7 +3,7 @@
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import type { ToolCall } from '../../protocol/message.ts';
 import { toolRegistry } from './registry.ts';
-import { type CallContext, type Observation, refusal, type Tool } from './tool.ts';
+import { type CallContext, type Observation, refusal, type Seen, type Tool } from './tool.ts';
 
 function offered(call: ToolCall, allowed: readonly string[], registry: ReadonlyMap<string, Tool>): Tool | undefined {
   return allowed.includes(call.name) ? registry.get(call.name) : undefined;
@@ -28,7 +28,7 @@ export async function runToolCall(
   sandbox: Sandbox | undefined,
   context: CallContext,
   registry: ReadonlyMap<string, Tool> = toolRegistry,
-): Promise<Observation> {
+): Promise<Observation & Seen> {
   const tool = offered(call, allowed, registry);
   if (tool === undefined) return refusal(`there is no tool ${JSON.stringify(call.name)}; use ${allowed.join(', ')}.`);
   if (tool.runs === 'sandbox' && sandbox === undefined)

@@ -6,6 +6,7 @@
 import type { z } from 'zod';
 import { resolveOptions } from '../../modules/options.ts';
 import type { ToolCall, ToolSchema } from '../../protocol/message.ts';
+import type { ImageRef } from '../../protocol/image.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { ArgumentReader, type Arguments, schemaOf, ToolArgumentError, type ToolParameters } from './arguments.ts';
@@ -61,6 +62,20 @@ export interface Observation {
    * missing.
    */
   readonly refused?: true;
+  /** Absent: there are none. */
+  readonly images?: readonly ImageRef[];
+}
+
+/** Images as a tool returns them: they are not in the store yet. */
+export interface Seen {
+  readonly seen?: readonly Uint8Array[];
+}
+
+/** The answer of a tool that returns images. `text` says what they show: some policies read nothing else. */
+export interface TextWithImages {
+  readonly text: string;
+  /** PNG, JPEG or WebP. */
+  readonly images: readonly Uint8Array[];
 }
 
 export function refusal(reason: string): Observation {
@@ -71,6 +86,8 @@ export interface Tool {
   readonly schema: ToolSchema;
   readonly runs: 'sandbox' | 'worker';
   readonly effect: ToolEffect;
+  /** True if its answers may have images. */
+  readonly images: boolean;
   /** The error in the arguments, with parameter, value and remedy; `undefined` if there is none. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
   /** True if the call never changes the workspace, the shell or processes. */
@@ -79,7 +96,7 @@ export interface Tool {
    * `sandbox` is `undefined` only for tools that run in the worker.
    * Errors: `SandboxLost`, `SandboxUnavailable`. Mistakes of the policy become observations.
    */
-  run(call: ToolCall, sandbox: Sandbox | undefined, context: CallContext): Promise<Observation>;
+  run(call: ToolCall, sandbox: Sandbox | undefined, context: CallContext): Promise<Observation & Seen>;
   /** The tool with a task's options. Errors: `UserInputError` under `field`. */
   withOptions(given: unknown, field: string): Tool;
 }
@@ -94,6 +111,8 @@ type Common<Options> = Parameters & {
   readonly description: string;
   /** Checks the options of a task's entry (`{ name, options }`) and fills in defaults. Absent: the tool takes none. */
   readonly options?: z.ZodType<Options>;
+  /** True if `run` may return images. Default: false. */
+  readonly images?: boolean;
 };
 
 /** A tool that acts in the task's sandbox. */
@@ -104,7 +123,11 @@ export type SandboxToolDefinition<Options = unknown> = Common<Options> & {
   /** True if the call never changes the sandbox. Default: false for every call. */
   readonly onlyReads?: (args: Readonly<Record<string, unknown>>) => boolean;
   /** Returns the observation. Errors: `ToolArgumentError`, which becomes a refusal. */
-  run(args: Arguments, sandbox: Sandbox, context: ToolContext & { readonly options: Options }): Promise<string>;
+  run(
+    args: Arguments,
+    sandbox: Sandbox,
+    context: ToolContext & { readonly options: Options },
+  ): Promise<string | TextWithImages>;
 };
 
 /** A tool that runs in the worker's process, in tasks without a sandbox too. */
@@ -112,7 +135,10 @@ export type WorkerToolDefinition<Options = unknown> = Common<Options> & {
   readonly runs: 'worker';
   readonly effect: 'none' | 'outside';
   /** Returns the observation. Errors: `ToolArgumentError`, which becomes a refusal. */
-  run(args: Arguments, context: ToolContext & WorkerServices & { readonly options: Options }): Promise<string>;
+  run(
+    args: Arguments,
+    context: ToolContext & WorkerServices & { readonly options: Options },
+  ): Promise<string | TextWithImages>;
 };
 
 export type ToolDefinition<Options = unknown> = SandboxToolDefinition<Options> | WorkerToolDefinition<Options>;
@@ -130,7 +156,7 @@ async function answer<Options>(
   sandbox: Sandbox | undefined,
   { worker, ...context }: CallContext,
   options: Options,
-): Promise<string> {
+): Promise<string | TextWithImages> {
   const { name } = definition;
   // A tool that uses no services runs without them.
   if (definition.runs === 'worker') return definition.run(args, { ...context, ...(worker as WorkerServices), options });
@@ -138,13 +164,20 @@ async function answer<Options>(
   return definition.run(args, sandbox, { ...context, options });
 }
 
+function observed(answered: string | TextWithImages, name: string, mayHaveImages: boolean): Observation & Seen {
+  if (typeof answered === 'string') return { content: answered };
+  if (!mayHaveImages) throw new TypeError(`${name} returned images: give images: true in its definition`);
+  return { content: answered.text, seen: answered.images };
+}
+
 function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentReader, options: Options): Tool {
-  const { name, description, runs = 'sandbox', effect = 'sandbox' } = definition;
+  const { name, description, runs = 'sandbox', effect = 'sandbox', images = false } = definition;
   const reads = definition.runs === 'worker' ? undefined : definition.onlyReads;
   return {
     schema: { type: 'function', function: { name, description, parameters: parametersOf(definition) } },
     runs,
     effect,
+    images,
     validate(args) {
       try {
         reader.read(args);
@@ -157,7 +190,8 @@ function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentRead
     onlyReads: (call) => effect !== 'sandbox' || (reads?.(call.arguments) ?? false),
     async run(call, sandbox, context) {
       try {
-        return { content: await answer(definition, reader.read(call.arguments), sandbox, context, options) };
+        const given = await answer(definition, reader.read(call.arguments), sandbox, context, options);
+        return observed(given, name, images);
       } catch (error) {
         if (error instanceof ToolArgumentError) return refusal(error.message);
         throw error;

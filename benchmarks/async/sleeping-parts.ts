@@ -96,7 +96,7 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     restoreSandbox: made,
   };
   const gpu: GpuActivities = {
-    openEngine: async () => ({}),
+    openEngine: async () => ({ kinds: {} }),
     checkEndpoint: async () => undefined,
     generate: async ({ run, rollout }) => {
       await withHeartbeat((signal) => sample(jobOf(run), rollout, scale, signal));

@@ -15,7 +15,7 @@ import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import type { Bundle } from '../../modules/bundle.ts';
 import type { ModulesRecord } from '../../modules/import-bundle.ts';
 import { classOfError } from '../../protocol/failure-policy.ts';
-import type { ScriptedPolicy } from '../../protocol/policy.ts';
+import type { ScriptedPolicy, ScriptName } from '../../protocol/policy.ts';
 import { keys } from '../../protocol/records.ts';
 import { placeOf } from '../../protocol/frames.ts';
 import { type AgentSettings, DEFAULT_AGENT } from '../../protocol/rollout.ts';
@@ -188,7 +188,7 @@ export interface Here {
   /** Errors: those of loading the task. */
   hasOracle(task: string): Promise<boolean>;
   /** The end of one rollout of a task by a scripted policy. Errors: only the signal's. */
-  rollOut(task: string, policy: ScriptedPolicy['scripted'], signal: AbortSignal): Promise<LoopState>;
+  rollOut(task: string, policy: ScriptName, signal: AbortSignal): Promise<LoopState>;
   close(): Promise<void>;
 }
 

@@ -1,5 +1,6 @@
 /** Formats a run as lines of text: one per step, and a bar for the current batch. Pure: it prints nothing. */
 
+import { imageText } from '../../protocol/image.ts';
 import { placeText } from '../../protocol/frames.ts';
 import type { Message } from '../../protocol/message.ts';
 import { noGroupVaried } from '../../reports/no-group-varied.ts';
@@ -112,6 +113,7 @@ export function messageText(message: Message): string {
 }
 
 function spokenText(message: Message): string {
+  if (message.role === 'tool') return [message.content, ...(message.images ?? []).map(imageText)].join('\n');
   if (message.role !== 'assistant') return message.content;
   const calls = (message.toolCalls ?? []).map(({ name, arguments: given }) => {
     const parameters = Object.entries(given).map(([key, value]) => `\n  ${key}: ${String(value)}`);

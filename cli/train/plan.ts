@@ -49,6 +49,19 @@ function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefine
     .join(' + ');
 }
 
+function contextWords({ agent, policy }: RunConfig): string {
+  const { maxContextTokens: tokens = policy.maxContextTokens } = agent;
+  return tokens === undefined ? "the policy's context" : `${tokens} tokens`;
+}
+
+/** The engine's policies take no images. */
+function imagesLine(tasks: CheckedTasks | undefined): string[] {
+  const { imageTools = [] } = tasks ?? {};
+  return imageTools.length === 0
+    ? []
+    : [`images of ${imageTools.join(', ')}: the policy takes none, and reads their text`];
+}
+
 /** `tasks`: absent if the sizes of the datasets are not known. */
 export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
@@ -68,8 +81,9 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `policy ${config.policy.base}`,
     `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
-    `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens ?? config.policy.maxContextTokens ?? "the policy's context of"} tokens`,
+    `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+    ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),

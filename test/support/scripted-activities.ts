@@ -147,7 +147,7 @@ export function scriptedActivities(script: Script, log: Log) {
     recordReports: (input) => note('recordReports', input),
   };
   const gpu: GpuActivities & ShardActivities = {
-    openEngine: async () => ({}),
+    openEngine: async () => ({ kinds: {} }),
     checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);

@@ -56,11 +56,7 @@ class ToldBackend implements Trainer {
         this.passes.push(pass);
         this.onPass();
         const count = pass.sequences.reduce((sum, { sample }) => sum + sample.count, 0);
-        return {
-          logprobs: new Float32Array(count).fill(-1),
-          entropies: undefined,
-          objective: { policyLoss: 0.5, klLoss: 0, metrics: { clip_ratio: 0 } },
-        };
+        return { logprobs: new Float32Array(count).fill(-1), entropies: undefined };
       },
       optimStep: async () => (say('optimStep'), 2),
       saveState: async ({ dir, version, metrics }) => (

@@ -9,8 +9,7 @@ import { messageWithPlace } from '../../modules/own-frame.ts';
 import { folderOf, schemeOf } from '../../protocol/policy-uri.ts';
 import type { TrainingSession } from '../backend.ts';
 import { countTargets } from '../model/token-batch.ts';
-import { objectiveOf, passTokens } from '../training/objective.ts';
-import type { Pass, PassResult, Scores } from '../passes.ts';
+import type { Pass, Scores, TokenStatistics } from '../passes.ts';
 import type { Datum } from '../update-request.ts';
 import type {
   BackendDefinition,
@@ -83,13 +82,15 @@ export class BackendCalls<Session = unknown> {
     const { tokens, logprobs, finish, stopText } = (answer ?? {}) as Partial<SampleAnswer>;
     const wrong = (field: string, value: unknown, right: string): never => this.#wrong('sample', field, value, right);
     const { maxTokens, stop = [] } = request.sampling;
-    if (!isList(tokens) || tokens.length === 0 || tokens.length > maxTokens)
-      return wrong('tokens', lengthOf(tokens), `has 1 to ${maxTokens} ids`);
+    const least = finish === 'context' ? 0 : 1;
+    if (!isList(tokens) || tokens.length < least || tokens.length > maxTokens)
+      return wrong('tokens', lengthOf(tokens), `has ${least} to ${maxTokens} ids`);
     for (let i = 0; i < tokens.length; i++)
       if (!isCount(tokens[i], 0) || Number(tokens[i]) >= vocabulary)
         wrong(`tokens[${i}]`, tokens[i], `is an id below ${vocabulary}`);
     this.#logprobs('sample', 'logprobs', logprobs, tokens.length);
-    if (finish !== 'stop' && finish !== 'length') wrong('finish', finish, 'is stop or length');
+    if (finish !== 'stop' && finish !== 'length' && finish !== 'context')
+      return wrong('finish', finish, 'is stop, length or context');
     if (finish === 'length' && tokens.length !== maxTokens)
       wrong('tokens', tokens.length, `has ${maxTokens} ids if finish is length`);
     if (stopText !== undefined && (finish !== 'stop' || !stop.includes(stopText)))
@@ -130,30 +131,17 @@ export class BackendCalls<Session = unknown> {
     return scores;
   }
 
-  async forwardBackward(session: Session, given: Pass, signal: AbortSignal): Promise<PassResult> {
-    const { sequences, algorithm, minibatch, firstEpoch, noiseKey } = given;
-    const tokens = passTokens(sequences);
-    const count = tokens.mask.length;
-    const bonus = algorithm.entropyCoefficient ?? 0;
-    const entropies = this.definition.entropy && (firstEpoch || bonus > 0);
-    const objective = (logprobs: ArrayLike<number>) =>
-      objectiveOf(tokens, Float32Array.from(logprobs), algorithm, minibatch, noiseKey);
-    const pass: TrainingPass = {
-      sequences: sequences.map(trainingSequence),
-      algorithm,
-      entropies,
-      entropyWeight: bonus === 0 ? 0 : bonus / minibatch.tokens,
-      noiseKey,
-      objective,
-    };
+  async forwardBackward(session: Session, given: Pass, signal: AbortSignal): Promise<TokenStatistics> {
+    const count = given.sequences.reduce((sum, { sample }) => sum + sample.count, 0);
+    const entropies = this.definition.entropy && (given.entropies || given.entropyWeight > 0);
+    const pass: TrainingPass = { ...given, entropies, sequences: given.sequences.map(trainingSequence) };
     const answer = await this.#call('forwardBackward', signal, (own) =>
       this.definition.forwardBackward(session, pass, own),
     );
     const told = (answer ?? {}) as Partial<PassAnswer>;
-    const logprobs = Float32Array.from(this.#logprobs('forwardBackward', 'logprobs', told.logprobs, count));
+    const logprobs = this.#logprobs('forwardBackward', 'logprobs', told.logprobs, count);
     const own = entropies ? this.#numbers('forwardBackward', 'entropies', told.entropies, count) : undefined;
-    const { gradient: _gradient, ...measured } = objective(logprobs);
-    return { logprobs, entropies: firstEpoch && own ? Float32Array.from(own) : undefined, objective: measured };
+    return { logprobs: Float32Array.from(logprobs), entropies: own && Float32Array.from(own) };
   }
 
   async optimStep(session: Session, settings: AdamWSettings, signal: AbortSignal): Promise<number> {
@@ -282,7 +270,7 @@ export class DefinedSession<Session = unknown> implements Pick<
     return this.#calls.forward(this.#session, data, this.#signal);
   }
 
-  forwardBackward(pass: Pass): Promise<PassResult> {
+  forwardBackward(pass: Pass): Promise<TokenStatistics> {
     return this.#calls.forwardBackward(this.#session, pass, this.#signal);
   }
 

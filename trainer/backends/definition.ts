@@ -3,9 +3,9 @@
  * that a module can import them without the engine.
  */
 
-import type { AdamWSettings, NewLora, UpdateSettings } from '../../protocol/algorithm.ts';
+import type { AdamWSettings, NewLora } from '../../protocol/algorithm.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
-import type { Objective } from '../training/objective.ts';
+import type { Pass } from '../passes.ts';
 
 export type SamplingOption = 'greedy' | 'topP' | 'topK' | 'minP' | 'repetitionPenalty' | 'stop';
 
@@ -65,7 +65,8 @@ export interface SampleAnswer {
   readonly tokens: readonly number[];
   /** log p of each sampled token at the sampling temperature (1 when greedy), before filters. In nats. */
   readonly logprobs: readonly number[];
-  readonly finish: 'stop' | 'length';
+  /** `context`: the policy's context is full. */
+  readonly finish: 'stop' | 'length' | 'context';
   /** The text of `sampling.stop` that ended the answer, if no token did. */
   readonly stopText?: string;
 }
@@ -99,20 +100,8 @@ export interface TrainingSequence extends ScoredSequence {
   readonly reference?: ArrayLike<number>;
 }
 
-/** Sequences whose gradient is computed at once, and the loss. */
-export interface TrainingPass {
-  readonly sequences: readonly TrainingSequence[];
-  /** The loss's name and settings. */
-  readonly algorithm: UpdateSettings;
-  /** True if the answer must have entropies. False without the ability. */
-  readonly entropies: boolean;
-  /** Each token's entropy times this weight is subtracted from the loss. */
-  readonly entropyWeight: number;
-  /** Seed of random draws. */
-  readonly noiseKey: string;
-  /** The loss and its slope by each log-probability, which are given in the order of the sequences. */
-  objective(logprobs: ArrayLike<number>): Objective;
-}
+/** Sequences whose gradient is computed at once, and the loss. `entropies` is false without the ability. */
+export type TrainingPass = Pass<TrainingSequence>;
 
 /** One number per token that counts, sequence after sequence. In nats. */
 export interface PassAnswer {

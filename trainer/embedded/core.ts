@@ -3,7 +3,6 @@
  * generations that are due before it, and all others pause until it ends.
  */
 
-import type { Backend } from '../backend.ts';
 import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { EngineStats, Trained, TrainingWork } from './messages.ts';
@@ -14,13 +13,13 @@ export type Train = (work: TrainingWork, onProgress: Progress) => Promise<Traine
 
 export class EngineCore {
   readonly #sampler: Pick<Sampler, 'during' | 'stats'>;
-  readonly #sample: Backend['sample'];
+  readonly #sample: Sampler['generate'];
   readonly #train: Train;
   #lastWork: Promise<unknown> = Promise.resolve();
   #updates = 0;
   #updateSeconds = 0;
 
-  constructor(sampler: Pick<Sampler, 'during' | 'stats'>, sample: Backend['sample'], train: Train) {
+  constructor(sampler: Pick<Sampler, 'during' | 'stats'>, sample: Sampler['generate'], train: Train) {
     this.#sampler = sampler;
     this.#sample = sample;
     this.#train = train;

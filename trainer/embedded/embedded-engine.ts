@@ -6,6 +6,7 @@ import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
 import type { PoolEngine } from '../engine.ts';
 import type { PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
 import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
+import type { EngineKinds } from '../../protocol/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import {
@@ -29,6 +30,8 @@ export interface EmbeddedEngineOptions extends ThreadOptions {
 }
 
 export interface EmbeddedEngine extends PoolEngine {
+  /** The kinds of its products. */
+  describe(): Promise<EngineKinds>;
   /** The thread's statistics so far. */
   stats(): Promise<EngineStats>;
 }
@@ -114,6 +117,10 @@ class ThreadEngine implements EmbeddedEngine {
 
   optimStep(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
     return this.#train({ what: 'step', request }, onProgress);
+  }
+
+  describe(): Promise<EngineKinds> {
+    return this.#ask({ kind: 'describe', id: this.#next++ });
   }
 
   stats(): Promise<EngineStats> {

@@ -2,16 +2,15 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AdamW, AdamWSettings } from '../optimizer.ts';
-import type { Backend, ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
+import type { ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint.ts';
 import type { Datum } from '../update-request.ts';
 import { batchOf } from '../model/packed-batch.ts';
-import type { Batching, Pass, PassResult, Scores } from '../passes.ts';
+import type { TokenSequence } from '../model/token-batch.ts';
+import type { Batching, Pass, Scores, TokenStatistics } from '../passes.ts';
 import { stampOf } from '../checkpoints/policy-files.ts';
 import { disposeTrainee, type Resident, ResidentPolicy, trainedPart } from '../resident-policy.ts';
-import type { Sampler } from '../sampler/sampler.ts';
 import { tf } from '../tensorflow.ts';
-import { objectiveOf, passTokens } from '../training/objective.ts';
 import { scoresOf } from '../training/score.ts';
 import { CheckpointTorn, readVerifiedConfig, readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 import { Learner } from '../learner.ts';
@@ -35,26 +34,21 @@ class EmbeddedSession implements ShardSession {
     return scoresOf(this.#resident.learner, data, batching);
   }
 
-  async forwardBackward({ sequences, algorithm, minibatch, firstEpoch, noiseKey }: Pass): Promise<PassResult> {
+  async forwardBackward(pass: Pass<TokenSequence>): Promise<TokenStatistics> {
+    const { sequences, algorithm, entropies: wanted, entropyWeight, objective } = pass;
     const equals = this.#equals;
     this.#equals = undefined;
-    const tokens = passTokens(sequences);
-    const bonus = algorithm.entropyCoefficient ?? 0;
-    const { promise, resolve } = Promise.withResolvers<PassResult>();
+    const isTrained = entropyWeight > 0;
+    const { promise, resolve } = Promise.withResolvers<TokenStatistics>();
     const { learner } = this.#resident;
     learner.gradientCheckpointing = algorithm.gradientCheckpointing ?? false;
-    learner.forwardBackward(
-      batchOf(sequences, algorithm),
-      bonus > 0 ? 'trained' : firstEpoch,
-      ({ logprobs, entropies }) => {
-        const { gradient, ...objective } = objectiveOf(tokens, logprobs, algorithm, minibatch, noiseKey);
-        resolve({ logprobs, entropies: firstEpoch ? entropies : undefined, objective });
-        const slope = Float32Array.from(gradient);
-        return bonus > 0
-          ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-bonus / minibatch.tokens) }
-          : { logprobs: slope };
-      },
-    );
+    learner.forwardBackward(batchOf(sequences, algorithm), isTrained ? 'trained' : wanted, (seen) => {
+      const slope = Float32Array.from(objective(seen.logprobs).gradient);
+      resolve(seen);
+      return isTrained
+        ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-entropyWeight) }
+        : { logprobs: slope };
+    });
     this.#equals = equals;
     // Lets the thread answer its owner's messages between passes.
     await nextTurn();
@@ -149,15 +143,5 @@ export class EmbeddedTrainer implements Trainer<ShardSession> {
   /** Number of policies that were read from their directories so far. */
   get loads(): number {
     return this.#resident.loads;
-  }
-}
-
-/** The whole seam. The sampler loads policies for itself, apart from those in training. */
-export class EmbeddedBackend extends EmbeddedTrainer implements Backend<ShardSession> {
-  readonly sample: Backend['sample'];
-
-  constructor(sampler: Pick<Sampler, 'generate'>) {
-    super();
-    this.sample = (request, signal, onCost) => sampler.generate(request, signal, onCost);
   }
 }

@@ -1,9 +1,10 @@
 /** The engine's thread, in which TensorFlow runs. It answers each request of its owner once. */
 
 import { parentPort, workerData } from 'node:worker_threads';
+import { engineKinds } from '../engine-kind.ts';
 import { EngineCore, type Train } from './core.ts';
 import { type FromThread, type ThreadOptions, type ToThread, errorData } from './messages.ts';
-import { EmbeddedBackend } from './embedded-trainer.ts';
+import { EmbeddedTrainer } from './embedded-trainer.ts';
 import { ResidentCritic } from '../critic/resident-critic.ts';
 import { type PackedData, unpackData } from './packed-data.ts';
 import { loadPolicy } from '../sampler/policy-loader.ts';
@@ -15,9 +16,9 @@ const port = parentPort;
 if (port === null) throw new Error('engine-worker.ts runs in a worker thread: use createEmbeddedEngine');
 
 const sampler = new Sampler({ ...(workerData as ThreadOptions), load: ({ dir }) => loadPolicy(dir) });
-const backend = new EmbeddedBackend(sampler);
+const trainer = new EmbeddedTrainer();
 const critics = new ResidentCritic();
-const [updater, sharded] = [new Updater(backend, critics), new ShardedUpdater(backend, critics)];
+const [updater, sharded] = [new Updater(trainer, critics), new ShardedUpdater(trainer, critics)];
 
 const unpacked = <Request extends { readonly data: PackedData }>(request: Request) => ({
   ...request,
@@ -39,7 +40,7 @@ const train: Train = async (work, onProgress) => {
   }
 };
 
-const core = new EngineCore(sampler, backend.sample, train);
+const core = new EngineCore(sampler, (...call) => sampler.generate(...call), train);
 const running = new Map<number, AbortController>();
 
 const say = (message: FromThread): void => port.postMessage(message);
@@ -76,6 +77,8 @@ port.on('message', (message: ToThread) => {
       );
     case 'stats':
       return answer(message.id, Promise.resolve(core.stats()));
+    case 'describe':
+      return answer(message.id, (async () => engineKinds(sampler.decoder))());
     case 'abort':
       return running.get(message.id)?.abort();
     case 'close':

@@ -2,6 +2,7 @@
 
 import type { PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
 import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
+import type { EngineKinds } from '../../protocol/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { PackedData } from './packed-data.ts';
@@ -30,6 +31,7 @@ export type ToThread =
   | { readonly kind: 'generate'; readonly id: number; readonly request: GenerateRequest }
   | { readonly kind: 'train'; readonly id: number; readonly work: TrainingWork }
   | { readonly kind: 'stats'; readonly id: number }
+  | { readonly kind: 'describe'; readonly id: number }
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
 
@@ -43,7 +45,11 @@ export interface ErrorData {
 
 export type FromThread =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'done'; readonly id: number; readonly result: GenerateResult | Trained | EngineStats }
+  | {
+      readonly kind: 'done';
+      readonly id: number;
+      readonly result: GenerateResult | Trained | EngineStats | EngineKinds;
+    }
   | { readonly kind: 'failed'; readonly id: number; readonly error: ErrorData }
   | { readonly kind: 'cost'; readonly id: number; readonly cost: GenerateCost }
   | { readonly kind: 'progress'; readonly id: number; readonly fraction: number };

@@ -8,7 +8,7 @@ import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
-import { blocksWithin, cacheBudget } from './cache/cache-budget.ts';
+import { blocksWithin, cacheBudget, type DecoderName } from './cache/cache-budget.ts';
 import { Generation } from './generation.ts';
 import { chooseDecoderKind, type Decoder, type DecoderKind } from './pass/decoder.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
@@ -146,6 +146,11 @@ export class Sampler {
       this.#until = Number.POSITIVE_INFINITY;
       this.#wake();
     }
+  }
+
+  /** What it samples with. */
+  get decoder(): DecoderName {
+    return this.#kind.name;
   }
 
   stats(): SamplerStats {

@@ -3,7 +3,7 @@
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
 import type { TrainingSession } from '../backend.ts';
 import type { UpdateRequest } from '../update-request.ts';
-import { passTokens } from './objective.ts';
+import { type Objective, objectiveOf, passTokens } from './objective.ts';
 import type { Minibatch, PassSequence } from './plan.ts';
 import type { PreparedUpdate } from './prepare-update.ts';
 import { Tally } from './tally.ts';
@@ -27,14 +27,22 @@ export async function forwardBackward(
 ): Promise<void> {
   const { algorithm, minibatch, toVersion, pass, epoch } = settings;
   const noiseKey = `update ${toVersion} pass ${pass}`;
-  const seen = await session.forwardBackward({
+  const tokens = passTokens(micro);
+  let last: { readonly logprobs: ArrayLike<number>; readonly made: Objective } | undefined;
+  const objective = (logprobs: ArrayLike<number>): Objective => {
+    if (last?.logprobs === logprobs) return last.made;
+    last = { logprobs, made: objectiveOf(tokens, Float32Array.from(logprobs), algorithm, minibatch, noiseKey) };
+    return last.made;
+  };
+  const { logprobs, entropies } = await session.forwardBackward({
     sequences: micro,
     algorithm,
-    minibatch,
-    firstEpoch: epoch === 0,
+    entropies: epoch === 0,
+    entropyWeight: (algorithm.entropyCoefficient ?? 0) / minibatch.tokens,
     noiseKey,
+    objective,
   });
-  tally.addPass(passTokens(micro), seen, seen.objective);
+  tally.addPass(tokens, { logprobs, entropies: epoch === 0 ? entropies : undefined }, objective(logprobs));
 }
 
 /** All passes and steps of an update. `onProgress` receives the finished share of the passes, from 0 to 1. */

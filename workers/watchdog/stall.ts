@@ -2,7 +2,7 @@
 
 import type { FailureClass } from '../../protocol/finish-reason.ts';
 import { FAILURES } from '../../protocol/failure-policy.ts';
-import { QUEUES } from '../../protocol/queues.ts';
+import { kindOfQueue, QUEUES } from '../../protocol/queues.ts';
 
 /** One thing that one workflow waits for. */
 export interface Pending {
@@ -52,9 +52,24 @@ const SLOW_MS: Readonly<Record<string, number>> = {
 
 /** The role that serves a queue: the queue's name without the host. */
 const roleOf = (queue: string): string =>
-  queue === QUEUES.gpuTrain || queue === QUEUES.endpoint ? QUEUES.gpu : (queue.split('@')[0] ?? queue);
+  queue === QUEUES.gpuTrain || queue === QUEUES.endpoint || kindOfQueue(queue) !== undefined
+    ? QUEUES.gpu
+    : (queue.split('@')[0] ?? queue);
+
+/** Workers of other kinds may be there: they leave this work to the kind that its run began with. */
+function noEngine(queue: string, engine: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
+  return {
+    kind: 'no-worker',
+    why: `it waits for an engine of the kind ${engine}, with which its run began, and no worker of that kind polls the queue ${queue}`,
+    remedy:
+      'start a GPU worker on such a machine with the same build (npx longhaul ps shows the kinds of those that live), or let engines of other kinds go on, with which bits may differ: ' +
+      'npx longhaul down, then LONGHAUL_MIXED_ENGINES=1 npx longhaul up --detach',
+  };
+}
 
 function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
+  const engine = kindOfQueue(queue);
+  if (engine !== undefined) return noEngine(queue, engine);
   const host = queue.split('@')[1];
   const remedy =
     host === undefined

@@ -4,7 +4,7 @@
  */
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/workflow';
-import { gpu, onWorker } from '../activity-stubs.ts';
+import { onWorker, sampling } from '../activity-stubs.ts';
 import { FINAL_ERRORS } from '../../protocol/failure-policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 
@@ -25,10 +25,17 @@ function isFinal(error: unknown): boolean {
   return cause?.name === 'CancelledFailure';
 }
 
-/** The time that the worker with the cache took without a result counts as lost. Errors: those of the activity. */
-export async function generateNearCache(place: CachePlace, input: GenerateInput): Promise<GenerateOutcome> {
+/**
+ * `kind`: of the engines that sample it; `undefined`: any. The time that the worker with the cache took without a result counts as
+ * lost. Errors: those of the activity.
+ */
+export async function generateNearCache(
+  place: CachePlace,
+  input: GenerateInput,
+  kind: string | undefined,
+): Promise<GenerateOutcome> {
   const { worker } = place;
-  if (worker === null) return gpu.generate(input);
+  if (worker === null) return sampling(kind).generate(input);
   const begun = Date.now();
   try {
     return await onWorker(worker).generate(input);
@@ -36,7 +43,7 @@ export async function generateNearCache(place: CachePlace, input: GenerateInput)
     if (isFinal(error)) throw error;
     place.rounds += 1;
     const nearMs = Date.now() - begun;
-    const outcome = await gpu.generate(input);
+    const outcome = await sampling(kind).generate(input);
     return { ...outcome, lostMs: nearMs + (outcome.lostMs ?? 0) };
   }
 }

@@ -4,6 +4,7 @@
  */
 
 import type { Endpoint } from '../../protocol/endpoint.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
 import { schemeOf } from '../../protocol/policy-uri.ts';
 
@@ -63,6 +64,7 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   maxTries: count,
   patienceSeconds: positive,
   maxTokensField: oneOf(['max_tokens', 'max_completion_tokens']),
+  images: [(value) => typeof value === 'boolean', 'give true or false'],
   pricePerMillionTokens: [isPrice, 'give { prompt, sampled }: US dollars for a million tokens of each'],
   extraBody: plainObject,
 };
@@ -91,6 +93,7 @@ function shownValue(name: string, value: unknown): unknown {
 const NOT_IN: Readonly<Partial<Record<keyof Endpoint, readonly string[]>>> = {
   extraBody: ['tokens', 'auto'],
   maxTokensField: ['tokens', 'auto'],
+  images: ['tokens', 'auto'],
   protocol: ['chat'],
   tokenizer: ['chat'],
 };
@@ -160,6 +163,11 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   }
   if ('scripted' in policy) {
     const { scripted } = policy;
+    if (scripted === 'replay') {
+      const { of, rollouts } = policy;
+      if (isText(of) && isText(rollouts)) return { scripted, of, rollouts: rollouts as ObjectRef, version: 0 };
+      return refuse('policy', policy, 'play rollouts again in an eval: policies: [replay:RUN]');
+    }
     if (scripted !== 'oracle' && scripted !== 'empty')
       return refuse('policy.scripted', scripted, 'give oracle or empty');
     return { scripted, version: 0 };

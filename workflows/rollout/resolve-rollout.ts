@@ -25,6 +25,7 @@ export interface ResolvedRollout {
   readonly agent: ResolvedAgent;
   readonly sampling: SamplingParameters;
   readonly judges?: Judges;
+  readonly engine?: string;
   readonly run: string;
   readonly step: number;
   readonly sample: number;
@@ -93,6 +94,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
     agent,
     sampling,
     ...(input.judges === undefined ? {} : { judges: resolveJudges(input.judges, refuse) }),
+    ...(input.engine === undefined ? {} : { engine: input.engine }),
     run: input.run ?? workflowId,
     step: input.step ?? 0,
     sample: input.sample ?? 0,

@@ -159,6 +159,7 @@ async function generate(
     withinMs,
     turn,
     policy: input.policy,
+    ...('scripted' in input.policy && { sample: input.sample }),
     sampling: { ...input.sampling, maxTokens: Math.min(input.sampling.maxTokens, left) },
     ...contextOf(input),
     ...agentOf(input),
@@ -200,7 +201,7 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run, judge
 
 /** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
 async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
-  if ('uri' in input.policy) return generateNearCache(context, input);
+  if ('uri' in input.policy) return generateNearCache(context, input, context.input.engine);
   const { sandbox } = context;
   if (!sandbox) return onEndpoint.generate(input);
   let over = false;

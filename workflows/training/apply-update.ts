@@ -38,12 +38,13 @@ async function makeShards(input: UpdateInput & { readonly shards: number }, work
   }
 }
 
-/** Errors: those of the activities, after their retries. */
+/** `kind`: of the engines that make it. Errors: those of the activities, after their retries. */
 export async function applyUpdate(
   input: UpdateInput,
   placement: TrainingPlacement = 'colocated',
+  kind?: string,
 ): Promise<UpdateOutcome> {
-  const workers = training(placement);
+  const workers = training(placement, kind);
   const { shards } = input;
   if (shards !== undefined) await makeShards({ ...input, shards }, workers);
   return workers.update(input);

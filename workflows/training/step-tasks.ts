@@ -70,7 +70,7 @@ export function tasksOfGroup(config: OpenedConfig, number: number): Drawn {
  * `lately`: how the rollouts before it ended.
  */
 export function batchInput(config: OpenedConfig, drawn: Drawn, policy: PolicyRef, lately: readonly End[]): BatchInput {
-  const { run, agent, sampling, judges, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
+  const { run, agent, sampling, judges, seed, dispatcher, batch, engine, breaker = DEFAULT_BREAKER } = config;
   const { samples, stragglers } = batch;
   const input = {
     run,
@@ -83,6 +83,7 @@ export function batchInput(config: OpenedConfig, drawn: Drawn, policy: PolicyRef
     ...(judges === undefined ? {} : { judges }),
     seed,
     dispatcher,
+    ...(engine?.sampling !== undefined && { engine: engine.sampling }),
     breaker,
     lately,
   };

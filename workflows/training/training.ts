@@ -285,6 +285,7 @@ export class Training {
         ...(shards === undefined ? {} : { shards }),
       },
       placement,
+      config.engine?.training,
     );
   }
 

@@ -34,9 +34,11 @@ import {
   evalRun,
 } from '../../../reports/evaluation/eval-records.ts';
 import { openModules, type OpenModulesDeps } from '../open-modules.ts';
+import { parsePolicyReference } from '../../../config/policy-reference.ts';
+import { openReplay } from './open-replay.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
-import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
+import { checkTasks, resolveSweepConfig, taskIdsOf } from '../../../config/sweep-config.ts';
 
 const never = new AbortController().signal;
 
@@ -152,9 +154,18 @@ async function resolved(
   policy: SweepPolicy,
   evalDir: string,
   store: Store,
+  { tasks }: SweepConfig,
+  catalog: TaskCatalog | undefined,
   modules?: ObjectRef,
 ): Promise<ResolvedPolicy> {
-  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store, modules);
+  if (!('endpoint' in policy)) {
+    const reference = parsePolicyReference(policy.policy);
+    if (reference.kind !== 'replay') return resolvePolicy(policy, evalDir, store, modules);
+    const [field, text] = [`policies.${policy.name}`, policy.policy];
+    const asked = { of: reference.of, field, text, tasks: taskIdsOf(tasks), sources: catalog?.sources };
+    const ref = await openReplay(asked, store);
+    return { ...policy, ref, fingerprint: ref.rollouts.replace('sha256:', '') };
+  }
   await checkEndpoint(policy.endpoint, `policies.${policy.name}`);
   return policy;
 }
@@ -180,7 +191,7 @@ async function recordOf(
   const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
-  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store, modules));
+  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store, config, asked, modules));
   checkAbilities(config, policies, modules);
   return store.putOnce<EvalRecord>(key, {
     eval: config.eval,

@@ -48,6 +48,8 @@ export async function findPolicy(text: string, field: string, store: Store): Pro
   if (reference.kind === 'starter')
     return { ref: { uri: fileUri(join(packageRoot, 'examples', 'starter')), version: 0 } };
   if (reference.kind === 'scripted') return { ref: { scripted: reference.scripted, version: 0 } };
+  if (reference.kind === 'replay')
+    throw new UserInputError(field, text, 'play rollouts again in an eval: policies: [replay:RUN]');
   if (reference.kind === 'model') {
     const { model } = reference;
     const isFolder = EMBEDDED.schemes.includes(schemeOf(model) ?? 'file');

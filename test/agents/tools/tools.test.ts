@@ -124,7 +124,15 @@ describe('search', () => {
 
 describe('the registry', () => {
   it('has schemas that name every required parameter', () => {
-    expect(all).toEqual(['bash', 'str_replace_editor', 'search', 'finish', 'delegate', 'next_with_summary']);
+    expect(all).toEqual([
+      'bash',
+      'str_replace_editor',
+      'search',
+      'view_image',
+      'finish',
+      'delegate',
+      'next_with_summary',
+    ]);
     for (const [name, { schema }] of toolRegistry) {
       expect(schema).toMatchObject({ type: 'function', function: { name, parameters: { type: 'object' } } });
       const { properties, required } = schema.function.parameters as { properties: object; required: string[] };
@@ -145,7 +153,7 @@ describe('the registry', () => {
     );
     expect(await use('bash', { command: ['ls'] })).toBe('Error: command ["ls"]: must be a text.');
     expect(await use('rm', {})).toBe(
-      'Error: there is no tool "rm"; use bash, str_replace_editor, search, finish, delegate, next_with_summary.',
+      'Error: there is no tool "rm"; use bash, str_replace_editor, search, view_image, finish, delegate, next_with_summary.',
     );
     expect(
       await runToolCall({ name: 'bash', arguments: {} }, ['finish'], sandbox, { callId: 'x', timeoutMs: 1 }),

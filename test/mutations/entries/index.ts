@@ -5,9 +5,11 @@ import { agents } from './agents.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
+import { conversations } from './conversations.ts';
 import { critics } from './training/critics.ts';
 import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
+import { engines } from './engines.ts';
 import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
@@ -44,6 +46,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...critics,
   ...environments,
   ...agents,
+  ...conversations,
   ...supervised,
   ...checkpoints,
   ...lostSandboxes,
@@ -61,6 +64,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...limits,
   ...fullHistories,
   ...breaker,
+  ...engines,
   ...sharedPool,
   ...upgrades,
 ];

@@ -188,7 +188,11 @@ describe('a program elsewhere', () => {
     await program.begin();
     const report = (turn: number, content: string) =>
       handle.executeUpdate(REPORT_TURN, { args: [{ attempt: 1, turn, ...said(content) }] });
-    const [third, second] = [report(3, 'three'), report(2, 'two')];
+    const { historyLength } = await handle.describe();
+    const third = report(3, 'three');
+    // The update is accepted, and waits for the turns before it.
+    await until(async () => (await handle.describe()).historyLength > historyLength);
+    const second = report(2, 'two');
     expect(await report(1, 'one')).toMatchObject({});
     expect(await second).toMatchObject({});
     expect(await third).toEqual({ turns: 3 });

@@ -15,8 +15,11 @@ const ON_A_GPU = 2 ** 30;
 /** Tables of so many positions are made in any case. */
 const LEAST_POSITIONS = 2048;
 
+export type DecoderName = 'native' | 'graph';
+
 /** How a decoder keeps what grows with the context. */
 export interface ContextLayout {
+  readonly name: DecoderName;
   /** Positions of a block. */
   readonly blockSize: number;
   /** Bytes of a loaded policy's rotary tables, for one position. */
@@ -24,10 +27,11 @@ export interface ContextLayout {
 }
 
 /** The compiled decoder: one table of cosines and sines. */
-export const NATIVE_LAYOUT: ContextLayout = { blockSize: 16, tableBytes: ({ headDim }) => 4 * headDim };
+export const NATIVE_LAYOUT: ContextLayout = { name: 'native', blockSize: 16, tableBytes: ({ headDim }) => 4 * headDim };
 
 /** TensorFlow's graph: a table for each layer, with the weights of the head norms in it. */
 export const GRAPH_LAYOUT: ContextLayout = {
+  name: 'graph',
   blockSize: 128,
   tableBytes: ({ layers, heads, kvHeads, headDim }) => 4 * layers * (heads + kvHeads) * 2 * headDim,
 };

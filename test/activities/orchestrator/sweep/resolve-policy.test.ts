@@ -20,6 +20,7 @@ it.each([
   ['./starter', { kind: 'model', model: './starter' }, 'starter'],
   ['quickstart@25', { kind: 'checkpoint', run: 'quickstart', step: 25 }, 'quickstart@25'],
   ['quickstart@0', { kind: 'checkpoint', run: 'quickstart', step: 0 }, 'quickstart@0'],
+  ['replay:eval/night', { kind: 'replay', of: 'eval/night' }, 'replay-eval-night'],
   ['latest:my.run-1', { kind: 'latest', run: 'my.run-1' }, 'latest-my.run-1'],
   ['/models/a b@3', { kind: 'model', model: '/models/a b@3' }, 'a-b@3'],
   ['runs/x/checkpoints/step-5/', { kind: 'model', model: 'runs/x/checkpoints/step-5/' }, 'step-5'],

@@ -274,9 +274,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'all tries of a sampling together have what is left of the deadline',
     fault: FAULT,
     file: 'workflows/activity-stubs.ts',
-    before: "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
-    after:
-      "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: 3000 });",
+    before: '{ ...onGpu, taskQueue: kindQueue(QUEUES.gpu, kind) }',
+    after: '{ ...onGpu, taskQueue: kindQueue(QUEUES.gpu, kind), scheduleToCloseTimeout: 3000 }',
     tests: [{ file: DEADLINE_TEST, test: 'to an earlier attempt of generate is not the rollout' }],
   },
   {
