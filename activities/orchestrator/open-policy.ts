@@ -78,6 +78,10 @@ function refuseLongContext({ policy, agent }: RunConfig, positions = Number.POSI
   }
 }
 
+/** False if the run's temperature must stay above 0. */
+export const canBeGreedy = ({ policy }: RunConfig, modules: ObjectRef | undefined): boolean =>
+  (backendNamed(policy.backend, modules) ?? EMBEDDED).sampling.includes('greedy');
+
 type OpenedPolicy = Pick<RunRecord, 'policy' | 'critic'>;
 
 /** `known`: the run's record, if it has started before. Errors: `UserInputError`, `ModelUnavailable`, a backend's. */
