@@ -14,6 +14,7 @@ import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
 import { inputs } from './inputs.ts';
+import { judges } from './judges.ts';
 import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
@@ -54,6 +55,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...programs,
   ...lateExecutions,
   ...endpoints,
+  ...judges,
   ...inputs,
   ...betweenRecords,
   ...sandboxOwners,
