@@ -28,7 +28,7 @@ function endOfBody(text: string, start: number, close: (from: number) => number)
   const end = value >= 0 && text[start + value] === '{' ? endOfJson(text, start + value) : undefined;
   if (end === undefined) return close(start);
   const closing = close(end);
-  return text.slice(end, closing).trim() === '' ? closing : close(start);
+  return closing < text.length && text.slice(end, closing).trim() === '' ? closing : close(start);
 }
 
 export const hermesJson: Codec = {

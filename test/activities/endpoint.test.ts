@@ -270,6 +270,35 @@ describe('an endpoint that takes chat', () => {
     expect(told).toMatchObject({ role: 'user', content: expect.stringMatching(hint) as string });
   });
 
+  it('gets calls and answers as text in the form of a codec, and its text is parsed here', async () => {
+    const conversation = { codec: 'function-xml', reasoning: 'remove' } as const;
+    const first = message(`<think>or ${call('rm')}</think>I look.\n${call('ls')}`);
+    const { server, generate } = await serving(scripted(first, message(finishCall)), chat);
+    expect(await generate(1, { conversation })).toMatchObject({ kind: 'act', calls: 1, line: 'bash ls' });
+    await answered(1, 'x', 'y');
+    expect(await generate(2, { conversation })).toMatchObject({ kind: 'finish' });
+    const [one, two] = server.asked.map(({ body }) => body);
+    expect(one).not.toHaveProperty('tools');
+    const system = { role: 'system', content: expect.stringContaining('"name":"bash"') as string };
+    const answers = 'EXECUTION RESULT of [bash]:\nx\nEXECUTION RESULT of [bash]:\ny';
+    expect(two?.['messages']).toEqual([
+      system,
+      { role: 'user', content: 'Solve toy-train-0.' },
+      { role: 'assistant', content: `I look.\n${call('ls')}` },
+      { role: 'user', content: answers },
+    ]);
+  });
+
+  it('gets its reasoning back if that is kept', async () => {
+    const thought = message('', [bash('a', '{"command": "ls"}')], 'stop', { reasoning_content: 'Why?' });
+    const { server, generate } = await serving(scripted(thought, message('', [bash('b', '{}')])), chat);
+    await generate(1, { conversation: { reasoning: 'keep' } });
+    await answered(1, 'x');
+    await generate(2, { conversation: { reasoning: 'keep' } });
+    const [, own] = server.asked[1]!.body['messages'] as readonly unknown[];
+    expect(own).toMatchObject({ role: 'assistant', reasoning_content: 'Why?' });
+  });
+
   it.each([
     ['a filter took the answer away', message('', undefined, 'content_filter'), 'refused'],
     ['the policy refuses', message('', undefined, 'stop', { refusal: 'I will not.' }), 'refused'],

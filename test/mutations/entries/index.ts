@@ -2,12 +2,15 @@
 
 import type { Mutation } from '../mutation.ts';
 import { agents } from './agents.ts';
+import { backends } from './backends.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
+import { conversations } from './conversations.ts';
 import { critics } from './training/critics.ts';
 import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
+import { engines } from './engines.ts';
 import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
@@ -44,12 +47,14 @@ export const MUTATIONS: readonly Mutation[] = [
   ...critics,
   ...environments,
   ...agents,
+  ...conversations,
   ...supervised,
   ...checkpoints,
   ...lostSandboxes,
   ...graders,
   ...programs,
   ...lateExecutions,
+  ...backends,
   ...endpoints,
   ...inputs,
   ...betweenRecords,
@@ -61,6 +66,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...limits,
   ...fullHistories,
   ...breaker,
+  ...engines,
   ...sharedPool,
   ...upgrades,
 ];
