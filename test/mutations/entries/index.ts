@@ -2,6 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 import { agents } from './agents.ts';
+import { backends } from './backends.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
@@ -54,6 +55,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...graders,
   ...programs,
   ...lateExecutions,
+  ...backends,
   ...endpoints,
   ...judges,
   ...inputs,

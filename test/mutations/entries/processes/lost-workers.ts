@@ -328,9 +328,9 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a policy whose files are gone is an error of no class',
     fault: TORN,
-    file: 'activities/generate/generate.ts',
-    before: 'const found = await intact(dir, () => digestOf(dir)).catch(',
-    after: 'const found = await digestOf(dir).catch(',
+    file: 'activities/backends/embedded-backend.ts',
+    before: 'return intact(dir, () => read(dir));',
+    after: 'return read(dir);',
     tests: [{ file: GENERATE_TEST, test: 'a policy whose folder is gone is a torn checkpoint' }],
   },
   {
