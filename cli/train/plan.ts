@@ -2,6 +2,9 @@
 
 import type { CheckedTasks } from '../../config/open-tasks.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
+import type { Budget } from '../../protocol/budget.ts';
+import type { Judges } from '../../protocol/judge.ts';
+import { budgetText } from '../../reports/spent.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 
 export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
@@ -49,6 +52,18 @@ function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefine
     .join(' + ');
 }
 
+/** The judges, and the limits on what is used. */
+export function judgeLines(judges: Judges = {}, budget?: Budget): string[] {
+  const limit = budgetText(budget);
+  return [
+    ...Object.entries(judges).map(([name, { endpoint, budget: most }]) => {
+      const text = budgetText(most);
+      return `judge ${name}: ${endpoint.model} at ${endpoint.baseUrl}${text === '' ? '' : `, at most ${text}`}`;
+    }),
+    ...(limit === '' ? [] : [`budget: ${limit}; then it pauses`]),
+  ];
+}
+
 function contextWords({ agent, policy }: RunConfig): string {
   const { maxContextTokens: tokens = policy.maxContextTokens } = agent;
   return tokens === undefined ? "the policy's context" : `${tokens} tokens`;
@@ -87,5 +102,6 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
+    ...judgeLines(config.judges, config.budget),
   ];
 }

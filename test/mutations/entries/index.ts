@@ -2,6 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 import { agents } from './agents.ts';
+import { backends } from './backends.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
@@ -14,6 +15,7 @@ import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
 import { inputs } from './inputs.ts';
+import { judges } from './judges.ts';
 import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
@@ -53,7 +55,9 @@ export const MUTATIONS: readonly Mutation[] = [
   ...graders,
   ...programs,
   ...lateExecutions,
+  ...backends,
   ...endpoints,
+  ...judges,
   ...inputs,
   ...betweenRecords,
   ...sandboxOwners,
