@@ -26,25 +26,34 @@ export interface AskedJudge {
 
 const isLimited = (budget: Budget = {}): boolean => budget.tokens !== undefined || budget.usd !== undefined;
 
-function refuseSpent(run: string, setting: string, budget: Budget, spent: Spent): void {
+function refuseSpent(run: string, setting: string, budget: Budget, spent: Spent, isRecorded: boolean): void {
   const [field] = reached(budget, spent);
   if (field === undefined) return;
   const most = budget[field] ?? 0;
   const used = field === 'tokens' ? spent.prompt + spent.sampled : Number(spent.usd.toPrecision(6));
   const name = `${setting}.${field}`;
-  throw new BudgetSpent(
-    `${run} has used ${used} of ${name}, which is ${most}: npx longhaul set ${run} ${name}=${most * 2}, then npx longhaul resume ${run}`,
-  );
+  const remedy = isRecorded
+    ? `npx longhaul set ${run} ${name}=${most * 2}, then npx longhaul resume ${run}`
+    : `cancel it (npx longhaul cancel ${run}), and start another rollout with a higher one`;
+  throw new BudgetSpent(`${run} has used ${used} of ${name}, which is ${most}: ${remedy}`);
 }
 
 /** `asked`: the judge that is called. Absent: the policy is. Errors: `BudgetSpent`. */
 export async function checkBudget(run: string, store: Store, asked?: AskedJudge): Promise<void> {
   const single: Budgets = { budget: {}, judges: asked?.budget ? { [asked.judge]: asked.budget } : {} };
-  const { budget, judges } = (await budgetsOf(run, store)) ?? single;
+  const recorded = await budgetsOf(run, store);
+  const { budget, judges } = recorded ?? single;
+  const isRecorded = recorded !== undefined;
   const ofJudge = asked && judges[asked.judge];
   if (!isLimited(budget) && !isLimited(ofJudge)) return;
   const spent = await ledgerOf(store).of(run);
-  refuseSpent(run, 'budget', budget, sumOf(spent));
+  refuseSpent(run, 'budget', budget, sumOf(spent), isRecorded);
   if (asked && ofJudge)
-    refuseSpent(run, `judges.${asked.judge}.budget`, ofJudge, spent.get(byJudge(asked.judge)) ?? NOTHING_SPENT);
+    refuseSpent(
+      run,
+      `judges.${asked.judge}.budget`,
+      ofJudge,
+      spent.get(byJudge(asked.judge)) ?? NOTHING_SPENT,
+      isRecorded,
+    );
 }

@@ -16,6 +16,7 @@ import {
   type ReportedTurn,
 } from '../protocol/program.ts';
 import type { RolloutResult } from '../protocol/rollout.ts';
+import { runKey, stageKey } from '../protocol/search-attributes.ts';
 import { whileAway } from './while-away.ts';
 
 /** A report that was refused for good. `code` says why. */
@@ -58,6 +59,16 @@ const CODES = new Map<string | null | undefined, ReportRefused['code']>([
 interface Seen extends Begun {
   readonly phase: string;
   readonly turn: number;
+}
+
+/**
+ * Rollouts of a run, or of an eval (`eval/ID`), whose agents are at work now. The server's list is some seconds old, so
+ * that a program asks again after a while; `begin` throws `ReportRefused` for a rollout that has ended meanwhile.
+ */
+export async function* rolloutsAtWork(client: Client, run: string): AsyncGenerator<ExternalRollout> {
+  if (run.includes("'")) throw new TypeError(`there is no run ${JSON.stringify(run)}`);
+  const query = `WorkflowType = 'rollout' AND ExecutionStatus = 'Running' AND ${stageKey.name} = 'agent-run' AND ${runKey.name} = '${run}'`;
+  for await (const { workflowId } of client.workflow.list({ query })) yield new ExternalRollout(client, workflowId);
 }
 
 export class ExternalRollout {

@@ -17,7 +17,7 @@ import { QUEUES } from '../protocol/queues.ts';
 import type { RolloutInput, RolloutResult } from '../protocol/rollout.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { type ConnectOptions, connectClient, type Surroundings } from './connect.ts';
-import { ExternalRollout } from './external-rollout.ts';
+import { ExternalRollout, rolloutsAtWork } from './external-rollout.ts';
 import { EvalHandle } from './durable-handle.ts';
 import { refuseOtherSweep, sweepMemo, refuseOtherRun, runMemo } from './same-settings.ts';
 import { checkRolloutInput } from './check-input.ts';
@@ -132,6 +132,11 @@ export class Longhaul {
   /** A rollout whose agent is a program, for that program. */
   external(workflowId: string): ExternalRollout {
     return new ExternalRollout(this.client, workflowId);
+  }
+
+  /** Rollouts of a run, or of an eval (`eval/ID`), whose agents are at work: for programs that are these agents. */
+  atWork(run: string): AsyncGenerator<ExternalRollout> {
+    return rolloutsAtWork(this.client, run);
   }
 
   evaluation(id: string): EvalHandle {

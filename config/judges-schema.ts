@@ -54,7 +54,7 @@ export function checkPriced(
 /** Errors: `UserInputError` if an environment declares a judge that is not configured. */
 export function checkDeclaredJudges(
   environments: Iterable<string>,
-  judges: Judges | undefined,
+  judges: Readonly<Record<string, unknown>> | undefined,
   modules: ObjectRef | undefined,
 ): void {
   const configured = Object.keys(judges ?? {});

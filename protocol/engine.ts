@@ -34,6 +34,8 @@ export interface OpenedEngine {
 
 /** What a run, or an eval, has agreed on with the engine: the first worker that was asked. */
 export interface EngineRecord {
+  /** The run, or `eval/ID`. */
+  readonly run: string;
   readonly contextTokens?: number;
   readonly kinds: Readonly<Partial<Record<EnginePart, EngineKind>>>;
   /** True if engines of any kind make its products: `LONGHAUL_MIXED_ENGINES`. */

@@ -13,7 +13,8 @@ import {
 } from '../protocol/records.ts';
 import { changesOfRun } from '../store/read-records.ts';
 import { adviceFor, noGroupVaried, type VaryingSettings, varyingSettings } from './no-group-varied.ts';
-import { endOfRun, wasStopped } from './run-end.ts';
+import { endOfRun, wasStopped, workedMsOf } from './run-end.ts';
+import { spentOf } from './spent.ts';
 import { RunTallies, type Tallies } from './run-tally.ts';
 
 export interface TemporalPlace {
@@ -63,7 +64,7 @@ export async function summaryOf(
   const updates = new Map(
     (await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]),
   );
-  const { account, times } = await tallies.of(run);
+  const { account, times, spending } = await tallies.of(run);
   const end = await endOfRun(run, store);
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
   const changes = await changesOfRun(store, run);
@@ -92,11 +93,17 @@ export async function summaryOf(
       record.config && varyingSettings(record.config, changes),
     ),
     steps: steps.map(({ record }) =>
-      withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) }),
+      withMetrics<StepSummary>(record, {
+        ...updates.get(record.step),
+        ...times.metrics(batchesOf(record)),
+        ...spending.metrics(batchesOf(record)),
+      }),
     ),
     checkpoints: steps
       .filter((entry) => entry.keep)
       .map(({ record: { step }, policy: { uri }, sha256 }) => ({ step, uri, sha256 })),
+    /** What it has used of its budgets. */
+    spent: await spentOf(run, store, spending, await workedMsOf(run, store)),
     accounting: account.totals(end !== undefined, wasStopped(end)),
   };
 }

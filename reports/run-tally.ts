@@ -5,6 +5,7 @@
 
 import { Account } from './accounting.ts';
 import type { RolloutEvent, Store } from '../store/store.ts';
+import { type SpendingReport, SpendingTally } from './spending.ts';
 import { TrajectoryTimes } from './trajectory-times.ts';
 
 const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
@@ -17,6 +18,7 @@ export interface Tally {
   readonly account: Pick<Account, 'totals'>;
   readonly times: Pick<TrajectoryTimes, 'metrics'>;
   readonly batchEnds: ReadonlyMap<string, number>;
+  readonly spending: SpendingReport;
 }
 
 export interface Tallies {
@@ -29,10 +31,12 @@ export class RunTally implements Tally {
   /** By batch name (`step-3`, `eval-0-sampled`): the end of its last rollout, in seconds since the epoch. */
   readonly batchEnds = new Map<string, number>();
   readonly times = new TrajectoryTimes();
+  readonly spending = new SpendingTally();
 
   add(event: RolloutEvent): void {
     this.account.add(event);
     this.times.add(event);
+    this.spending.add(event);
     if (!ENDS.has(event.event)) return;
     const batch = event.rollout.split('/')[2] ?? '';
     this.batchEnds.set(batch, Math.max(this.batchEnds.get(batch) ?? 0, Date.parse(event.at) / 1000));

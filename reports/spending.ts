@@ -25,8 +25,8 @@ export function spentEvent(
 /** By `policy` or `judge/NAME`. */
 export type SpentBy = ReadonlyMap<string, Spent>;
 
-export function sumOf(spent: SpentBy): Spent {
-  const all = [...spent.values()];
+/** What all of them used. */
+export function together(all: readonly Spent[]): Spent {
   const sum = (field: keyof Spent) => all.reduce((total, one) => total + one[field], 0);
   return {
     calls: sum('calls'),
@@ -37,13 +37,51 @@ export function sumOf(spent: SpentBy): Spent {
   };
 }
 
-/** Adds up events in any order. */
-export class SpendingTally {
-  readonly by = new Map<string, Spent>();
+export const sumOf = (spent: SpentBy): Spent => together([...spent.values()]);
 
-  add(event: Pick<RolloutEvent, 'event' | 'detail'>): void {
+/** Metrics of judges: `judge/NAME/calls`, `tokens`, `usd` and `seconds`. */
+export function judgeMetrics(spent: ReadonlyArray<readonly [by: string, spent: Spent]>): Record<string, number> {
+  const judges = [...new Set(spent.map(([by]) => by))].filter((by) => by !== POLICY);
+  return Object.fromEntries(
+    judges.flatMap((by) => {
+      const { calls, prompt, sampled, usd, seconds } = together(
+        spent.flatMap(([other, one]) => (other === by ? [one] : [])),
+      );
+      return Object.entries({ calls, tokens: prompt + sampled, usd, seconds }).map(([name, value]) => [
+        `${by}/${name}`,
+        value,
+      ]);
+    }),
+  );
+}
+
+/** What reports need of a run's spending. */
+export interface SpendingReport {
+  readonly by: SpentBy;
+  /** Of the rollouts of these batches (`step-3`): those of `judgeMetrics`. */
+  metrics(batches: readonly string[]): Record<string, number>;
+}
+
+/** `train/RUN/BATCH/TASK/K`. */
+export const batchOf = (rollout: string): string => rollout.split('/')[2] ?? '';
+
+/** Adds up events in any order. */
+export class SpendingTally implements SpendingReport {
+  readonly by = new Map<string, Spent>();
+  readonly #byBatch = new Map<string, Map<string, Spent>>();
+
+  add(event: Pick<RolloutEvent, 'event' | 'detail' | 'rollout'>): void {
     const spending = spendingOf(event);
-    if (spending) this.by.set(spending.by, plus(this.by.get(spending.by) ?? NOTHING_SPENT, spending));
+    if (!spending) return;
+    const batch = batchOf(event.rollout);
+    const ofBatch = this.#byBatch.get(batch) ?? new Map<string, Spent>();
+    this.#byBatch.set(batch, ofBatch);
+    for (const spent of [this.by, ofBatch])
+      spent.set(spending.by, plus(spent.get(spending.by) ?? NOTHING_SPENT, spending));
+  }
+
+  metrics(batches: readonly string[]): Record<string, number> {
+    return judgeMetrics(batches.flatMap((batch) => [...(this.#byBatch.get(batch) ?? [])]));
   }
 }
 

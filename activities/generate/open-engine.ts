@@ -74,7 +74,7 @@ export async function openEngine(input: OpenEngineInput, deps: OpenEngineDeps): 
   // Other backends make their products elsewhere: any worker asks them.
   const isElsewhere = policies.length > 0 && policies.every(({ uri }) => folderOf(uri) === undefined);
   const own = kinds && !isElsewhere && Object.fromEntries(parts.map((part) => [part, kinds[part]]));
-  const record = { ...(contextTokens !== undefined && { contextTokens }), kinds: own || {}, mixed };
+  const record = { run, ...(contextTokens !== undefined && { contextTokens }), kinds: own || {}, mixed };
   return opened(await store.putOnce<EngineRecord>(key, record));
 }
 

@@ -1,8 +1,9 @@
 /** Formats an eval as lines of text. Pure: it prints nothing. */
 
 import { join } from 'node:path';
-import { dispatching } from '../train/plan.ts';
+import { dispatching, judgeLines } from '../train/plan.ts';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
+import { spentLines } from '../../reports/spent.ts';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
 import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../protocol/eval.ts';
 import { table } from '../terminal-text.ts';
@@ -37,6 +38,8 @@ export function evalPlanLines({
   passAt,
   dispatcher,
   bootstrap,
+  judges,
+  budget,
 }: SweepConfig): string[] {
   const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
   const named =
@@ -52,6 +55,7 @@ export function evalPlanLines({
     ),
     `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
+    ...judgeLines(judges, budget),
   ];
 }
 
@@ -102,6 +106,7 @@ export function evalReportLines(results: EvalResults, why = results.message): st
     ...cells.flatMap(gradedLines),
     `in brackets: ${100 * confidence}% bootstrap intervals over tasks; failures count as not passed`,
     `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    ...spentLines(results.spent),
     `results: ${join(evalDir, 'results.json')} · each rollout: ${join(evalDir, 'rollouts.jsonl')}`,
     `picture: ${join(evalDir, 'pass-at-k.svg')}`,
   ];

@@ -5,7 +5,7 @@ import { placeText } from '../../protocol/frames.ts';
 import type { Message } from '../../protocol/message.ts';
 import { noGroupVaried } from '../../reports/no-group-varied.ts';
 import { visible } from '../../reports/visible.ts';
-import type { Trajectory } from '../../reports/trajectories.ts';
+import type { AskedQuestion, Trajectory } from '../../reports/trajectories.ts';
 import { tripLine } from '../../protocol/breaker.ts';
 import type { EvaluationRecord, StepRecord } from '../../protocol/step-record.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
@@ -122,6 +122,20 @@ function spokenText(message: Message): string {
   return [message.content, ...calls].filter((part) => part !== '').join('\n');
 }
 
+/** A question to a judge, and its answer. */
+export function askedText({
+  place,
+  judge,
+  question,
+  answer,
+  promptTokens,
+  sampledTokens,
+  seconds,
+}: AskedQuestion): string {
+  const said = question.map(({ role, content }) => (role === 'user' ? content : `[${role}] ${content}`)).join('\n');
+  return `── ${place} · asked judge ${judge} · ${promptTokens + sampledTokens} tokens, ${seconds.toFixed(1)} s\n${said}\n── ${place} · judge ${judge} answered\n${answer}`;
+}
+
 /** A whole trajectory: every message, then how it ended. */
 export function trajectoryText(trajectory: Trajectory): string {
   const messages = trajectory.messages.map((m) => {
@@ -130,6 +144,7 @@ export function trajectoryText(trajectory: Trajectory): string {
     const head = [m.role, placeText(m)].filter((part) => part !== '').join(' · ');
     return `── ${head}\n${messageText(m)}`.replaceAll(/^/gmu, indent);
   });
+  const asked = (trajectory.asked ?? []).map(askedText);
   const end =
     trajectory.status === 'graded'
       ? `reward ${trajectory.reward ?? 0} (${trajectory.passed ? 'passed' : 'not passed'}): ${trajectory.reason}`
@@ -138,5 +153,7 @@ export function trajectoryText(trajectory: Trajectory): string {
   const untrainable = trajectory.untrainable === undefined ? [] : [`cannot be trained on: ${trajectory.untrainable}`];
   const counts = Object.entries(trajectory.hints ?? {}).map(([rule, count]) => `${rule} ${count}`);
   const hints = counts.length === 0 ? [] : [`hints: ${counts.join(', ')}`];
-  return visible([`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...hints, ...untrainable].join('\n'));
+  return visible(
+    [`${trajectory.rollout}`, ...messages, ...asked, `── end\n${end}`, turns, ...hints, ...untrainable].join('\n'),
+  );
 }

@@ -2,6 +2,9 @@
 
 import type { CheckedTasks } from '../../config/open-tasks.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
+import type { Budget } from '../../protocol/budget.ts';
+import type { Judges } from '../../protocol/judge.ts';
+import { budgetText } from '../../reports/spent.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 
 export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
@@ -49,6 +52,23 @@ function tasksLine({ tasks: entries }: RunConfig, tasks: CheckedTasks | undefine
     .join(' + ');
 }
 
+/** The judges, and the limits on what is used. */
+export function judgeLines(judges: Judges = {}, budget?: Budget): string[] {
+  const limit = budgetText(budget);
+  return [
+    ...Object.entries(judges).map(([name, { endpoint, budget: most }]) => {
+      const text = budgetText(most);
+      return `judge ${name}: ${endpoint.model} at ${endpoint.baseUrl}${text === '' ? '' : `, at most ${text}`}`;
+    }),
+    ...(limit === '' ? [] : [`budget: ${limit}; then it pauses`]),
+  ];
+}
+
+function contextWords({ agent, policy }: RunConfig): string {
+  const { maxContextTokens: tokens = policy.maxContextTokens } = agent;
+  return tokens === undefined ? "the policy's context" : `${tokens} tokens`;
+}
+
 /** The engine's policies take no images. */
 function imagesLine(tasks: CheckedTasks | undefined): string[] {
   const { imageTools = [] } = tasks ?? {};
@@ -76,11 +96,12 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `policy ${config.policy.base}`,
     `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
-    `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens ?? config.policy.maxContextTokens ?? "the policy's context of"} tokens`,
+    `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
     ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
+    ...judgeLines(config.judges, config.budget),
   ];
 }

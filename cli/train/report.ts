@@ -3,6 +3,7 @@
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { join } from 'node:path';
 import type { RunSummary } from '../../reports/run-summary.ts';
+import { spentLines } from '../../reports/spent.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
 import type { Store } from '../../store/store.ts';
 import { UnknownName } from '../../modules/registry.ts';
@@ -67,6 +68,7 @@ export async function reportLines(summary: RunSummary, runDir: string, store: St
     ...(after ? evaluationLines('after', after) : []),
     ...unvariedLines(summary),
     `rollouts: ${accounting.dispatched} dispatched = ${accounting.trained} trained + ${accounting.masked} masked + ${accounting.dropped} dropped + ${accounting.evaluated} evaluated; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    ...spentLines(summary.spent),
     `learning curve: ${join(runDir, 'learning-curve.svg')}`,
     `summary: ${join(runDir, 'summary.json')} · metrics: ${join(runDir, 'metrics.jsonl')}`,
     '',

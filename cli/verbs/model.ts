@@ -18,14 +18,14 @@ async function describe(model: string, { say, env, cwd }: VerbContext): Promise<
   const { parameters, vocabulary } = await describePolicy(dir);
   const context = await contextHere(dir, surroundings(env, stackHome(env, cwd)));
   if (context === undefined) throw new UserInputError('model', model, 'give a directory with a readable config.json');
-  const { tokens, configured, bytesPerToken, cacheBytes } = context;
+  const { tokens, bytesPerToken, cacheBytes } = context;
   const weightBytes = 4 * parameters;
   say(`${dir}`);
   say(
     `${family}: ${parameters} parameters, ${vocabulary} vocabulary entries, ${layers} layers, ${heads} heads of ${headDim} (${kvHeads} of keys and values)`,
   );
   say(`weights: ${gibibytes(weightBytes)} in float32`);
-  say(`context: ${tokens} tokens here, ${configured} in its config.json: ${contextBound(context)}`);
+  say(`context: ${tokens} tokens here (${contextBound(context)})`);
   say(
     `cache: ${gibibytes(cacheBytes)} of keys and values; a token takes ${(bytesPerToken / 1024).toFixed(1)} KiB, a full context ${gibibytes(tokens * bytesPerToken)}, and ${Math.floor(cacheBytes / (tokens * bytesPerToken))} of them fit`,
   );

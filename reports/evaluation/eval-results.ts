@@ -1,6 +1,7 @@
 /** The document of `results.json`: an eval's numbers, from the store only. */
 
 import { RunTallies, type Tallies } from '../run-tally.ts';
+import { spentOf } from '../spent.ts';
 import type { Store } from '../../store/store.ts';
 import { type CellResult, type EvalEnd, evalKeys, type EvalRecord, type EvalRound, evalRun } from './eval-records.ts';
 import type { ResolvedPolicy } from '../../protocol/eval.ts';
@@ -20,6 +21,9 @@ export async function evalResultsOf(id: string, store: Store, tallies: Tallies =
   const end = await store.get<EvalEnd>(evalKeys.end(id, rounds));
   const latest = new Map<string, CellResult>();
   for (const { value } of await store.list<CellResult>(`eval-cell:${id}/`)) latest.set(value.cell, value);
+  const { account, spending } = await tallies.of(evalRun(id));
+  const ends = await store.list<EvalEnd>(evalKeys.ends(id));
+  const workedMs = Math.max(0, ...ends.map(({ value }) => value.workedMs ?? 0));
   return {
     eval: id,
     status: end?.status ?? ('running' as const),
@@ -37,7 +41,9 @@ export async function evalResultsOf(id: string, store: Store, tallies: Tallies =
     cells: policies.flatMap((policy) =>
       config.sampling.flatMap(({ name }) => latest.get(`${policy.name}/${name}`) ?? []),
     ),
-    accounting: (await tallies.of(evalRun(id))).account.totals(end !== undefined),
+    /** What it has used of its budgets. */
+    spent: await spentOf(evalRun(id), store, spending, workedMs),
+    accounting: account.totals(end !== undefined),
   };
 }
 

@@ -5,6 +5,8 @@
 
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { EvalEnd, EvalRecord } from '../evaluation/eval-records.ts';
+import type { Spending } from '../../protocol/budget.ts';
+import { batchOf } from '../spending.ts';
 import { RolloutRows, type RolloutState } from './rollout-rows.ts';
 import {
   batchesOf,
@@ -48,18 +50,23 @@ function numbered(rest: string): { readonly name: string; readonly number: numbe
 }
 
 interface Call {
-  readonly kind: 'model' | 'tool';
+  readonly kind: 'model' | 'tool' | 'judge';
   readonly rollout: string;
   readonly attempt: number;
   readonly turn: number;
-  /** Of a tool call: its place in the turn. */
-  readonly place: number;
+  /** Of a tool call: its place in the turn. Of a judge's: `PLACE/DIGEST/NUMBER`. */
+  readonly place: number | string;
 }
 
 const CALL = /^(?:generate:(?<model>.*)#(?<a>\d+)\/(?<t>\d+)|answer:(?<tool>.*)#(?<b>\d+)\/(?<u>\d+)\/(?<i>\d+))$/su;
 
+const ASK = /^ask:(.*)#(\d+)\/((?:start|grade|step\/(\d+)|tool\/(\d+)\/\d+)\/[0-9a-f]+\/\d+)$/su;
+
 /** The call whose result has this key. `undefined` for the key of another result. */
 function callOf(key: string): Call | undefined {
+  const [, rollout, attempt, place = '', inStep, inTool] = ASK.exec(key) ?? [];
+  if (rollout !== undefined)
+    return { kind: 'judge', rollout, attempt: Number(attempt), turn: Number(inStep ?? inTool ?? 0), place };
   const found = CALL.exec(key)?.groups;
   if (found === undefined) return undefined;
   const { model, a, t, tool = '', b, u, i } = found;
@@ -120,7 +127,7 @@ export class Projection {
   }
 
   #execution({ key, at }: Execution): void {
-    const result = /^(?:model|tool):/u.test(key) ? resultKeyOf(key) : undefined;
+    const result = /^(?:model|tool|judge):/u.test(key) ? resultKeyOf(key) : undefined;
     const call = result === undefined ? undefined : callOf(result);
     if (call === undefined || this.#isPruned(call, at)) return;
     this.#run(
@@ -197,8 +204,25 @@ export class Projection {
     if (event === 'restored') row.restores += 1;
     if (event === 'turn' && row.status === 'running') row.turns = Math.max(row.turns, Number(detail) || 0);
     if (event === 'end-refused') row.again = 1;
+    if (event === 'spent') this.#spent(run, rollout, detail);
     if (event === 'graded') this.#graded(row, at, seconds);
     if (ENDS.has(event)) this.#ended(row, { event, at, detail }, seconds);
+  }
+
+  #spent(run: string, rollout: string, detail: string): void {
+    const { by, prompt, sampled, usd = 0, seconds = 0 } = JSON.parse(detail) as Spending;
+    this.#run(
+      `INSERT INTO spending (run, batch, spender, calls, prompt, sampled, usd, seconds) VALUES (?, ?, ?, 1, ?, ?, ?, ?)
+         ON CONFLICT DO UPDATE SET calls = calls + 1, prompt = prompt + excluded.prompt,
+           sampled = sampled + excluded.sampled, usd = usd + excluded.usd, seconds = seconds + excluded.seconds`,
+      run,
+      batchOf(rollout),
+      by,
+      prompt,
+      sampled,
+      usd,
+      seconds,
+    );
   }
 
   #graded(row: RolloutState, at: string, seconds: number): void {

@@ -3,6 +3,7 @@
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
 import type { Accounting } from '../accounting.ts';
 import type { RolloutEnd } from '../rollout-ends.ts';
+import { judgeMetrics, type SpendingReport, together } from '../spending.ts';
 import type { Tally } from '../run-tally.ts';
 import { type GroupTimes, timesOfGroups } from '../trajectory-times.ts';
 import type { FailureClass, FinishReason } from '../../protocol/finish-reason.ts';
@@ -68,12 +69,12 @@ export interface RolloutFilter {
 }
 
 export interface CallRow {
-  readonly kind: 'model' | 'tool';
+  readonly kind: 'model' | 'tool' | 'judge';
   readonly rollout: string;
   readonly attempt: number;
   readonly turn: number;
-  /** Of a tool call: its place in the turn, from 0. */
-  readonly place: number;
+  /** Of a tool call: its place in the turn, from 0. Of a judge's: who asked, the question's digest, and a number. */
+  readonly place: number | string;
   /** Its first start. ISO 8601. Null if it was answered without being run. */
   readonly started: string | null;
   readonly starts: number;
@@ -216,12 +217,36 @@ export class KnownGroups {
   }
 }
 
+function spendingIn(db: DatabaseSync, run: string): SpendingReport {
+  const rows = db
+    .prepare('SELECT batch, spender, calls, prompt, sampled, usd, seconds FROM spending WHERE run = ?')
+    .all(run)
+    .map(({ batch, spender, calls, prompt, sampled, usd, seconds }) => ({
+      batch: String(batch),
+      by: String(spender),
+      spent: {
+        calls: Number(calls),
+        prompt: Number(prompt),
+        sampled: Number(sampled),
+        usd: Number(usd),
+        seconds: Number(seconds),
+      },
+    }));
+  const spenders = [...new Set(rows.map(({ by }) => by))];
+  return {
+    by: new Map(spenders.map((one) => [one, together(rows.flatMap(({ by, spent }) => (by === one ? [spent] : [])))])),
+    metrics: (batches) =>
+      judgeMetrics(rows.flatMap(({ batch, by, spent }) => (batches.includes(batch) ? [[by, spent] as const] : []))),
+  };
+}
+
 /** `db` must stay open. The numbers are those of the moment in which they are asked for. */
 export function tallyIn(db: DatabaseSync, run: string, known: KnownGroups): Tally {
   const ends = db.prepare('SELECT batch, ended FROM batch_ends WHERE run = ?').all(run);
   return {
     account: { totals: (over, stopped) => totals(db, run, over, stopped === true) },
     times: { metrics: (batches) => timesOfGroups(batches.flatMap((batch) => known.of(db, run, batch))) },
+    spending: spendingIn(db, run),
     batchEnds: new Map(ends.map(({ batch, ended }) => [String(batch), Number(ended)])),
   };
 }

@@ -5,7 +5,7 @@
 
 import type { DatabaseSync } from 'node:sqlite';
 
-const FORMAT = 1;
+const FORMAT = 2;
 
 const SCHEMA = `
 CREATE TABLE state (made TEXT NOT NULL, cursor TEXT);
@@ -39,6 +39,9 @@ CREATE TABLE batch_ends (run TEXT, batch TEXT, ended REAL NOT NULL, PRIMARY KEY 
 CREATE TABLE calls (
   rollout TEXT, attempt INTEGER, turn INTEGER, kind TEXT, place INTEGER, started TEXT,
   starts INTEGER NOT NULL DEFAULT 0, ended TEXT, PRIMARY KEY (rollout, attempt, turn, kind, place)) WITHOUT ROWID;
+CREATE TABLE spending (
+  run TEXT, batch TEXT, spender TEXT, calls INTEGER NOT NULL, prompt INTEGER NOT NULL, sampled INTEGER NOT NULL,
+  usd REAL NOT NULL, seconds REAL NOT NULL, PRIMARY KEY (run, batch, spender)) WITHOUT ROWID;
 CREATE TABLE pruned (run TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE damaged (kind TEXT NOT NULL, key TEXT NOT NULL, run TEXT);
 `;

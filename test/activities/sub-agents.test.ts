@@ -13,6 +13,7 @@ import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { transitionsOf } from '../../activities/update/training-data.ts';
 import type { Command } from '../../protocol/command.ts';
+import { trajectoryText } from '../../cli/train/format.ts';
 import { placeOf } from '../../protocol/frames.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
@@ -149,6 +150,7 @@ describe('a sub-agent', () => {
     const { store } = world.now;
     const trajectory = await trajectoryOf(attempt.rollout, { store, tasks: new TaskLoader(store) });
     expect(trajectory?.messages).toEqual(graded[0]?.transcript);
+    if (trajectory) expect(trajectoryText(trajectory)).toContain('\n   ── tool · shopper\n   seen\n');
   });
 
   it('is trained on as a sequence of its own; its caller stays one sequence', async () => {

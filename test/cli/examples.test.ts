@@ -77,3 +77,10 @@ it('eval-endpoint.yaml is planned by a dry run, which reads a tokenizer from the
   expect(refused.code).toBe(2);
   expect(refused.stderr).toContain('policies.s.endpoint.tokenizer: ');
 });
+
+it.each(['go-shopping', 'write-in-turns'])('%s.yaml: a known solution scores 1, and nothing scores 0', async (name) => {
+  const config = join(examples, 'environments', `${name}.yaml`);
+  const checked = await longhaul(['check', config, '--oracle', '--tasks', '2'], examples);
+  expect(checked.code, checked.stderr).toBe(0);
+  expect(checked.stdout).toContain('oracle: 4 of 4 scored 1 · empty: 4 of 4 scored 0');
+});

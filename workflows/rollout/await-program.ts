@@ -7,6 +7,7 @@ import { condition } from '@temporalio/workflow';
 import { onAnyHost, programOn } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { KnownFailure, withinOutage } from '../failures/classify-failure.ts';
+import type { FinishReason } from '../../protocol/finish-reason.ts';
 import type { RunProgramOutcome } from '../../protocol/program.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { attemptOf, type Context, isCrowded, toolSecondsOf } from './rollout-context.ts';
@@ -46,6 +47,13 @@ function run(state: LoopState, withinMs: number, context: Context): RunningProgr
   return running;
 }
 
+/** Why a program elsewhere may report no further turn. One in the sandbox ends by itself. */
+function spentBy(turns: number, { program, limits, input, sampledTokens }: Context): FinishReason | undefined {
+  if (program?.runs !== 'elsewhere') return undefined;
+  if (turns >= limits.maxTurns) return 'max-turns';
+  return sampledTokens >= (input.agent.maxSampledTokens ?? Number.POSITIVE_INFINITY) ? 'token-budget' : undefined;
+}
+
 /** Records what follows the turns on record. */
 async function record(state: LoopState, context: Context): Promise<LoopEvent> {
   const { turns, end } = context.reports.next();
@@ -60,10 +68,10 @@ async function record(state: LoopState, context: Context): Promise<LoopEvent> {
   );
   context.reports.taken(now);
   tell(context, `turn ${now} was reported${end ? ', and the end' : ''}`);
+  context.sampledTokens += turns.reduce((sum, { tokens }) => sum + (tokens?.sampled.length ?? 0), 0);
   if (end) return { type: 'program-ended', turns: now, finish: 'answer' };
-  if (now >= context.limits.maxTurns && context.program?.runs === 'elsewhere')
-    return { type: 'program-ended', turns: now, finish: 'max-turns' };
-  return { type: 'reported', turns: now };
+  const finish = spentBy(now, context);
+  return finish ? { type: 'program-ended', turns: now, finish } : { type: 'reported', turns: now };
 }
 
 /** Nobody knows whether a program elsewhere hangs or has died, so that its rollout has no reward. */

@@ -9,7 +9,7 @@ import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } fro
 import { inCode } from '../details.ts';
 import { checkEndpointOnce, checkJudgesOnce } from './check-endpoint.ts';
 import { placeOf, placeText } from '../../protocol/frames.ts';
-import { withinOutage } from '../failures/classify-failure.ts';
+import { KnownFailure, withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
@@ -82,12 +82,21 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
+/** A budget that nobody counts would have no effect. */
+function uncounted(maxSampledTokens: number): KnownFailure {
+  const remedy = 'leave it out, or set agent.options.tokens: true, if the program reports its tokens';
+  const message = `agent.maxSampledTokens: ${maxSampledTokens} cannot be used; ${remedy}`;
+  return new KnownFailure({ failure: 'bad-input', message }, {});
+}
+
 async function prepare(attempt: Attempt & Asking, context: Context): Promise<LoopEvent> {
   const card = await lostTime(context, init.prepare({ ...attempt, ...agentOf(context.input) }));
   context.clock.start(Date.now());
   // A script acts in the program's place.
   context.program = 'scripted' in context.input.policy ? null : (card.program ?? null);
-  const { runs: external } = context.program ?? {};
+  const { runs: external, tokens = true } = context.program ?? {};
+  const { maxSampledTokens } = context.input.agent;
+  if (!tokens && maxSampledTokens !== undefined) throw uncounted(maxSampledTokens);
   return {
     type: 'prepared',
     sandboxless: card.sandbox === null,

@@ -5,6 +5,10 @@ import type { Command } from 'commander';
 import { checkLoaded } from '../../../config/open-tasks.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { messageWithPlace } from '../../../modules/own-frame.ts';
+import { checkDeclaredJudges, judgesIn } from '../../../config/judges-schema.ts';
+import { readSettings } from '../../../config/read-config.ts';
+import { visible } from '../../../reports/visible.ts';
+import { askedText } from '../../train/format.ts';
 import type { RolloutInput } from '../../../protocol/rollout.ts';
 import { loadModulesAt } from '../../../activities/orchestrator/open-modules.ts';
 import type { Bundle } from '../../../modules/bundle.ts';
@@ -23,6 +27,7 @@ interface Options extends PolicyOptions {
   readonly maxTurns: string;
   readonly maxContextTokens?: string;
   readonly maxTokens?: string;
+  readonly judges?: string;
 }
 
 function temperatureOf(text: string): number {
@@ -40,24 +45,44 @@ async function bundleOf({ modules }: Options, { cwd }: VerbContext): Promise<Bun
   });
 }
 
-async function checkedTask(task: string | undefined, modules: Bundle | undefined): Promise<string> {
+async function judgesOf({ judges }: Options, { cwd }: VerbContext): Promise<Pick<RolloutInput, 'judges'>> {
+  if (judges === undefined) return {};
+  const path = resolve(cwd, judges);
+  const found = judgesIn(await readSettings(path));
+  if (found.judges === undefined)
+    throw new UserInputError('--judges', path, 'give a configuration with judges: { NAME: { endpoint } }');
+  return found;
+}
+
+/** Errors: `UserInputError` for an unknown task, and for one whose environment asks a judge that is not given. */
+async function checkedTask(
+  task: string | undefined,
+  modules: Bundle | undefined,
+  judges: RolloutInput['judges'],
+): Promise<string> {
   if (task === undefined) throw new UserInputError('--task', undefined, 'give a task id such as swe-mini-held-out-0');
   try {
     const ref = { task, ...(modules && { modules: modules.digest }) };
-    checkLoaded(task, (await new TaskLoader().load(ref)).task, modules?.digest);
+    const loaded = await new TaskLoader().load(ref);
+    checkLoaded(task, loaded.task, modules?.digest);
+    checkDeclaredJudges([loaded.source], judges, modules?.digest);
     return task;
   } catch (error) {
+    if (error instanceof UserInputError && error.field === 'judges')
+      throw new UserInputError('--judges', error.value, `give a configuration file with them. ${error.remedy}`);
     throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${messageWithPlace(error)})`);
   }
 }
 
 async function inputOf(options: Options, modules: Bundle | undefined, context: VerbContext): Promise<RolloutInput> {
-  const task = await checkedTask(options.task, modules);
+  const judged = await judgesOf(options, context);
+  const task = await checkedTask(options.task, modules, judged.judges);
   const { policy, context: here, maxTokens } = await choosePolicy(options, context);
   const maxContextTokens = askedContextTokens(options.maxContextTokens, here) ?? here?.tokens;
   return {
     task,
     policy,
+    ...judged,
     seed: wholeNumber('--seed', options.seed, 0),
     agent: {
       maxTurns: wholeNumber('--max-turns', options.maxTurns, 1),
@@ -78,6 +103,7 @@ function endLines({ result, trajectory }: RolloutEnd): string[] {
   const why = status === 'graded' ? (trajectory?.reason ?? message ?? '').trim() : '';
   const again = attempt > 1 ? `, attempt ${attempt}` : '';
   return [
+    ...(trajectory?.asked ?? []).map((one) => visible(askedText(one))),
     '── verdict',
     `${verdict}${why === '' ? '' : `: ${why}`}`,
     `${turns} turns, finish: ${finish ?? 'none'}${again}`,
@@ -135,6 +161,7 @@ export const rolloutVerb: Verb = {
         'prompt, observations and sampled tokens together; default: the context length of the policy',
       )
       .option('--max-tokens <n>', 'tokens sampled in one turn; default: a quarter of the context')
+      .option('--judges <config>', 'a configuration whose `judges` the task may ask')
       .option('--attach <id>', 'follow a rollout that was started before, instead of starting one')
       .action((options: Options) =>
         run((context) => {

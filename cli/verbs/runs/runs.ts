@@ -7,6 +7,7 @@ import { requireCompleted } from '../../train/run-failure.ts';
 import { followRun, type Screen, screenOn } from '../../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../../train/format.ts';
 import { ANSWERS_WITHIN_MS, askLive, linesOfLive, type Live, whyUnanswered, whyUnknown } from '../../train/live-run.ts';
+import { type SpentReport, spentLines, usedText } from '../../../reports/spent.ts';
 import { reportLines } from '../../train/report.ts';
 import { reportDisks } from '../../connect/troubles.ts';
 import { type LocalStore, withLocalStore } from '../../connect/local-store.ts';
@@ -37,11 +38,13 @@ function list(context: VerbContext): Promise<Outcome> {
       s.runId,
       s.status,
       `${s.steps.length} steps`,
+      usedText(s.spent),
       s.evaluation.before ? s.evaluation.before.passRate.toFixed(3) : '-',
       s.evaluation.after ? s.evaluation.after.passRate.toFixed(3) : '-',
       s.startedAt,
     ]);
-    for (const line of table([['RUN', 'STATUS', 'DONE', 'BEFORE', 'AFTER', 'STARTED'], ...rows])) context.say(line);
+    for (const line of table([['RUN', 'STATUS', 'DONE', 'USED', 'BEFORE', 'AFTER', 'STARTED'], ...rows]))
+      context.say(line);
     return { document: summaries.map(({ steps, ...rest }) => ({ ...rest, steps: steps.length })) };
   });
 }
@@ -65,6 +68,10 @@ async function heldEval(id: string, context: VerbContext): Promise<Trip | undefi
     return undefined;
   }
 }
+
+/** The run itself knows its hours better than its records, which are as old as its last step. */
+const hours = (spent: SpentReport, live: Live | undefined): SpentReport =>
+  live?.status === undefined ? spent : { ...spent, hours: live.status.workedSeconds / 3600 };
 
 const LAST_STEPS = 20;
 
@@ -93,6 +100,7 @@ async function show(given: string, context: VerbContext): Promise<Outcome> {
     const { status, startedAt, policy, evaluation, steps, changes } = document;
     context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
     for (const line of live ? linesOfLive(live) : []) context.say(line);
+    for (const line of spentLines(hours(document.spent, live))) context.say(line);
     for (const one of evaluation.all) {
       for (const line of evaluationLines(evaluationName(one.step), one)) context.say(line);
     }

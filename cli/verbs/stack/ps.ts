@@ -5,6 +5,7 @@ import { listProcesses } from '../../../stack/processes/list-processes.ts';
 import { stackHome } from '../../../connection/stack-paths.ts';
 import { reportDisks } from '../../connect/troubles.ts';
 import { knownWorkers, workerLines } from '../../connect/known-workers.ts';
+import { enginesWaitedFor, waitingLine } from '../../connect/waiting-engines.ts';
 import { table } from '../../terminal-text.ts';
 import type { Verb } from '../../verb.ts';
 
@@ -39,8 +40,10 @@ export const ps: Verb = {
         }
         const workers = await knownWorkers(context);
         for (const line of workerLines(workers)) say(line);
+        const waiting = stack.status === 'down' ? [] : await enginesWaitedFor(context, workers);
+        for (const one of waiting) say(waitingLine(one));
         const isDown = stack.processes.some(({ state }) => state !== 'ready');
-        return { document: { ...stack, disks, workers }, exitCode: disks.length > 0 && isDown ? 3 : 0 };
+        return { document: { ...stack, disks, workers, waiting }, exitCode: disks.length > 0 && isDown ? 3 : 0 };
       }),
     );
   },

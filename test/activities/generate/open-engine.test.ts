@@ -105,7 +105,12 @@ describe('the kind of engine', () => {
     expect(await openEngine(input, of('b'))).toEqual(agreed);
     // What fits the memory of another kind's worker does not matter.
     expect(await openEngine(input, { ...of('b'), ...withMiB(1) })).toEqual(agreed);
-    expect(await store.get(keys.engine('r', parts))).toEqual({ contextTokens: 1024, kinds: kinds('a'), mixed: false });
+    expect(await store.get(keys.engine('r', parts))).toEqual({
+      run: 'r',
+      contextTokens: 1024,
+      kinds: kinds('a'),
+      mixed: false,
+    });
     expect(await kindsOfRuns(store)).toEqual({ sampling: ['native-a'], training: ['tensorflow-a'] });
   });
 

@@ -10,6 +10,7 @@ const results = {
   evalDir: '/e',
   confidence: 0.95,
   cells: [],
+  spent: { tokens: 0, usd: 0, hours: 0, budget: {}, policy: null, judges: {} },
   accounting,
 } as unknown as EvalResults;
 const account = (of: EvalResults) => evalReportLines(of).find((line) => line.startsWith('rollouts: '));

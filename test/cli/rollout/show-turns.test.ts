@@ -95,3 +95,35 @@ it('control characters of policies and tools are written out', async () => {
   expect(said[0]).toContain('echo \\x1b[2J');
   expect(said[1]).toBe('── turn 1 · observation\na\tb\nc\\x12\\x0d');
 });
+
+it("a sub-agent's turns are named, and its answer is told to its caller when it has ended", async () => {
+  const put = (turn: number, over: Partial<GenerateRecord>) =>
+    store.putOnce<GenerateRecord>(keys.generate(at(1), turn), {
+      ...common,
+      end: 'stop',
+      parsed: { kind: 'no-call', content: `text ${turn}` },
+      ...over,
+    });
+  const agentPath = ['helper@1'];
+  const messages = [{ role: 'user', content: 'Help.' }] as const;
+  const teller = new TurnTeller('x', store, (line) => void said.push(line));
+  await put(1, {
+    parsed: { kind: 'calls', content: '', calls: [{ name: 'delegate', arguments: { agent: 'helper' } }] },
+    command: { do: 'delegate', name: 'helper', agent: { type: 'text' }, tools: [], messages, call: 0 },
+  });
+  await teller.tell(1);
+  await put(2, { agentPath, command: { do: 'summarise', summary: 'half' } });
+  await teller.tell(1);
+  await put(3, { agentPath, segment: 2, command: { do: 'answer' } });
+  await put(4, { command: { do: 'answer' } });
+  await teller.tell(1);
+  expect(said).toEqual([
+    '── turn 1 · 2 tokens\n→ delegate\n  agent: helper',
+    '── turn 2 · helper · user\nHelp.',
+    '── turn 2 · helper · 2 tokens\ntext 2',
+    '── turn 3 · helper, segment 2 · user\nSummary of the work so far:\nhalf\n\nContinue from there.',
+    '── turn 3 · helper, segment 2 · 2 tokens\ntext 3',
+    '── turn 3 · observation\ntext 3',
+    '── turn 4 · 2 tokens\ntext 4',
+  ]);
+});

@@ -2,6 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 import { agents } from './agents.ts';
+import { backends } from './backends.ts';
 import { betweenRecords } from './store/between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './store/checkpoints.ts';
@@ -9,10 +10,12 @@ import { conversations } from './conversations.ts';
 import { critics } from './training/critics.ts';
 import { disks } from './store/disks.ts';
 import { endpoints } from './endpoints.ts';
+import { engines } from './engines.ts';
 import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
 import { inputs } from './inputs.ts';
+import { judges } from './judges.ts';
 import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
@@ -52,7 +55,9 @@ export const MUTATIONS: readonly Mutation[] = [
   ...graders,
   ...programs,
   ...lateExecutions,
+  ...backends,
   ...endpoints,
+  ...judges,
   ...inputs,
   ...betweenRecords,
   ...sandboxOwners,
@@ -63,6 +68,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...limits,
   ...fullHistories,
   ...breaker,
+  ...engines,
   ...sharedPool,
   ...upgrades,
 ];

@@ -132,7 +132,7 @@ describe('a call', () => {
       message: 'backend told: sample did not return within 0.05 s',
     });
     expect(ended).toBe(true);
-  });
+  }, 10_000);
 
   test('that throws has a class of its own; a cancelled one has the reason of its signal', async () => {
     const throwing = calls({ open: () => Promise.reject(new RangeError('no session')) });

@@ -9,10 +9,11 @@ import { createAgentRunActivities } from '../../../activities/agent-run/agent-ru
 import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
-import { ExternalRollout } from '../../../client/external-rollout.ts';
+import { ExternalRollout, rolloutsAtWork } from '../../../client/external-rollout.ts';
 import { REFUSED, REPORT_TURN } from '../../../protocol/program.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import type { RolloutInput, RolloutResult } from '../../../protocol/rollout.ts';
+import { runKey } from '../../../protocol/search-attributes.ts';
 import { killProcess } from '../../../sandboxes/supervised/process-identity.ts';
 import { folderOf, readIdentity } from '../../../sandboxes/supervised/state.ts';
 import { turnsOf } from '../../../store/read-records.ts';
@@ -238,6 +239,43 @@ describe('a program elsewhere', () => {
     await program.report(said('one'));
     expect(await program.report(said('42'))).toEqual({ turns: 2, finish: 'max-turns' });
     expect(await result()).toMatchObject({ status: 'graded', reward: 1, finish: 'max-turns', turns: 2 });
+  });
+
+  it('ends when its reported tokens are spent; a budget that it does not report is refused', async () => {
+    const agent = { maxSampledTokens: 3 };
+    const { program, result } = await begin(WITHOUT, { tokens: true }, { agent } as Partial<RolloutInput>);
+    const tokens = { appended: [1], sampled: [2, 3], logprobs: [-1, -1], temperature: 1 };
+    expect(await program.report({ ...said('one'), tokens })).toEqual({ turns: 1 });
+    expect(await program.report({ ...said('42'), tokens })).toEqual({ turns: 2, finish: 'token-budget' });
+    expect(await result()).toMatchObject({ status: 'graded', reward: 1, finish: 'token-budget' });
+    const uncounted = await begin(WITHOUT, {}, { agent } as Partial<RolloutInput>);
+    expect(await uncounted.result()).toMatchObject({
+      failure: 'bad-input',
+      message: expect.stringMatching(/agent\.maxSampledTokens: 3 cannot be used/u),
+    });
+  });
+
+  it('finds the rollouts of a run that wait for it', async () => {
+    const [mine, other] = ['at-work-run', 'another-run'];
+    const handles = [];
+    for (const run of [mine, other])
+      handles.push(
+        await world.now.client.workflow.start('rollout', {
+          taskQueue: 'orchestrator',
+          workflowId: `external-${serial++}`,
+          typedSearchAttributes: [{ key: runKey, value: run }],
+          args: [{ task: WITHOUT, policy: POLICY, agent: { type: 'external' } }],
+        }),
+      );
+    const found: ExternalRollout[] = [];
+    await until(async () => {
+      for await (const one of rolloutsAtWork(world.now.client, mine)) found.push(one);
+      return found.length > 0;
+    });
+    expect(found.map(({ workflowId }) => workflowId)).toEqual([handles[0]?.workflowId]);
+    await found[0]?.finish('42');
+    expect(await found[0]?.result()).toMatchObject({ reward: 1 });
+    await handles[1]?.cancel();
   });
 
   it('waits with its reports while the rollout is paused, and the time does not count', async () => {

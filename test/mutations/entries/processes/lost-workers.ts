@@ -158,8 +158,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'what the table holds is masked',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: "if (recovery === 'hold' && context.input.holds) return",
-    after: "if (recovery === 'hold' && context.input.holds && !context) return",
+    before: "if (recovery === 'hold' && (context.input.holds || alwaysHolds)) return",
+    after: "if (recovery === 'hold' && alwaysHolds) return",
     tests: [
       { file: HELD_TEST, test: 'a single rollout whose generate is quarantined is held' },
       { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot continue pauses' },
@@ -274,9 +274,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'all tries of a sampling together have what is left of the deadline',
     fault: FAULT,
     file: 'workflows/activity-stubs.ts',
-    before: "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
-    after:
-      "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: 3000 });",
+    before: '{ ...onGpu, taskQueue: kindQueue(QUEUES.gpu, kind) }',
+    after: '{ ...onGpu, taskQueue: kindQueue(QUEUES.gpu, kind), scheduleToCloseTimeout: 3000 }',
     tests: [{ file: DEADLINE_TEST, test: 'to an earlier attempt of generate is not the rollout' }],
   },
   {
@@ -329,9 +328,9 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a policy whose files are gone is an error of no class',
     fault: TORN,
-    file: 'activities/generate/generate.ts',
-    before: 'const found = await intact(dir, () => digestOf(dir)).catch(',
-    after: 'const found = await digestOf(dir).catch(',
+    file: 'activities/backends/embedded-backend.ts',
+    before: 'return intact(dir, () => read(dir));',
+    after: 'return read(dir);',
     tests: [{ file: GENERATE_TEST, test: 'a policy whose folder is gone is a torn checkpoint' }],
   },
   {

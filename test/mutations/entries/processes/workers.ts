@@ -20,8 +20,8 @@ export const workers: readonly Mutation[] = [
     name: 'a model call that begins again samples with other noise',
     fault: KILLED,
     file: 'activities/generate/generate.ts',
-    before: 'noiseKey,\n        ...call,',
-    after: 'noiseKey: `${noiseKey} ${Date.now()}`,\n        ...call,',
+    before: 'rollout, noiseKey, ...call };',
+    after: 'rollout, noiseKey: `${noiseKey} ${Date.now()}`, ...call };',
     tests: [
       { file: GENERATE_TEST, test: 'asks the engine for the policy, the noise and the sampling that it was given' },
     ],
