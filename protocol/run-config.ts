@@ -149,6 +149,8 @@ export interface OpenedConfig extends RunConfig {
   readonly opened: OpenedTasks;
   /** The kinds of engines that make its products. Absent: it was not asked yet. */
   readonly engine?: OpenedEngine['kinds'];
+  /** The policy's backend cannot sample greedily. Absent: it can. */
+  readonly withoutGreedy?: true;
 }
 
 /** One setting that was changed on a live run, after `step` steps. */

@@ -3,7 +3,7 @@
  * timer runs only while there is a limit.
  */
 
-import { condition } from '@temporalio/workflow';
+import { condition, isCancellation } from '@temporalio/workflow';
 import type { Trip } from '../protocol/breaker.ts';
 import { WorkClock } from './work-clock.ts';
 
@@ -45,8 +45,16 @@ export class HoursBudget {
     else this.#clock.goOn(Date.now());
   }
 
-  /** Never returns: it ends with the workflow's history. */
-  async watch({ name, hours, isStill, spent }: Budgeted): Promise<void> {
+  /** Ends with the workflow's history, or when the workflow is cancelled. */
+  async watch(budgeted: Budgeted): Promise<void> {
+    try {
+      await this.#watch(budgeted);
+    } catch (error) {
+      if (!isCancellation(error)) throw error;
+    }
+  }
+
+  async #watch({ name, hours, isStill, spent }: Budgeted): Promise<never> {
     for (;;) {
       const seen = this.#changes;
       const hasChanged = () => this.#changes !== seen;

@@ -8,8 +8,8 @@ import type { RunRecord } from '../../protocol/records.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { BackendCalls } from '../../trainer/backends/backend-calls.ts';
-import type { BackendDefinition } from '../../trainer/backends/definition.ts';
+import { BackendAnswerWrong, BackendCalls, BackendFailed } from '../../trainer/backends/backend-calls.ts';
+import type { BackendDefinition, PolicyDescription } from '../../trainer/backends/definition.ts';
 import { backendNamed, backendOfUri, EMBEDDED } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
@@ -41,6 +41,24 @@ async function baseOf(backend: BackendDefinition, base: string): Promise<string>
   if (found !== undefined) return found;
   const own = schemes.map((scheme) => `${scheme}:`).join(', ');
   throw new UserInputError('policy.base', base, `give a URI with ${own}: backend ${name} holds no other policies`);
+}
+
+/** Errors that a backend gives for a policy that it does not have. An outage is another one, and is retried. */
+const REFUSED = [BackendFailed, BackendAnswerWrong];
+
+/** Errors: `UserInputError` for `field` if the backend cannot describe the policy. */
+export async function describedBy(
+  backend: BackendDefinition,
+  uri: string,
+  field = 'policy.base',
+): Promise<PolicyDescription> {
+  return new BackendCalls(backend).describe(uri, never).catch((error: unknown) => {
+    if (!REFUSED.some((kind) => error instanceof kind)) throw error;
+    const { message } = error as Error;
+    throw new UserInputError(field, uri, `give a policy that backend ${backend.name} has (${message})`, {
+      cause: error,
+    });
+  });
 }
 
 /** Errors: `UserInputError` for a scheme of another backend, or of none. */
@@ -78,6 +96,10 @@ function refuseLongContext({ policy, agent }: RunConfig, positions = Number.POSI
   }
 }
 
+/** False if the run's temperature must stay above 0. */
+export const canBeGreedy = ({ policy }: RunConfig, modules: ObjectRef | undefined): boolean =>
+  (backendNamed(policy.backend, modules) ?? EMBEDDED).sampling.includes('greedy');
+
 type OpenedPolicy = Pick<RunRecord, 'policy' | 'critic'>;
 
 /** `known`: the run's record, if it has started before. Errors: `UserInputError`, `ModelUnavailable`, a backend's. */
@@ -92,7 +114,7 @@ export async function openPolicy(
   const given = known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base;
   if (backend !== undefined) {
     const base = await baseOf(backend, given);
-    const { parameters, vocabulary } = await new BackendCalls(backend).describe(base, never);
+    const { parameters, vocabulary } = await describedBy(backend, base);
     return { policy: { base, parameters, vocabulary } };
   }
   const dir = await checkPolicy(given);

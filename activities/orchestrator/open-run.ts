@@ -23,7 +23,7 @@ import { checkDefinitions } from '../../config/algorithm/config.ts';
 import { openModules, type OpenModulesDeps } from './open-modules.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import type { DescribePolicy } from './describe-model.ts';
-import { openPolicy } from './open-policy.ts';
+import { canBeGreedy, openPolicy } from './open-policy.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
@@ -191,7 +191,12 @@ export async function openRun(
   const changes = await changesOfRun(store, config.run);
   const policy = { uri: record.policy.base, version: 0 };
   return {
-    config: { ...config, ...(modules && { algorithm: { ...config.algorithm, modules } }), opened: record.tasks },
+    config: {
+      ...config,
+      ...(modules && { algorithm: { ...config.algorithm, modules } }),
+      opened: record.tasks,
+      ...(canBeGreedy(config, modules) ? {} : { withoutGreedy: true }),
+    },
     runDir: record.runDir,
     policy,
     ...(changes.length > 0 ? { changes } : {}),

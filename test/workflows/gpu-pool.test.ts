@@ -65,7 +65,11 @@ beforeAll(async () => {
         },
       },
     }),
-    Worker.create({ connection, taskQueue: QUEUES.gpuTrain, activities: { update: note('update') } }),
+    Worker.create({
+      connection,
+      taskQueue: QUEUES.gpuTrain,
+      activities: { update: note('update'), openEngine: async () => ({ kinds: {} }) },
+    }),
   ]);
   const running = Promise.all(extra.map((worker) => worker.run()));
   stop = async () => {

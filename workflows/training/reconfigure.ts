@@ -110,6 +110,17 @@ function checkStaleness({ training, batch }: OpenedConfig, change: Reconfigurati
     );
 }
 
+function checkTemperature({ withoutGreedy, policy }: OpenedConfig, change: Reconfiguration): void {
+  if (withoutGreedy !== true) return;
+  const greedy = Object.entries(change).some(
+    ([name, value]) => fieldOf(name) === 'sampling.temperature' && value === 0,
+  );
+  if (!greedy) return;
+  throw new TypeError(
+    `sampling.temperature: 0 cannot be used; give a number above 0: backend ${policy.backend} does not sample greedily`,
+  );
+}
+
 /** Errors: a `TypeError` for a budget of a judge that is not configured, or of money without a price. */
 export function checkBudgets(
   { judges = {} }: { readonly judges?: Judges },
@@ -141,6 +152,7 @@ export function checkEffect(config: OpenedConfig, change: Reconfiguration): void
     );
   }
   checkStaleness(config, change);
+  checkTemperature(config, change);
   const endpoints = Object.values(config.judges ?? {}).map(({ endpoint }) => endpoint);
   checkBudgets(config, endpoints, change);
   const widths = Object.entries(change).flatMap(([name, value]) => {

@@ -9,7 +9,6 @@ import { stringify } from 'yaml';
 import type { Store } from '../../../store/store.ts';
 import { checkContext, checkSampling } from '../../../config/backend-settings.ts';
 import type { ObjectRef } from '../../../protocol/stages.ts';
-import { BackendCalls } from '../../../trainer/backends/backend-calls.ts';
 import { backendOfUri, EMBEDDED } from '../../../trainer/backends/registry.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
@@ -22,7 +21,7 @@ import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { putCatalog } from '../../../store/read-records.ts';
 import type { TaskLoader } from '../../../tasks/task-loader.ts';
-import { checkPolicy } from '../open-policy.ts';
+import { checkPolicy, describedBy } from '../open-policy.ts';
 import { refuseOtherConfig } from '../open-run.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
 import {
@@ -39,8 +38,6 @@ import { openReplay } from './open-replay.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig, taskIdsOf } from '../../../config/sweep-config.ts';
-
-const never = new AbortController().signal;
 
 export interface SweepDeps extends OpenModulesDeps {
   readonly tasks: TaskLoader;
@@ -125,7 +122,7 @@ function checkAbilities(
 /** Errors: `UserInputError` for `field` if the policy is gone. */
 async function fingerprintNow(uri: string, field: string, modules: ObjectRef | undefined): Promise<string> {
   const backend = backendOfUri(uri, modules, field);
-  if (backend !== undefined) return (await new BackendCalls(backend).describe(uri, never)).digest;
+  if (backend !== undefined) return (await describedBy(backend, uri, field)).digest;
   await checkPolicy(uri, field);
   return fingerprintOf(pathOf(uri, field));
 }

@@ -9,7 +9,6 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import type { Store } from '../../../store/store.ts';
-import { BackendCalls } from '../../../trainer/backends/backend-calls.ts';
 import { backendOfUri, EMBEDDED } from '../../../trainer/backends/registry.ts';
 import { resolveModel } from '../../../trainer/hub/resolve-model.ts';
 import type { ObjectRef } from '../../../protocol/stages.ts';
@@ -18,11 +17,9 @@ import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import { fileUri, pathOf, schemeOf } from '../../../protocol/policy-uri.ts';
 import type { PolicyRef, ScriptedPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
-import { checkPolicy } from '../open-policy.ts';
+import { checkPolicy, describedBy } from '../open-policy.ts';
 import { keys, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
 import { pinCheckpoint } from './pin-checkpoint.ts';
-
-const never = new AbortController().signal;
 
 async function checkpointsOf(run: string, field: string, text: string, store: Store) {
   const record = await store.get<RunRecord>(keys.run(run));
@@ -94,7 +91,7 @@ export async function resolvePolicy(
   const backend = backendOfUri(ref.uri, modules, field);
   if (backend !== undefined) {
     // Its states never change, and only it could remove one.
-    const { digest } = await new BackendCalls(backend).describe(ref.uri, never);
+    const { digest } = await describedBy(backend, ref.uri, field);
     const held = { uri: ref.uri, version: ref.version, digest };
     return { ...policy, ref: held, fingerprint: digest, ...(from && { from }) };
   }

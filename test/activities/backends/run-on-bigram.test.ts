@@ -158,6 +158,11 @@ describe('before a run starts, a setting is refused by its name', () => {
     ['policy.backend', { policy: { backend: 'bigrams', base: 'bigram:/s' } }, /one of embedded, bigram.*bigram/],
     ['policy.backend', { policy: { base: 'bigram:/s?tokenizer=/t' } }, /give bigram, which holds bigram:/],
     ['policy.base', { policy: { backend: 'bigram', base: '/models/x' } }, /give a URI with bigram:/],
+    [
+      'policy.base',
+      { policy: { backend: 'bigram', base: 'bigram:/s' } },
+      /a policy that backend bigram has \(.*no tokenizer/,
+    ],
     ['policy.base', { policy: { base: 's3://bucket/x' } }, /no backend has the scheme s3/],
     [
       'policy.lora',

@@ -15,6 +15,7 @@ import { environments } from './environments.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './sandboxes/graders.ts';
 import { inputs } from './inputs.ts';
+import { judges } from './judges.ts';
 import { lateExecutions } from './processes/late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './sandboxes/lost-sandboxes.ts';
@@ -56,6 +57,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...lateExecutions,
   ...backends,
   ...endpoints,
+  ...judges,
   ...inputs,
   ...betweenRecords,
   ...sandboxOwners,

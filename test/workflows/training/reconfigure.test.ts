@@ -63,6 +63,13 @@ it('changes the learning rate of a critic if one is trained', () => {
   );
 });
 
+it('refuses a temperature of 0 if the backend of the policy cannot sample greedily', () => {
+  const sampling = { ...config, withoutGreedy: true as const };
+  expect(() => checkEffect(sampling, { temperature: 0 })).toThrow(/give a number above 0: backend embedded/);
+  expect(() => checkEffect(sampling, { temperature: 0.5, learningRate: 1 })).not.toThrow();
+  expect(() => checkEffect(config, { temperature: 0 })).not.toThrow();
+});
+
 it('changes the bound on staleness of an asynchronous run, and of no other', () => {
   const overlapping = { ...config, training: { mode: 'async' as const, maxStalenessSteps: 4 } };
   expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();

@@ -158,8 +158,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'what the table holds is masked',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: "if (recovery === 'hold' && context.input.holds) return",
-    after: "if (recovery === 'hold' && context.input.holds && !context) return",
+    before: "if (recovery === 'hold' && (context.input.holds || alwaysHolds)) return",
+    after: "if (recovery === 'hold' && alwaysHolds) return",
     tests: [
       { file: HELD_TEST, test: 'a single rollout whose generate is quarantined is held' },
       { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot continue pauses' },

@@ -19,8 +19,8 @@ export const graders: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/reward/reward.ts',
     before:
-      'if (error instanceof SandboxLost || error instanceof SandboxUnavailable)\n    throw new GraderFailed(error.message, { cause: error });\n  ',
-    after: '',
+      'if (error instanceof SandboxLost || error instanceof SandboxUnavailable || error instanceof QuestionRefused)',
+    after: 'if (error instanceof QuestionRefused)',
     tests: [{ file: REWARD_TEST, test: 'of its own sandbox for the grader' }],
   },
   {

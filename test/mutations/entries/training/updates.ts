@@ -162,8 +162,9 @@ export const updates: readonly Mutation[] = [
     fault: FAILED,
     file: 'workflows/training/training.ts',
     before:
-      'this.untilMended(`the record of step ${step}`, () =>\n      orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }),\n    ',
-    after: 'orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }',
+      'this.untilMended(`the record of step ${step}`, () =>\n      orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, workedMs: this.workedMs, ...overlap }),\n    ',
+    after:
+      'orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, workedMs: this.workedMs, ...overlap }',
     tests: [{ file: HELD_WORK_TEST, test: 'recordStep that is not made within its day pauses the run' }],
   },
   {
