@@ -19,6 +19,8 @@ export interface Rendered {
 
 export interface ConversationForm {
   readonly codec: Codec;
+  /** False if calls and answers become text. */
+  readonly isNative: boolean;
   /** The whole conversation, from its first message on. */
   whole(messages: readonly Message[], tools: readonly ToolSchema[]): Rendered;
   /** Messages that follow a sampled turn. */
@@ -124,6 +126,7 @@ export function textForm(
 ): ConversationForm {
   return {
     codec,
+    isNative: false,
     whole(messages, tools) {
       const texts = asText(messages, codec);
       return { messages: preamble === 'never' ? texts : withPreamble(texts, tools, codec, traits), tools: [] };
@@ -155,6 +158,7 @@ export function conversationForm(tokenizer: TemplateTokenizer, settings: Convers
   const isMissing = preamble === 'always' && !lists();
   return {
     codec,
+    isNative: true,
     whole: (messages, tools) => ({ messages: isMissing ? explained(messages, tools) : messages, tools }),
     added: (messages) => messages,
   };

@@ -182,11 +182,14 @@ function spendingOf(
   turns: readonly GenerateRecord[],
   { policy, turn }: GenerateInput,
 ): Spending {
+  const call = { by: POLICY, call: padded(turn) };
+  // A script calls no model, and repeats what was counted where it was sampled.
+  if (record.scripted !== undefined) return { ...call, prompt: 0, sampled: 0 };
   const sampled = sampledTokensOf(record);
   const isCalled = record.end !== 'context' || sampled > 0;
-  const prompt = isCalled && record.scripted === undefined ? contextTokensAfter(turns) - sampled : 0;
+  const prompt = isCalled ? contextTokensAfter(turns) - sampled : 0;
   const usd = 'endpoint' in policy ? costOf(policy.endpoint.pricePerMillionTokens, prompt, sampled) : undefined;
-  return { by: POLICY, call: padded(turn), prompt, sampled, ...(usd !== undefined && { usd }) };
+  return { ...call, prompt, sampled, ...(usd !== undefined && { usd }) };
 }
 
 /** `priority`: its place in the engine's queue. */

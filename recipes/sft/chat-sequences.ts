@@ -1,11 +1,14 @@
 /**
  * A chat as training sequences: the tokens that a policy reads and samples in rollouts. Each turn of the assistant
  * follows the prompt that its template prints, and what it says up to the end of its turn is trained. If the template
- * rewrites earlier messages (it removes old reasoning), the turn begins a sequence of its own.
+ * rewrites earlier messages (it removes old reasoning), the turn begins a sequence of its own. A template that knows no
+ * tools gets calls as text and a preamble, as in rollouts.
  */
 
+import { type ConversationForm, conversationForm } from '../../agents/conversation-form.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { TokenSequence } from '../../trainer/model/token-batch.ts';
-import { templateMessage, templateTool } from '../../trainer/tokenizer/chat-template.ts';
+import { type TemplateInput, templateMessage, templateTool } from '../../trainer/tokenizer/chat-template.ts';
 import type { Tokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import type { Chat, ChatTurn } from './chat-records.ts';
 
@@ -27,15 +30,33 @@ function raw({ message, reasoning }: ChatTurn): Record<string, unknown> {
   return { ...templateMessage(message), ...(reasoning !== undefined && { reasoning_content: reasoning }) };
 }
 
-/** The text of the chat's first `count` messages. Errors: `ChatTemplateRefused`. */
-export function chatRenderer({ template }: Pick<Tokenizer, 'template'>, { turns, tools }: Chat): Renderer {
-  const messages = turns.map(raw);
-  return (count, addGenerationPrompt) =>
+/** A message whose reasoning is part of its text. */
+function withThought({ message, reasoning }: ChatTurn): Message {
+  if (reasoning === undefined) return message;
+  return { ...message, content: `<think>\n${reasoning}\n</think>\n\n${message.content}` };
+}
+
+/** The text of the chat's first `count` messages. `form`: absent, the template's own. Errors: `ChatTemplateRefused`. */
+export function chatRenderer(
+  { template }: Pick<Tokenizer, 'template'>,
+  { turns, tools }: Chat,
+  form?: ConversationForm,
+): Renderer {
+  const rendered = (messages: TemplateInput['messages'], shown: Chat['tools'], addGenerationPrompt: boolean) =>
     template.render({
-      messages: messages.slice(0, count),
-      tools: tools.length === 0 ? null : tools.map(templateTool),
+      messages,
+      tools: shown.length === 0 ? null : shown.map(templateTool),
       variables: { add_generation_prompt: addGenerationPrompt },
     });
+  if (form === undefined || form.isNative) {
+    const messages = turns.map(raw);
+    return (count, addGenerationPrompt) => rendered(messages.slice(0, count), tools, addGenerationPrompt);
+  }
+  const messages = turns.map(withThought);
+  return (count, addGenerationPrompt) => {
+    const whole = form.whole(messages.slice(0, count), tools);
+    return rendered(whole.messages.map(templateMessage), whole.tools, addGenerationPrompt);
+  };
 }
 
 /** One sequence as it grows. */
@@ -59,11 +80,12 @@ function sampledPart(completion: string, endOfTurn: string): string {
   return end < 0 ? completion : completion.slice(0, end + endOfTurn.length);
 }
 
-type Encoder = Pick<Tokenizer, 'encode' | 'endOfTurn' | 'template'>;
+type Encoder = Pick<Tokenizer, 'encode' | 'endOfTurn' | 'template' | 'renderChat' | 'chatTemplate'>;
 
 /** Sequences without a trained token are left out. Errors: `UntrainableTurn`, `ChatTemplateRefused`. */
 export function chatSequences(tokenizer: Encoder, chat: Chat): TokenSequence[] {
-  const render = chatRenderer(tokenizer, chat);
+  const hasTools = chat.tools.length > 0 || chat.turns.some(({ message }) => message.role === 'tool');
+  const render = chatRenderer(tokenizer, chat, hasTools ? conversationForm(tokenizer, {}) : undefined);
   const sequences: Growing[] = [];
   for (const [index, { message, trained }] of chat.turns.entries()) {
     if (message.role !== 'assistant') continue;

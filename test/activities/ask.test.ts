@@ -12,7 +12,8 @@ import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import type { AskRecord, Judges } from '../../protocol/judge.ts';
-import { keys } from '../../protocol/records.ts';
+import { defineTool } from '../../agents/tools/registry.ts';
+import { type GenerateRecord, keys } from '../../protocol/records.ts';
 import { resolveJudges } from '../../workflows/rollout/resolve-judges.ts';
 import type { Store } from '../../store/store.ts';
 import type { Task } from '../../tasks/environment.ts';
@@ -51,6 +52,16 @@ beforeEach(async () => {
   judges = resolveJudges({ strict: { endpoint } }, refuse);
 });
 afterEach(() => judge.close());
+
+defineTool({
+  name: 'expert',
+  description: 'Answers.',
+  runs: 'worker',
+  effect: 'none',
+  parameters: { what: { type: 'string', description: 'What.' } },
+  required: ['what'],
+  run: async (args, { ask }) => ask(args.text('what'), { judge: 'strict' }),
+});
 
 defineEnvironment({
   name: 'asking',
@@ -159,6 +170,22 @@ it('start and step ask too; what a judge fails with is not blamed on their code'
   expect(
     (await asksOf()).map(({ key }) => key.slice(keys.asks(attempt).length).replace(/\/[0-9a-f]{16}\/1$/, '')),
   ).toEqual(['start', 'step/1']);
+});
+
+it('a tool in the worker asks; a judge that is down is no observation', async () => {
+  task = { ...task, tools: ['expert'] };
+  const { attempt, prepare, act } = parts();
+  await prepare();
+  await world.now.store.putOnce<Partial<GenerateRecord>>(keys.generate(attempt, 1), {
+    parsed: { kind: 'calls', content: '', calls: [{ name: 'expert', arguments: { what: 'iron' } }] },
+    command: { do: 'act' },
+  });
+  judge.handler = () => ({ status: 503, body: {} });
+  expect(await failureOf(act(1))).toMatchObject({ type: 'JudgeUnavailable' });
+  expect(await world.now.store.list(keys.answers(attempt))).toEqual([]);
+  judge.handler = ({ body }) => ({ body: completion(`to ${lastWords(body)}: no`) });
+  expect(await act(1)).toMatchObject({ line: 'to iron: no' });
+  expect((await asksOf())[0]?.key).toContain('/tool/1/0/');
 });
 
 it('a key that the server refuses holds at once; a question that it refuses is the grader’s business', async () => {

@@ -1,5 +1,8 @@
 /** Hunts a call that counts twice in what a run has used, and a budget that is not the live one. */
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
+import { ReadModel } from '../../reports/read-model/read-model.ts';
+import { RunTallies } from '../../reports/run-tally.ts';
 import { budgetsIn } from '../../reports/budgets.ts';
 import { SpendingLedger, SpendingTally, spentEvent, sumOf } from '../../reports/spending.ts';
 import { spentLines, spentOf, usedText } from '../../reports/spent.ts';
@@ -53,4 +56,30 @@ it('the last change of a budget counts, and its fields are what is left of', asy
     'judge a: 1 answers · 15 of 60 tokens (25%) · $0.25 of $1.00 (25%) · 1.0 s',
   ]);
   expect(usedText(spent)).toBe('7% of tokens');
+});
+
+it('the read model has the same sums, and each judge’s call with its start and end', async () => {
+  const { store, dir } = world.now;
+  const key = keys.ask(at(1), 'tool/3/0', 'ab12', 1);
+  await store.begin(`judge:${key}`);
+  await store.putOnce(key, {});
+  await store.begin(`judge:${keys.ask(at(1), 'grade', 'ab12', 2)}`);
+  await store.append([
+    spentEvent(at(1), asked('tool/3/0/ab12/1')),
+    spentEvent(at(2), asked('1')),
+    spentEvent(at(2), { by: 'policy', call: '00001', prompt: 3, sampled: 4 }),
+  ]);
+  const model = new ReadModel(store, join(dir, 'read-model.sqlite'));
+  try {
+    const [tally, told] = [await new RunTallies(store).of('r'), await model.of('r')];
+    expect(new Map(told.spending.by)).toEqual(tally.spending.by);
+    for (const batches of [['step-1'], ['step-1', 'step-2'], []])
+      expect(told.spending.metrics(batches)).toEqual(tally.spending.metrics(batches));
+    expect(await model.calls(at(1).rollout)).toMatchObject([
+      { kind: 'judge', turn: 0, place: 'grade/ab12/2', starts: 1, ended: null },
+      { kind: 'judge', turn: 3, place: 'tool/3/0/ab12/1', starts: 1, ended: expect.any(String) as string },
+    ]);
+  } finally {
+    model.close();
+  }
 });

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseTurn } from '../../../agents/codecs/codec.ts';
+import { conversationForm } from '../../../agents/conversation-form.ts';
 import { codecOfTemplate } from '../../../agents/codecs/codecs.ts';
 import { renderContinuation, renderPrompt } from '../../../agents/render-conversation.ts';
 import type { ToolSchema } from '../../../protocol/message.ts';
@@ -90,6 +91,34 @@ describe('a chat of tools', () => {
     expect(tokens.slice(sampled, sampled + answers.length)).toEqual(answers);
     expect(mask.slice(sampled).indexOf(1)).toBe(answers.length);
   });
+});
+
+it('a template that knows no tools gets calls as text, as in rollouts', () => {
+  const source = `{%- for message in messages -%}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' -}}{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}`;
+  const template = new ChatTemplate(source, {});
+  const plain = {
+    ...tokenizer,
+    template,
+    chatTemplate: source,
+    renderChat: (...[messages, , { addGenerationPrompt }]: Parameters<typeof tokenizer.renderChat>) =>
+      template.render({
+        messages: messages.map((message) => ({ ...message })),
+        tools: null,
+        variables: { add_generation_prompt: addGenerationPrompt },
+      }),
+  };
+  const chat: Chat = { turns: [user('Where?'), calls, tool('look', 'here'), says('Here.')], tools: [LOOK] };
+  const [first, second] = trainedTexts(chat, plain)[0] ?? [];
+  expect(parseTurn(first?.slice(0, -'<|im_end|>'.length) ?? '', codecOfTemplate(source))).toMatchObject({
+    calls: [{ name: 'look' }, { name: 'list' }],
+  });
+  expect(second).toBe('Here.<|im_end|>');
+  const messages = chat.turns.map(({ message }) => message);
+  const whole = conversationForm(plain, {}).whole(messages.slice(0, 1), [LOOK]);
+  const prompt = renderPrompt(plain, whole.messages, whole.tools);
+  expect(plain.decode(prompt)).toContain('You can call these tools');
+  expect(chatSequences(plain, chat)[0]?.tokens.slice(0, prompt.length)).toEqual(prompt);
 });
 
 it('messages that are not trained are context', () => {
