@@ -158,13 +158,13 @@ describe('what it spent itself', () => {
 
   it('is graded by the loop like the last turn, and is not an event of another phase', () => {
     const limits = { maxTurns: 5, maxAttempts: 1, maxRestores: 0 };
-    expect(reduce({ ...acting, turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({
+    expect(reduce({ ...acting, turn: 2 }, { type: 'out-of-time' }, limits)).toMatchObject({
       phase: 'collect',
       attempt: 1,
       turn: 2,
       finish: 'deadline',
     });
-    expect(reduce({ ...acting, phase: 'generate', turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({
+    expect(reduce({ ...acting, phase: 'generate', turn: 2 }, { type: 'out-of-time' }, limits)).toMatchObject({
       phase: 'collect',
       attempt: 1,
       turn: 1,
