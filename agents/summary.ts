@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import type { Command } from '../protocol/command.ts';
 import { MOST_SUMMARY_CHARACTERS } from '../protocol/frames.ts';
+import { afterReasoning } from '../protocol/transcript.ts';
 import type { TurnView } from './agent.ts';
 import { NEXT_WITH_SUMMARY } from './tools/next-with-summary.ts';
 
@@ -39,7 +40,7 @@ export function answeredRequest(view: TurnView): Command | undefined {
   const asked = lastMessage(view);
   const isAgain = asked.includes(NOT_USABLE);
   if (!asksForSummary(asked)) return undefined;
-  const summary = (callIn(view) ?? view.parsed.content).trim();
+  const summary = callIn(view)?.trim() ?? afterReasoning(view.parsed.content);
   // An unusable one ends the context: the policy is asked twice, and no more.
   return isUsable(summary) || isAgain ? { do: 'summarise', summary } : { do: 'reply', message: NOT_USABLE };
 }

@@ -55,9 +55,15 @@ const CUT: Readonly<Record<GenerateRecord['end'], string>> = {
   refused: 'it refused',
 };
 
+/** The text after the policy's reasoning. */
+export function afterReasoning(text: string): string {
+  const end = text.lastIndexOf('</think>');
+  return (end < 0 ? text : text.slice(end + '</think>'.length)).trim();
+}
+
 /** What the caller of a sub-agent is told. */
 function report(last: GenerateRecord, name: string): string {
-  const answer = last.end === 'stop' ? answerIn(last).trim() : '';
+  const answer = last.end === 'stop' ? afterReasoning(answerIn(last)) : '';
   return answer || `The agent ${name} ended without an answer: ${CUT[last.end]}.`;
 }
 

@@ -8,6 +8,7 @@ import type { BackendDefinition, PolicyDescription } from '../../trainer/backend
 import { backendOfUri } from '../../trainer/backends/registry.ts';
 import { updateByBackend } from '../../trainer/backends/update-by-backend.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import type { PolicyTokenizer } from '../generate/sample-ids.ts';
 import type { TrainingData } from '../update/training-data.ts';
@@ -95,6 +96,8 @@ export class WorkerBackends implements Backends {
   readonly #store: Store;
   readonly #readTokenizer: ReadTokenizer;
   readonly #defined = new Map<BackendDefinition, Backend>();
+  /** Read from the store once, and not for each turn. */
+  readonly #imported = new Set<ObjectRef>();
 
   constructor(embedded: Backend, store: Store, readTokenizer: ReadTokenizer) {
     this.#embedded = embedded;
@@ -105,7 +108,10 @@ export class WorkerBackends implements Backends {
   async of(...[uri, modulesOf]: Parameters<Backends['of']>): Promise<Backend> {
     if (uri.startsWith('file:')) return this.#embedded;
     const modules = await modulesOf();
-    if (modules !== undefined) await importStored(modules, this.#store);
+    if (modules !== undefined && !this.#imported.has(modules)) {
+      await importStored(modules, this.#store);
+      this.#imported.add(modules);
+    }
     const definition = backendOfUri(uri, modules);
     if (definition === undefined) return this.#embedded;
     const known = this.#defined.get(definition) ?? new DefinedBackend(definition, this.#readTokenizer);

@@ -79,6 +79,8 @@ const callOf = (name: string, given: Record<string, string> = {}) =>
     .join('')}</function>`;
 const delegate = (agent: string, prompt: string) => callOf('delegate', { agent, prompt });
 const summarise = (summary: string) => callOf('next_with_summary', { summary });
+/** A message with its reasoning, which a summary leaves out. */
+const THOUGHT = '<think>Hm.</think>All seen.';
 const answer = (text: string) => callOf('finish', { answer: text });
 
 interface Played {
@@ -260,11 +262,11 @@ describe('a summary', () => {
 
   it('is asked for when the context is long enough, and is a sampled turn', async () => {
     task = { ...found, agent: { type: 'tools', options: { summary: { atTokens: 40 } } } };
-    const { saw } = await play([callOf('look'), 'All seen.', finishCall]);
+    const { saw } = await play([callOf('look'), THOUGHT, finishCall]);
     expect(saw[1]).toContain(`tool:seen$\nuser:${SUMMARY_REQUEST}$\nassistant:`);
     expect(saw[2]).toContain('Summary of the work so far:\nAll seen.\n');
     expect((await sequences()).map(({ sampled }) => sampled)).toEqual([
-      callOf('look').length + 'All seen.'.length + 2,
+      callOf('look').length + THOUGHT.length + 2,
       finishCall.length + 1,
     ]);
   });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { readImageHeader } from '../../../agents/tools/image-header.ts';
 
-export const PNG = Buffer.from(
+const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
   'base64',
 );
@@ -43,6 +43,7 @@ it.each([
 
 it.each([
   ['text', Buffer.from('image/png')],
+  ['a png of no width', Buffer.concat([PNG.subarray(0, 16), Buffer.alloc(4), PNG.subarray(20)])],
   ['a cut png', PNG.subarray(0, 20)],
   ['a cut jpeg', JPEG.subarray(0, 40)],
   ['a cut webp', WEBP.subarray(0, 20)],

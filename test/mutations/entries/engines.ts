@@ -7,7 +7,6 @@ const KINDS = 'a GPU worker on another kind of machine, or of another build, joi
 const GENERATE_TEST = 'test/activities/generate/generate.test.ts';
 const OPEN_ENGINE_TEST = 'test/activities/generate/open-engine.test.ts';
 const KINDS_TEST = 'test/workflows/engine-kinds.test.ts';
-const SAMPLER_TEST = 'test/trainer/sampler/sampler.test.ts';
 
 export const engines: readonly Mutation[] = [
   {
@@ -24,10 +23,8 @@ export const engines: readonly Mutation[] = [
     file: 'trainer/sampler/cache/cache-budget.ts',
     before: 'tokens: Math.min(configured, inMemory)',
     after: 'tokens: configured',
-    tests: [
-      { file: SAMPLER_TEST, test: 'is the end of what the cache holds' },
-      { file: OPEN_ENGINE_TEST, test: 'refuses a context above that of the configuration' },
-    ],
+    // The sampler's own test would wait forever.
+    tests: [{ file: OPEN_ENGINE_TEST, test: 'refuses a context above that of the configuration' }],
   },
   {
     name: 'turns are sampled by any kind of engine',
