@@ -6,7 +6,7 @@ import { withNamed, withSteered } from '../../connect/with-run.ts';
 import { evalOf } from '../../eval/local-eval.ts';
 import { type DurableHandle, EvalHandle } from '../../../client/durable-handle.ts';
 import { RunHandle } from '../../../client/run-handle.ts';
-import { RECONFIGURABLE } from '../../../workflows/training/reconfigure.ts';
+import { isBudget, RECONFIGURABLE } from '../../../workflows/training/reconfigure.ts';
 import type { OpenedSweep } from '../../../protocol/eval.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
 import type { PausePoint } from '../../../protocol/train-status.ts';
@@ -136,7 +136,9 @@ export const setVerb: Verb = {
       .argument('<k=v...>', 'settings')
       .action((id: string, assignments: string[]) =>
         run(async (context) => {
-          changes(assignments);
+          const names = Object.keys(changes(assignments));
+          if (evalOf(id) !== undefined && !names.every(isBudget))
+            throw new UserInputError('RUN', id, 'give a run: of an eval that runs, only budgets can be changed');
           const config = await withSteered(context, id, (handle) => {
             if (handle instanceof RunHandle || handle instanceof EvalHandle)
               return configure(id, handle, assignments, context.signal);

@@ -39,7 +39,7 @@ it.each([
   [['set', 'r', 'steps=1', 'steps=2'], 'k=v: "steps=2" cannot be used; give steps once'],
   [
     ['set', 'eval/e', 'steps=3'],
-    'RUN: "eval/e" cannot be used; give a run: the settings of an eval cannot be changed while it runs',
+    'RUN: "eval/e" cannot be used; give a run: of an eval that runs, only budgets can be changed',
   ],
   [
     ['watch', 'eval/e'],
