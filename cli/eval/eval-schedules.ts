@@ -210,20 +210,17 @@ export class EvalSchedules {
     });
   }
 
-  /** Fires now, unless the previous sweep is running; returns which of the two. The server decides after its answer. */
+  /**
+   * Fires now, unless the previous sweep is running; returns which of the two. The server learns of a sweep's end a
+   * little later, and skips until then: if no sweep is running, it is asked again.
+   */
   trigger(name: string): Promise<Triggered> {
     return this.#with(name, async (handle) => {
-      const { info: before } = await handle.describe();
-      await handle.trigger('SKIP');
       const deadline = Date.now() + TOLD_WITHIN_MS;
       for (;;) {
-        const { info } = await handle.describe();
-        const sweep = info.recentActions.at(-1)?.action.workflow.workflowId;
-        if (info.numActionsTaken > before.numActionsTaken && sweep !== undefined) return { fired: true, sweep };
-        const running = info.runningActions.map(({ workflow }) => workflow.workflowId);
-        if (info.numActionsSkippedOverlap > before.numActionsSkippedOverlap)
-          return { fired: false, ...(running[0] === undefined ? {} : { sweep: running[0] }) };
-        if (Date.now() > deadline) return {};
+        const triggered = await triggerOnce(handle, deadline);
+        const isOver = triggered.fired === false && !(await this.#isRunning(triggered.sweep));
+        if (!isOver || Date.now() > deadline) return triggered;
         await sleep(TOLD_POLL_MS);
       }
     });
@@ -254,6 +251,12 @@ export class EvalSchedules {
     }
   }
 
+  async #isRunning(workflowId: string | undefined): Promise<boolean> {
+    if (workflowId === undefined) return false;
+    const { status } = await this.#sweep(workflowId, new Date());
+    return status === 'running';
+  }
+
   async #sweep(workflowId: string, at: Date): Promise<ScheduledSweep> {
     const handle = this.#client.workflow.getHandle(workflowId);
     const scheduledAt = at.toISOString();
@@ -270,6 +273,22 @@ export class EvalSchedules {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
       return { workflowId, scheduledAt, status: 'gone' };
     }
+  }
+}
+
+/** The server decides after its answer. */
+async function triggerOnce(handle: ScheduleHandle, deadline: number): Promise<Triggered> {
+  const { info: before } = await handle.describe();
+  await handle.trigger('SKIP');
+  for (;;) {
+    const { info } = await handle.describe();
+    const sweep = info.recentActions.at(-1)?.action.workflow.workflowId;
+    if (info.numActionsTaken > before.numActionsTaken && sweep !== undefined) return { fired: true, sweep };
+    const running = info.runningActions.map(({ workflow }) => workflow.workflowId);
+    if (info.numActionsSkippedOverlap > before.numActionsSkippedOverlap)
+      return { fired: false, ...(running[0] === undefined ? {} : { sweep: running[0] }) };
+    if (Date.now() > deadline) return {};
+    await sleep(TOLD_POLL_MS);
   }
 }
 

@@ -60,11 +60,12 @@ afterEach(async () => {
   await schedule('delete', name);
 });
 
+/** Errors: after two minutes, with what the schedule has done instead. */
 async function until(holds: (details: ScheduleDetails) => boolean): Promise<ScheduleDetails> {
-  for (;;) {
+  for (const deadline = Date.now() + 120_000; ; await sleep(300)) {
     const { document } = await schedule('show', name);
     if (holds(document)) return document;
-    await sleep(300);
+    if (Date.now() > deadline) throw new Error(`not within two minutes: ${JSON.stringify(document)}`);
   }
 }
 const completed = ({ recent }: ScheduleDetails) => recent.filter(({ status }) => status === 'completed');
@@ -214,10 +215,12 @@ it('resolves latest:RUN when the sweep starts, and protects that policy from ret
     '--set',
     'policies=[{name: p, policy: "latest:live"}]',
   );
-  await schedule('trigger', name);
+  const fire = async () => expect((await schedule('trigger', name)).document).toMatchObject({ fired: true });
+  await fire();
   const [one] = completed(await until((now) => completed(now).length >= 1));
   await publish(2);
-  await schedule('trigger', name);
+  // Right after the first sweep's end, of which the server learns a little later.
+  await fire();
   const [two] = completed(await until((now) => completed(now).length >= 2));
   const steps = await Promise.all(
     [one, two].map(
