@@ -11,7 +11,7 @@ import { contextTokensAfter } from '../../protocol/transcript.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import type { Store } from '../../store/store.ts';
-import { type AgentAtWork, type Decided, decided } from './agent-at-work.ts';
+import { type AgentAtWork, type Decided, decided, tokensAbout } from './agent-at-work.ts';
 
 type Source = NonNullable<GenerateRecord['replayed']>;
 
@@ -85,10 +85,9 @@ export async function replayedTurn(
   if (record === undefined) return undefined;
   const { parsed, end } = record;
   const inContext = turns.slice(0, input.turn).filter((one) => sameContext(one, record));
-  const today: Decided =
-    end === 'stop'
-      ? decided(agent, { parsed, form: 'server', contextTokens: contextTokensAfter(inContext) })
-      : { parsed, end };
+  // A script and some servers count no tokens.
+  const contextTokens = contextTokensAfter(inContext) || tokensAbout(agent, parsed.content);
+  const today: Decided = end === 'stop' ? decided(agent, { parsed, form: 'server', contextTokens }) : { parsed, end };
   const misfit = await misfitOf(record, today, source, input, agent, store);
   if (misfit === undefined) return { ...today, replayed: source };
   throw new UserInputError(

@@ -5,7 +5,7 @@ import type { ScriptedPolicy, ScriptName } from '../../protocol/policy.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { type AgentAtWork, agentAtWork, type Decided, decided, type TurnDeps } from './agent-at-work.ts';
+import { type AgentAtWork, agentAtWork, type Decided, decided, tokensAbout, type TurnDeps } from './agent-at-work.ts';
 import { replayedTurn } from './replayed-turn.ts';
 
 const UNTRAINABLE = 'the policy is a script, which samples no tokens';
@@ -47,7 +47,7 @@ function said(message: Message | undefined, agent: AgentAtWork): Decided {
     calls.length > 0
       ? ({ kind: 'calls', content: message.content, calls } as const)
       : ({ kind: 'no-call', content: message.content } as const);
-  return decided(agent, { parsed, form: 'server', contextTokens: 0 });
+  return decided(agent, { parsed, form: 'server', contextTokens: tokensAbout(agent, message.content) });
 }
 
 /** After the script's last message the rollout ends. Errors: `UserInputError` for a task without an oracle. */
