@@ -3,14 +3,14 @@
  * reports to them what has happened. A failed rollout is a result like any other: it never aborts or blocks the batch.
  */
 
-import { condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
-import { orchestrator } from '../activity-stubs.ts';
+import { condition, setCurrentDetails } from '@temporalio/workflow';
 import { type Trip, tripLine } from '../../protocol/breaker.ts';
 import { FailureWatch } from '../failures/failure-watch.ts';
 import type { BatchInput, BatchResult, BatchStatus } from '../../protocol/batch.ts';
 import type { GatedStage, RolloutResult } from '../../protocol/rollout.ts';
 import { inCode } from '../details.ts';
 import { BatchPause } from './batch-pause.ts';
+import { BatchRecords } from './batch-records.ts';
 import { Children } from './children.ts';
 import { chunksOf, HistoryBudget } from './history-budget.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
@@ -31,6 +31,7 @@ const PROBE_EVERY = '10m';
 export class BatchExecution {
   readonly #input: BatchInput;
   readonly #children: Children;
+  readonly #records: BatchRecords;
   readonly #gates: GatedStage[];
   readonly #order: Schedule['order'];
   readonly #roster: Roster;
@@ -61,6 +62,7 @@ export class BatchExecution {
     { long, progress }: { readonly long: boolean; readonly progress: BatchProgress | undefined },
   ) {
     this.#input = input;
+    this.#records = new BatchRecords(input);
     this.#failures = new FailureWatch(input, progress?.watch);
     this.#gates = gatesOf(input.tasks.length * input.samples, caps);
     this.#children = new Children(input, { gates: this.#gates });
@@ -228,17 +230,12 @@ export class BatchExecution {
   /** All rollouts have ended: records the last failures and the manifest. */
   async close(): Promise<void> {
     await this.recordFailures();
-    const { run, samples, firstSample = 0, tasks, catalog } = this.#input;
-    const batch = workflowInfo().workflowId;
-    const begun = tasks.slice(0, this.groups);
-    await orchestrator.recordBatch({ run, batch, tasks: begun, ...(catalog && { catalog }), samples, firstSample });
+    await this.#records.ended(this.groups);
   }
 
   /** Records the rollouts that were not graded. */
   async recordFailures(): Promise<void> {
-    const { run, catalog } = this.#input;
-    for (const failures of chunksOf(this.#ledger.takeFailures()))
-      await orchestrator.recordFailures({ run, ...(catalog && { catalog }), failures });
+    await this.#records.failed(this.#ledger.takeFailures());
   }
 
   /**
@@ -301,9 +298,7 @@ export class BatchExecution {
 
   /** Records rollouts as dispatched before any of them runs. */
   async #dispatch(from: number, to: number): Promise<void> {
-    const { run, name, samples, firstSample = 0, tasks } = this.#input;
-    const batch = workflowInfo().workflowId;
-    await orchestrator.recordDispatched({ run, name, batch, tasks: tasks.slice(from, to), samples, firstSample });
+    await this.#records.dispatched(from, to);
     this.#roster.add(beginOrder(this.#input, from, to, this.#order));
     if (this.#expired) this.#giveUp(this.#children.members(from, to), 'deadline');
     this.#admit();
