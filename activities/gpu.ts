@@ -3,7 +3,7 @@
 import { Context } from '@temporalio/activity';
 import type { GpuActivities } from '../protocol/activities.ts';
 import { type GenerateDeps, generateTurn } from './generate/generate.ts';
-import { withFailureMapping } from './failures.ts';
+import { withFailureMapping } from './failure-mapping.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { inItsTime } from './own-time.ts';
 import { openEngine, type OpenEngineDeps } from './generate/open-engine.ts';

@@ -14,7 +14,7 @@ import {
   type RetryPlace,
   TRIES_SPENT,
 } from '../protocol/failure-policy.ts';
-import { withFailureMapping } from './failures.ts';
+import { withFailureMapping } from './failure-mapping.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
 import { isOf, isSpent, type Patience, spentBefore, type Try } from './own-patience.ts';

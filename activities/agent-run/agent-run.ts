@@ -12,7 +12,7 @@ import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import type { Place } from '../../protocol/frames.ts';
-import { withFailureMapping } from '../failures.ts';
+import { withFailureMapping } from '../failure-mapping.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';

@@ -6,7 +6,7 @@ import type { RolloutEvent, Store } from '../../store/store.ts';
 import type { OrchestratorActivities, StepToRecord } from '../../protocol/activities.ts';
 import { rolloutIds, type RolloutResult } from '../../protocol/rollout.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
-import { withFailureMapping } from '../failures.ts';
+import { withFailureMapping } from '../failure-mapping.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { learningCurve } from '../../reports/learning-curve.ts';
 import { type OpenRunDeps, openRun } from './open-run.ts';

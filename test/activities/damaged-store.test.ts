@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, type RunRecord } from '../../protocol/records.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';

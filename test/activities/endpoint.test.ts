@@ -5,7 +5,8 @@
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
-import { withFailureMapping, EndpointUnavailable } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
+import { EndpointUnavailable } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { checkEndpoint } from '../../activities/generate/endpoint-offer.ts';
 import { generateTurn } from '../../activities/generate/generate.ts';

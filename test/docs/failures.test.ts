@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { parseTaskId } from '../../tasks/swe-mini/problem.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { ChatTemplate } from '../../trainer/tokenizer/chat-template.ts';

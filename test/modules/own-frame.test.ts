@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { loadModulesAt } from '../../activities/orchestrator/open-modules.ts';
 import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
 import { environmentNamed } from '../../tasks/registry.ts';

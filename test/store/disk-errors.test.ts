@@ -20,7 +20,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 import { retryWhileDiskUnavailable, pausedBy } from '../../store/disk-patience.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';

@@ -3,7 +3,7 @@
 import { Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { inItsTime, OwnClock } from '../../activities/own-time.ts';
 import { TURN_ENDS_MS } from '../../activities/agent-run/agent-run.ts';
 import { patienceOf, whilePatient } from '../../activities/generate/endpoint-patience.ts';

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { parse } from 'yaml';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { brokenNumber, type Named, namedInInput } from './named-in-input.ts';

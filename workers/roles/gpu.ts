@@ -1,7 +1,7 @@
 /** The process of a GPU worker: one engine per device; samples and trains. No workflow runs here. */
 
 import { Worker } from '@temporalio/worker';
-import { withFailureMapping } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { kindsOfRuns, type OpenEngineDeps } from '../../activities/generate/open-engine.ts';

@@ -6,7 +6,7 @@ import type { Store } from '../../../store/store.ts';
 import type { SweepActivities } from '../../../protocol/activities.ts';
 import type { CellHeadline, PlannedChunk, SweepCell } from '../../../protocol/eval.ts';
 import { keys } from '../../../protocol/records.ts';
-import { withFailureMapping } from '../../failures.ts';
+import { withFailureMapping } from '../../failure-mapping.ts';
 import { withHeartbeat } from '../../heartbeat.ts';
 import { type RolloutEnd, recordEnds } from '../../../reports/rollout-ends.ts';
 import { failureOf, type Member, membersOf } from '../../../reports/evaluation/cell-members.ts';

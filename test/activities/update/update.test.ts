@@ -7,7 +7,7 @@ import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { someTasks } from '../../support/some-tasks.ts';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { withFailureMapping } from '../../../activities/failures.ts';
+import { withFailureMapping } from '../../../activities/failure-mapping.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../protocol/records.ts';
 import { summaryOf } from '../../../reports/run-summary.ts';
 import { updateOnce } from '../../../activities/update/update.ts';

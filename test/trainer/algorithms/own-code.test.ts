@@ -3,7 +3,7 @@
  * values, which would train the wrong tokens.
  */
 import { expect, test } from 'vitest';
-import { withFailureMapping } from '../../../activities/failures.ts';
+import { withFailureMapping } from '../../../activities/failure-mapping.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
 import { LossRefused } from '../../../trainer/algorithms/losses/loss.ts';
 import { defineLoss, policyLosses } from '../../../trainer/algorithms/losses/registry.ts';

@@ -9,7 +9,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { withFailureMapping } from '../../../activities/failures.ts';
+import { withFailureMapping } from '../../../activities/failure-mapping.ts';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
 import { type BatchManifest, type GenerateRecord, keys, type OutcomeRecord } from '../../../protocol/records.ts';
 import { rolloutIds } from '../../../protocol/rollout.ts';
