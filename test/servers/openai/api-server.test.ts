@@ -1,95 +1,16 @@
 /**
- * Hunts answers that clients of OpenAI's API would misread, streams that differ from the answer in one piece, callers
- * that are admitted without the key, and a server that cuts off running requests. Over real HTTP, with the starter
- * policy in the embedded engine. Not asserted: the text of the policy's answers.
+ * Hunts requests that are misunderstood, callers that are admitted without the key, and a server that cuts off running
+ * requests.
  */
+
 import { connect } from 'node:net';
-import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { packageRoot } from '../../../scripts/setup/paths.mjs';
-import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
-import { renderPrompt } from '../../../agents/render-conversation.ts';
-import { detectOffer } from '../../../endpoints/detect-offer.ts';
-import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
-import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
+import { describe, expect, it } from 'vitest';
 import type { Engine } from '../../../trainer/engine.ts';
-import type { ChatModel } from '../../../servers/openai/chat-completions.ts';
-import { ApiServer, type ApiServerOptions } from '../../../servers/openai/api-server.ts';
-import { textOffsets } from '../../../servers/openai/completions.ts';
-import { loadTokenizer, type Tokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
-import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
+import { tool, useStarterServer } from './starter-server.ts';
 
-const starter = join(packageRoot, 'examples', 'starter');
-let engine: EmbeddedEngine;
-let tokenizer: Tokenizer;
-let server: ApiServer | undefined;
-beforeAll(async () => {
-  tokenizer = await loadTokenizer(starter);
-  engine = await createEmbeddedEngine();
-});
-afterAll(() => engine?.close());
-afterEach(async () => {
-  await server?.close(0);
-  server = undefined;
-});
+const world = useStarterServer();
+const { serving } = world;
 
-type Json = Record<string, never> & {
-  choices: Array<Record<string, never>>;
-  usage: Record<string, number>;
-  error: Record<string, unknown>;
-};
-
-async function serving(over: Partial<ApiServerOptions> & { engine?: Engine } = {}) {
-  const { engine: other, ...options } = over;
-  const model: ChatModel = {
-    name: 'starter',
-    engine: other ?? engine,
-    policy: { dir: starter, version: 0 },
-    tokenizer,
-    contextTokens: 1024,
-  };
-  server = await ApiServer.start({ model, host: '127.0.0.1', port: 0, ...options });
-  const { baseUrl } = server;
-  const ask = async (path: string, body?: object, headers: Record<string, string> = {}) => {
-    const init = body
-      ? { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } }
-      : { headers };
-    const response = await fetch(new URL(path, `${baseUrl}/`), init);
-    const text = await response.text();
-    return {
-      status: response.status,
-      headers: response.headers,
-      text,
-      json: (text.startsWith('{') ? JSON.parse(text) : {}) as Json,
-    };
-  };
-  const chunksOf = async (path: string, body: object) => {
-    const { text, headers } = await ask(path, { ...body, stream: true });
-    expect(headers.get('content-type')).toBe('text/event-stream');
-    const events = text
-      .trim()
-      .split('\n\n')
-      .map((event) => event.replace(/^data: /, ''));
-    expect(events.pop()).toBe('[DONE]');
-    return events.map((event) => JSON.parse(event) as Json);
-  };
-  return { baseUrl, ask, chunksOf };
-}
-
-/** A first prompt of a real task, as ids. */
-function taskPrompt() {
-  const messages = [{ role: 'user' as const, content: makeProblem('swe-mini-held-out-0').issue }];
-  return { messages, ids: renderPrompt(tokenizer, messages, []) };
-}
-/** An engine that returns the ids of a text one after the other, over any number of calls. The prompt is one token. */
-const saying = (text: string): Engine => ({
-  generate: async ({ tokens, sampling: { maxTokens } }) => {
-    const next = tokenizer.encode(text).slice(tokens.length - 1, tokens.length - 1 + maxTokens);
-    return { tokens: next, logprobs: next.map(() => -1), finishReason: 'length' };
-  },
-  update: () => Promise.reject(new Error('no')),
-  close: async () => undefined,
-});
 /** A body in one piece, and a promise that resolves when all of it was read. */
 function uploaded(body: string, onTaken: () => void): ReadableStream {
   const pieces = [new TextEncoder().encode(body)];
@@ -102,276 +23,6 @@ function uploaded(body: string, onTaken: () => void): ReadableStream {
     },
   });
 }
-const tool = {
-  type: 'function',
-  function: {
-    name: 'search',
-    description: 'finds text',
-    parameters: { type: 'object', properties: { query: { type: 'string' } } },
-  },
-};
-
-describe('completions', () => {
-  it('return the ids and log-probabilities of the engine, for text or ids, the same for the same seed', async () => {
-    const { ask } = await serving();
-    const { ids } = taskPrompt();
-    const body = {
-      model: 'starter',
-      prompt: ids,
-      max_tokens: 12,
-      temperature: 1,
-      seed: 3,
-      logprobs: 0,
-      return_token_ids: true,
-      return_tokens_as_token_ids: true,
-    };
-    const { status, json } = await ask('completions', body);
-    expect(status).toBe(200);
-    const [choice] = json.choices as unknown as Array<{
-      token_ids: number[];
-      prompt_token_ids: number[];
-      logprobs: { tokens: string[]; token_logprobs: number[] };
-    }>;
-    const sampling = { temperature: 1, topP: 1, topK: 0, maxTokens: 12 };
-    const direct = await engine.generate({
-      policy: { dir: starter, version: 0 },
-      cacheKey: 'd',
-      noiseKey: 'seed 3/0',
-      tokens: ids,
-      sampling,
-      stopTokenIds: tokenizer.stopTokenIds,
-    });
-    expect([choice?.token_ids, choice?.logprobs.token_logprobs, choice?.prompt_token_ids]).toEqual([
-      direct.tokens,
-      direct.logprobs,
-      ids,
-    ]);
-    expect(choice?.logprobs.tokens).toEqual(direct.tokens.map((id) => `token_id:${id}`));
-    expect(json.usage).toEqual({
-      prompt_tokens: ids.length,
-      completion_tokens: direct.tokens.length,
-      total_tokens: ids.length + direct.tokens.length,
-    });
-    const asText = await ask('completions', { ...body, prompt: tokenizer.decode(ids) });
-    expect(asText.json.choices[0]?.['token_ids']).toEqual(direct.tokens);
-  });
-
-  it("sample like the engine with vLLM's settings, and return the most likely tokens for each sampled one", async () => {
-    const { ask } = await serving();
-    const { ids } = taskPrompt();
-    const body = {
-      model: 'starter',
-      prompt: ids,
-      max_tokens: 12,
-      temperature: 1.5,
-      seed: 3,
-      min_p: 0.2,
-      repetition_penalty: 1.4,
-      logprobs: 3,
-      return_token_ids: true,
-      return_tokens_as_token_ids: true,
-    };
-    const sampling = { temperature: 1.5, topP: 1, topK: 0, minP: 0.2, repetitionPenalty: 1.4, maxTokens: 12 };
-    const direct = await engine.generate({
-      policy: { dir: starter, version: 0 },
-      cacheKey: 'd',
-      noiseKey: 'seed 3/0',
-      tokens: ids,
-      sampling,
-      stopTokenIds: tokenizer.stopTokenIds,
-      topLogprobs: 3,
-    });
-    const expected = direct.topLogprobs!.map((top, i) => ({
-      ...Object.fromEntries(top.map(({ token, logprob }) => [`token_id:${token}`, logprob])),
-      [`token_id:${direct.tokens[i]!}`]: direct.logprobs[i],
-    }));
-    // Also if a stop string makes it sample in pieces.
-    for (const stop of [[], ['nothing says this']]) {
-      const [choice] = (await ask('completions', { ...body, stop })).json.choices as unknown as Array<{
-        token_ids: number[];
-        logprobs: { top_logprobs: unknown };
-      }>;
-      expect(choice?.token_ids).toEqual(direct.tokens);
-      expect(choice?.logprobs.top_logprobs).toEqual(expected);
-    }
-    const plain = (await ask('completions', { ...body, min_p: 0, repetition_penalty: 1 })).json.choices[0]?.[
-      'token_ids'
-    ];
-    expect(plain).not.toEqual(direct.tokens);
-  });
-
-  it('of several prompts and answers are returned in order', async () => {
-    const { ask } = await serving();
-    const { json } = await ask('completions', {
-      model: 'starter',
-      prompt: ['def a', 'def b'],
-      n: 2,
-      max_tokens: 3,
-      seed: 1,
-      return_token_ids: true,
-    });
-    expect(json.choices.map(({ index }) => index)).toEqual([0, 1, 2, 3]);
-    expect(json.choices.map((choice) => tokenizer.decode(choice['prompt_token_ids'] as unknown as number[]))).toEqual([
-      'def a',
-      'def a',
-      'def b',
-      'def b',
-    ]);
-    expect(json.usage['prompt_tokens']).toBe(tokenizer.encode('def a').length + tokenizer.encode('def b').length);
-  });
-
-  it('return the start of each token in the text, in characters, and never after its end', async () => {
-    const said = 'é = "🙂🙂"\n    return é';
-    const { ask, chunksOf } = await serving({ engine: saying(said) });
-    const body = { model: 'starter', prompt: 'x', max_tokens: 400, temperature: 0, logprobs: 0 };
-    type Logprobs = { tokens: string[]; text_offset: number[] };
-    const logprobsOf = (json: Json) => json.choices[0]?.['logprobs'] as unknown as Logprobs;
-    const length = tokenizer.encode(said).length;
-    const { tokens, text_offset: offsets } = logprobsOf(
-      (await ask('completions', { ...body, max_tokens: length })).json,
-    );
-    expect(offsets.length).toBe(length);
-    const characters = Array.from(said);
-    tokens.forEach((token, i) => {
-      // Not for a part of a character, which has the start of the whole character.
-      if (token.includes('\uFFFD')) return;
-      expect(characters.slice(offsets[i], offsets[i]! + Array.from(token).length).join('')).toBe(token);
-    });
-    expect(offsets).toEqual(offsets.toSorted((a, b) => a - b));
-    const cut = await ask('completions', { ...body, max_tokens: length, stop: '🙂"' });
-    const end = Array.from(String(cut.json.choices[0]?.['text'])).length;
-    expect(logprobsOf(cut.json).text_offset.every((at) => at <= end)).toBe(true);
-    const streamed = await chunksOf('completions', { ...body, max_tokens: length });
-    expect(logprobsOf(streamed.at(-1)!).text_offset).toEqual(offsets);
-  });
-
-  it('return it after invalid bytes too, and for each part of a character the start of the character', () => {
-    const bytes = Buffer.from('é a🙂b');
-    // Each byte is a token; the second byte is invalid.
-    const all = [...bytes.subarray(0, 2), 0xff, ...bytes.subarray(2)];
-    const textOf = (part: readonly number[]) => Buffer.from(part).toString('utf8');
-    const offsets = textOffsets(all, textOf(all), textOf);
-    expect(offsets).toEqual([0, 0, 1, 2, 3, 4, 4, 4, 4, 5]);
-    expect(textOffsets(all, textOf(all).slice(0, 3), textOf)).toEqual([0, 0, 1, 2, 3, 3, 3, 3, 3, 3]);
-  });
-
-  it('that are streamed equal the answer in one piece, and end before a stop string', async () => {
-    const said = 'def repair(value):\n    return value + 1\n# and so on, as far as anybody asks';
-    const { ask, chunksOf } = await serving({ engine: saying(said) });
-    const body = { model: 'starter', prompt: 'x', max_tokens: 30, temperature: 0 };
-    const textOf = (chunks: Json[]) =>
-      chunks.flatMap(({ choices }) => choices.map(({ text }) => String(text))).join('');
-    const whole = String((await ask('completions', body)).json.choices[0]?.['text']);
-    expect(said.startsWith(whole) && whole.length > 30).toBe(true);
-    const streamed = await chunksOf('completions', { ...body, stream_options: { include_usage: true } });
-    expect(textOf(streamed)).toBe(whole);
-    expect(streamed.length).toBeGreaterThan(3);
-    expect(streamed.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 30 } });
-    for (const stop of ['return', ['nowhere', '(value)']]) {
-      const expected = whole.slice(0, whole.indexOf(typeof stop === 'string' ? stop : '(value)'));
-      expect((await ask('completions', { ...body, stop })).json.choices[0]).toMatchObject({
-        text: expected,
-        finish_reason: 'stop',
-      });
-      expect(textOf(await chunksOf('completions', { ...body, stop }))).toBe(expected);
-    }
-  });
-});
-
-describe('chat', () => {
-  it('returns the calls that the policy made, whole or streamed, and accepts them back with their answers', async () => {
-    const { ask, chunksOf } = await serving();
-    const body = {
-      model: 'starter',
-      messages: taskPrompt().messages,
-      tools: [tool],
-      temperature: 0,
-      max_completion_tokens: 30,
-    };
-    const { json } = await ask('chat/completions', { ...body, logprobs: true });
-    const [choice] = json.choices as unknown as Array<{
-      finish_reason: string;
-      message: { content: string; tool_calls: Array<{ id: string; function: { name: string; arguments: string } }> };
-      logprobs: { content: unknown[] };
-    }>;
-    expect(choice).toMatchObject({
-      finish_reason: 'tool_calls',
-      message: { role: 'assistant', tool_calls: [{ type: 'function', function: { name: 'search' } }] },
-    });
-    expect(JSON.parse(choice!.message.tool_calls[0]!.function.arguments)).toMatchObject({
-      query: expect.any(String) as string,
-    });
-    expect(choice?.logprobs.content.length).toBe(json.usage['completion_tokens']);
-    const [likely] = (await ask('chat/completions', { ...body, logprobs: true, top_logprobs: 2 })).json
-      .choices as unknown as Array<{
-      logprobs: {
-        content: Array<{ token: string; logprob: number; top_logprobs: Array<{ token: string; logprob: number }> }>;
-      };
-    }>;
-    for (const { token, logprob, top_logprobs: top } of likely!.logprobs.content) {
-      // Greedy: the sampled token is the most likely one.
-      expect(top[0]).toMatchObject({ token, logprob });
-      expect(top.length === 2 && top[1]!.logprob <= logprob).toBe(true);
-    }
-
-    const chunks = await chunksOf('chat/completions', body);
-    const deltas = chunks.flatMap(
-      ({ choices }) =>
-        choices as unknown as Array<{
-          delta: { role?: string; content?: string; tool_calls?: Array<{ function: object }> };
-          finish_reason: string | null;
-        }>,
-    );
-    expect(deltas[0]?.delta.role).toBe('assistant');
-    expect(deltas.map(({ delta }) => delta.content ?? '').join('')).toBe(choice!.message.content);
-    expect(deltas.flatMap(({ delta }) => delta.tool_calls ?? []).map((call) => call.function)).toEqual([
-      choice!.message.tool_calls[0]!.function,
-    ]);
-    expect(deltas.at(-1)?.finish_reason).toBe('tool_calls');
-
-    const { id } = choice!.message.tool_calls[0]!;
-    const next = await ask('chat/completions', {
-      ...body,
-      messages: [...body.messages, choice!.message, { role: 'tool', tool_call_id: id, content: 'nothing found' }],
-      max_completion_tokens: 5,
-    });
-    expect(next.json.usage['prompt_tokens']).toBeGreaterThan(json.usage['prompt_tokens']!);
-  });
-
-  it("works with Longhaul's own client, by ids and by chat", async () => {
-    const { baseUrl } = await serving({ apiKey: 'sk-here' });
-    const client = new EndpointClient({ KEY: 'sk-here', LONGHAUL_KEYS: `KEY@${baseUrl}` });
-    const endpoint = resolveEndpoint(
-      { baseUrl, model: 'starter', apiKeyEnv: 'KEY', tokenizer: starter, maxTries: 1 },
-      'e',
-      (field) => {
-        throw new Error(field);
-      },
-    );
-    const { signal } = new AbortController();
-    expect(await detectOffer(endpoint, tokenizer.encode('Hello'), client, signal)).toEqual({
-      mode: 'tokens',
-      protocol: 'vllm',
-      contextTokens: 1024,
-    });
-    const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 2000 };
-    await expect(
-      client.sampleTokens(
-        endpoint,
-        'vllm',
-        { tokens: taskPrompt().ids, sampling, stopTokenIds: tokenizer.stopTokenIds, seed: 1 },
-        signal,
-      ),
-    ).resolves.toMatchObject({ finish: 'stop' });
-    await expect(
-      client.chat(
-        { ...endpoint, model: 'another' },
-        { messages: taskPrompt().messages as never, tools: [], sampling },
-        signal,
-      ),
-    ).rejects.toMatchObject({ kind: 'unknown-model' });
-  });
-});
 
 describe('a request', () => {
   it.each([
@@ -502,7 +153,7 @@ describe('the server', () => {
     const generate: Engine['generate'] = (_request, signal) =>
       Promise.race([
         release.promise.then(() => ({
-          tokens: [tokenizer.encode('a')[0]!],
+          tokens: [world.tokenizer.encode('a')[0]!],
           logprobs: [-1],
           finishReason: 'length' as const,
         })),
@@ -526,7 +177,7 @@ describe('the server', () => {
     const { ask } = await serving({ engine: held.engine });
     const answer = ask('completions', one);
     await new Promise((resolve) => setTimeout(resolve, 200));
-    const closing = server!.close(20_000);
+    const closing = world.server!.close(20_000);
     await expect(ask('completions', one)).rejects.toThrow();
     held.release();
     expect((await answer).status).toBe(200);
@@ -549,7 +200,7 @@ describe('the server', () => {
     await expect.poll(() => held.aborted.length).toBe(1);
     const never = ask('completions', one).catch(() => 'cut');
     await new Promise((resolve) => setTimeout(resolve, 200));
-    await server!.close(100);
+    await world.server!.close(100);
     expect(['cut', 503]).toContain(await never.then((told) => (typeof told === 'string' ? told : told.status)));
     expect(held.aborted.length).toBe(2);
   });

@@ -1,0 +1,105 @@
+/** Hunts chats that a client of OpenAI's API would misread, or that differ from Longhaul's own prompts. */
+
+import { describe, expect, it } from 'vitest';
+import { detectOffer } from '../../../endpoints/detect-offer.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
+import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
+import { starter, tool, useStarterServer } from './starter-server.ts';
+
+const world = useStarterServer();
+const { serving, taskPrompt } = world;
+
+describe('chat', () => {
+  it('returns the calls that the policy made, whole or streamed, and accepts them back with their answers', async () => {
+    const { ask, chunksOf } = await serving();
+    const body = {
+      model: 'starter',
+      messages: taskPrompt().messages,
+      tools: [tool],
+      temperature: 0,
+      max_completion_tokens: 30,
+    };
+    const { json } = await ask('chat/completions', { ...body, logprobs: true });
+    const [choice] = json.choices as unknown as Array<{
+      finish_reason: string;
+      message: { content: string; tool_calls: Array<{ id: string; function: { name: string; arguments: string } }> };
+      logprobs: { content: unknown[] };
+    }>;
+    expect(choice).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { role: 'assistant', tool_calls: [{ type: 'function', function: { name: 'search' } }] },
+    });
+    expect(JSON.parse(choice!.message.tool_calls[0]!.function.arguments)).toMatchObject({
+      query: expect.any(String) as string,
+    });
+    expect(choice?.logprobs.content.length).toBe(json.usage['completion_tokens']);
+    const [likely] = (await ask('chat/completions', { ...body, logprobs: true, top_logprobs: 2 })).json
+      .choices as unknown as Array<{
+      logprobs: {
+        content: Array<{ token: string; logprob: number; top_logprobs: Array<{ token: string; logprob: number }> }>;
+      };
+    }>;
+    for (const { token, logprob, top_logprobs: top } of likely!.logprobs.content) {
+      // Greedy: the sampled token is the most likely one.
+      expect(top[0]).toMatchObject({ token, logprob });
+      expect(top.length === 2 && top[1]!.logprob <= logprob).toBe(true);
+    }
+
+    const chunks = await chunksOf('chat/completions', body);
+    const deltas = chunks.flatMap(
+      ({ choices }) =>
+        choices as unknown as Array<{
+          delta: { role?: string; content?: string; tool_calls?: Array<{ function: object }> };
+          finish_reason: string | null;
+        }>,
+    );
+    expect(deltas[0]?.delta.role).toBe('assistant');
+    expect(deltas.map(({ delta }) => delta.content ?? '').join('')).toBe(choice!.message.content);
+    expect(deltas.flatMap(({ delta }) => delta.tool_calls ?? []).map((call) => call.function)).toEqual([
+      choice!.message.tool_calls[0]!.function,
+    ]);
+    expect(deltas.at(-1)?.finish_reason).toBe('tool_calls');
+
+    const { id } = choice!.message.tool_calls[0]!;
+    const next = await ask('chat/completions', {
+      ...body,
+      messages: [...body.messages, choice!.message, { role: 'tool', tool_call_id: id, content: 'nothing found' }],
+      max_completion_tokens: 5,
+    });
+    expect(next.json.usage['prompt_tokens']).toBeGreaterThan(json.usage['prompt_tokens']!);
+  });
+
+  it("works with Longhaul's own client, by ids and by chat", async () => {
+    const { baseUrl } = await serving({ apiKey: 'sk-here' });
+    const client = new EndpointClient({ KEY: 'sk-here', LONGHAUL_KEYS: `KEY@${baseUrl}` });
+    const endpoint = resolveEndpoint(
+      { baseUrl, model: 'starter', apiKeyEnv: 'KEY', tokenizer: starter, maxTries: 1 },
+      'e',
+      (field) => {
+        throw new Error(field);
+      },
+    );
+    const { signal } = new AbortController();
+    expect(await detectOffer(endpoint, world.tokenizer.encode('Hello'), client, signal)).toEqual({
+      mode: 'tokens',
+      protocol: 'vllm',
+      contextTokens: 1024,
+    });
+    const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 2000 };
+    await expect(
+      client.sampleTokens(
+        endpoint,
+        'vllm',
+        { tokens: taskPrompt().ids, sampling, stopTokenIds: world.tokenizer.stopTokenIds, seed: 1 },
+        signal,
+      ),
+    ).resolves.toMatchObject({ finish: 'stop' });
+    await expect(
+      client.chat(
+        { ...endpoint, model: 'another' },
+        { messages: taskPrompt().messages as never, tools: [], sampling },
+        signal,
+      ),
+    ).rejects.toMatchObject({ kind: 'unknown-model' });
+  });
+});
