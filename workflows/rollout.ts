@@ -192,7 +192,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     on(resumeSignal, () => resume(context)),
     on(proceedSignal, (stage) => context.gates.allow(stage)),
   );
-  context.reports.listen();
+  context.reports.setHandlers();
 
   if (context.held) showDoing(context);
   let goesOn = false;

@@ -141,7 +141,7 @@ it('a store with another format is refused and not changed', async () => {
     expect.objectContaining({
       name: 'StoreFormatUnknown',
       message: expect.stringMatching(
-        /old has format 0, and this version of Longhaul reads only format 4: use the version that made the store, or set LONGHAUL_HOME/,
+        /old has format 0, and this version of Longhaul reads only format 5: use the version that made the store, or set LONGHAUL_HOME/,
       ) as string,
     }),
   );

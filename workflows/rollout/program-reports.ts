@@ -50,7 +50,7 @@ export class ProgramReports {
   }
 
   /** Sets the handlers. What was reported before is handled at once. */
-  listen(): void {
+  setHandlers(): void {
     setHandler(reportTurnUpdate, (report) => this.#takeTurn(report), {
       validator: (report) => this.#checkTurn(report),
     });

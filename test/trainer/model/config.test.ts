@@ -102,5 +102,5 @@ describe('parseModelConfig', () => {
 test('describePolicy counts tied weights once', async () => {
   const [d, f, v] = [48, 80, 515];
   const layer = 64 * d + 2 * 32 * d + 64 * d + 3 * d * f + 2 * d + 2 * 16;
-  expect(await describePolicy(qwen3Dir)).toEqual({ parameters: v * d + 2 * layer + d, vocabulary: v });
+  expect(await describePolicy(qwen3Dir)).toEqual({ parameters: v * d + 2 * layer + d, vocabulary: v, positions: 1024 });
 });
