@@ -85,10 +85,11 @@ it('`train` reads each event of its run once', async () => {
     { line: () => undefined, bar: () => undefined },
     signal,
   );
-  // A look that finds nothing new may come before or after the end.
+  // Readers that look at the same time share a reading, so that there may be one less. Each writes an event after it.
+  expect(counts.asked).toBeGreaterThanOrEqual(3);
   expect(counts.asked).toBeLessThanOrEqual(5);
-  expect(counts.read).toBe(EVENTS + 4);
-  expect(summary?.accounting.dispatched).toBe(EVENTS + 4);
+  expect(counts.read).toBe(EVENTS + counts.asked - 1);
+  expect(summary?.accounting.dispatched).toBe(EVENTS + counts.asked - 1);
 });
 
 it('so do the summaries of `watch`', async () => {
