@@ -49,10 +49,23 @@ const LONGEST_PAUSE_MS = 1500;
 /** Targets that are killed alone: with a second kill at the same time, the recovery would depend on both. */
 const ALONE: ReadonlySet<Target> = new Set(['temporal', 'temporal-down', 'dockerd']);
 
-/** Without `ownDocker` there is no daemon to kill. */
-export function planKills(seed: number, kills: number, ownDocker = false): PlannedKill[] {
+/** What a stack may lack. */
+export interface Present {
+  /** Docker's daemon, started by the command. */
+  readonly dockerd: boolean;
+  readonly sandboxes: boolean;
+}
+
+const isThere = (target: Target, { dockerd, sandboxes }: Present): boolean =>
+  target === 'dockerd' ? dockerd : sandboxes || !target.startsWith('sandbox');
+
+export function planKills(
+  seed: number,
+  kills: number,
+  present: Present = { dockerd: false, sandboxes: true },
+): PlannedKill[] {
   const random = createRandom(`chaos ${seed}`);
-  const targets = TARGETS.filter((target) => ownDocker || target !== 'dockerd');
+  const targets = TARGETS.filter((target) => isThere(target, present));
   const first = new Map<Target, boolean>(targets.map((target) => [target, random.chance(0.5)]));
   const plan: PlannedKill[] = [];
   for (let round = 0; plan.length < kills; round += 1) {

@@ -26,7 +26,7 @@ import { GRADER_LEASE, SANDBOX_LEASE } from '../sandboxes/leases.ts';
 import { Longhaul } from '../client/longhaul.ts';
 import { broken, recoveryOf, repeatedIn, uncutRepeats } from './account.ts';
 import { type CarriedOut, disturb } from './disturb.ts';
-import { jobConfig } from './job.ts';
+import { type ChaosJob, jobConfig } from './job.ts';
 import { Journal } from './journal.ts';
 import { type PlannedKill, planKills } from './plan-kills.ts';
 import { bubblewrapSandboxes, dockerSandboxes } from './live-sandboxes.ts';
@@ -38,6 +38,8 @@ import { WaitingClient } from './waiting-client.ts';
 export interface ChaosOptions {
   readonly kills: number;
   readonly seed: number;
+  /** Absent: `swe-mini`. */
+  readonly job?: ChaosJob;
   /** Default: a new temporary folder. */
   readonly dir?: string;
   readonly env: NodeJS.ProcessEnv;
@@ -153,7 +155,7 @@ async function disturbedRun(stage: Stage, plan: readonly PlannedKill[], signal: 
 
 async function report(
   stage: Stage,
-  seed: number,
+  { seed, job }: Pick<ChaosOptions, 'seed' | 'job'>,
   carriedOut: readonly CarriedOut[],
   steps: number,
   clientEnded: boolean,
@@ -161,8 +163,8 @@ async function report(
   const { store, dir } = stage;
   const kills = carriedOut.map(({ kill }) => kill);
   const runs = { disturbed: join(dir, 'runs', 'disturbed'), reference: join(dir, 'runs', 'reference') };
-  const [disturbed, reference] = [jobConfig('disturbed', seed, steps, dir), jobConfig('reference', seed, steps, dir)];
-  const [checkpoint, expected] = [await lastDigest(disturbed, steps), await lastDigest(reference, steps)];
+  const last = (run: string) => lastDigest(jobConfig(run, seed, steps, dir, job), steps);
+  const [checkpoint, expected] = [await last('disturbed'), await last('reference')];
   const [own, others] = [await digestsOf(store, 'disturbed'), await digestsOf(store, 'reference')];
   const identical =
     checkpoint === expected && own.length === others.length && own.every((digest, i) => digest === others[i]);
@@ -198,17 +200,18 @@ async function report(
 
 export type ChaosReport = Awaited<ReturnType<typeof report>>;
 
-async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions): Promise<ChaosReport> {
-  const done = await disturbedRun(stage, planKills(seed, kills, stage.docker !== undefined), signal);
+async function onStack(stage: Stage, { kills, seed, job, signal, note }: ChaosOptions): Promise<ChaosReport> {
+  const there = { dockerd: stage.docker !== undefined, sandboxes: job?.hasSandboxes ?? true };
+  const done = await disturbedRun(stage, planKills(seed, kills, there), signal);
   note('the reference: the same run without kills');
-  await stage.longhaul.train(jobConfig('reference', seed, done.steps, stage.dir));
+  await stage.longhaul.train(jobConfig('reference', seed, done.steps, stage.dir, job));
   await untilEnded(stage.store, 'reference', signal);
   for (const run of ['disturbed', 'reference']) {
     const summary = await summaryOf(run, stage.store, { address: '', namespace: '', ui: '' });
     if (summary?.status !== 'completed')
       throw new JobFailed(`run ${run} ${summary?.status ?? 'never started'}: ${summary?.message ?? ''}`);
   }
-  return report(stage, seed, done.carriedOut, done.steps, done.clientEnded);
+  return report(stage, { seed, ...(job && { job }) }, done.carriedOut, done.steps, done.clientEnded);
 }
 
 /** Lists the sandboxes of both providers: the stack may use either. */
@@ -224,10 +227,10 @@ async function withStage(
   docker: OwnDocker | undefined,
   options: ChaosOptions,
 ): Promise<ChaosReport> {
-  const { kills, seed, note, signal } = options;
+  const { kills, seed, job, note, signal } = options;
   const home = join(dir, '.longhaul');
   const file = join(dir, 'disturbed.yaml');
-  const { run: _run, dir: _dir, ...settings } = jobConfig('disturbed', seed, STEPS_PER_KILL * kills, dir);
+  const { run: _run, dir: _dir, ...settings } = jobConfig('disturbed', seed, STEPS_PER_KILL * kills, dir, job);
   writeFileSync(file, stringify(settings));
   const client = new WaitingClient(['train', file, '--run-id', 'disturbed'], dir, env);
   try {

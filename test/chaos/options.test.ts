@@ -3,11 +3,14 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { ownEnvironment } from '../../chaos/stage.ts';
 import { runCommandLine } from '../../cli/run.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-chaos-options-'));
 afterAll(() => rmSync(dir, { recursive: true }));
+
+const config = join(packageRoot, 'examples', 'environments', 'word-problems.yaml');
 
 it.each([
   [['--kills', '0'], '--kills: "0" cannot be used; give a whole number from 1 to 10000'],
@@ -16,6 +19,15 @@ it.each([
   [['--seed', '-1'], '--seed: "-1" cannot be used; give a whole number from 0'],
   [['--seed', ''], '--seed: "" cannot be used'],
   [['--dir', dir], 'cannot be used; give a folder that is empty or does not exist'],
+  [['--set', 'steps=2'], '--set: "steps=2" cannot be used; give a configuration too'],
+  [[join(packageRoot, 'examples', 'eval.yaml')], 'give the configuration of a run'],
+  [[config, '--set', 'training.mode=async'], 'training.mode: "async" cannot be used; give sync'],
+  [[config, '--set', 'budget.tokens=1000'], 'budget: '],
+  [
+    [config, '--set', 'judges={j: {endpoint: {baseUrl: "http://127.0.0.1:1/v1", model: m}}}'],
+    'judges: "j" cannot be used',
+  ],
+  [[config, '--set', 'task.options.train=nowhere.jsonl'], 'nowhere.jsonl'],
   [['--dir', import.meta.filename], 'cannot be used; give a folder that is empty or does not exist (EEXIST'],
 ])('%j is refused with its remedy', async (args, message) => {
   writeFileSync(join(dir, 'something'), '');

@@ -23,7 +23,7 @@ it('meets everybody once before anybody again, idle and busy in turn', () => {
   fc.assert(
     fc.property(seeds, fc.boolean(), (seed, ownDocker) => {
       const targets = TARGETS.filter((target) => ownDocker || target !== 'dockerd');
-      const plan = planKills(seed, 2 * targets.length, ownDocker);
+      const plan = planKills(seed, 2 * targets.length, { dockerd: ownDocker, sandboxes: true });
       const [first, second] = [plan.slice(0, targets.length), plan.slice(targets.length)];
       expect(first.map(({ target }) => target).sort()).toEqual([...targets].sort());
       for (const { target, state } of first) {
@@ -31,6 +31,13 @@ it('meets everybody once before anybody again, idle and busy in turn', () => {
       }
     }),
     { numRuns: 50 },
+  );
+});
+
+it('names no sandbox where tasks have none', () => {
+  const plan = planKills(1, 60, { dockerd: false, sandboxes: false });
+  expect(new Set(plan.map(({ target }) => target))).toEqual(
+    new Set(TARGETS.filter((target) => !['dockerd', 'sandbox', 'sandbox-supervisor'].includes(target))),
   );
 });
 
