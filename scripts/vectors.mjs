@@ -15,12 +15,14 @@ const SUBJECTS = {
   'algorithms.json': ['test/trainer/algorithms/'],
   'dispatch.json': ['test/benchmarks/dispatch/simulate.test.ts'],
   'dispatch-ties.json': ['test/benchmarks/dispatch/reference.test.ts'],
+  'gym.json': ['test/tasks/vectors/'],
   'tool-arguments.json': ['test/trainer/tokenizer/tool-arguments.test.ts'],
+  'toolparse.json': ['test/agents/codecs/skyrl-vectors.test.ts'],
   'transitions.json': ['test/trainer/data/merge-transitions.test.ts', 'test/trainer/data/merge-steps.test.ts'],
 };
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
-const SECTIONS = { 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
+const SECTIONS = { 'gym.json': ['meta'], 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
 
 /** `FILE SECTION` for each section that no test reads yet. */
 function unreadSections(folder, name) {

@@ -7,7 +7,12 @@ import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const environments = new Registry<Environment>('environment', { [sweMini.name]: sweMini });
+const builtIn: readonly Environment[] = [sweMini];
+
+const environments = new Registry<Environment>(
+  'environment',
+  Object.fromEntries(builtIn.map((environment) => [environment.name, environment])),
+);
 
 /** The name is part of task keys, of paths and of workflow ids. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;

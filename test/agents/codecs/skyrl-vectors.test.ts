@@ -3,7 +3,6 @@
  * call there. The case on which the original crashes is a refused parameter here.
  */
 
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   ConversionRefused,
@@ -15,6 +14,7 @@ import {
 } from '../../../agents/codecs/skyrl-messages.ts';
 import { looksTruncated, readSkyrlText } from '../../../agents/codecs/skyrl-text.ts';
 import type { ToolSchema } from '../../../protocol/message.ts';
+import { readVectors } from '../../support/vectors.ts';
 
 interface Expected {
   readonly name?: string;
@@ -38,9 +38,11 @@ interface Case {
   readonly expected: Expected;
 }
 
-const vectors = JSON.parse(readFileSync(new URL('../../vectors/toolparse.json', import.meta.url), 'utf8')) as Readonly<
-  Record<'parse' | 'call_to_text' | 'messages_to_text' | 'text_to_messages', readonly Case[]>
-> & { readonly tools: readonly ToolSchema[] };
+const vectors = readVectors<
+  Readonly<Record<'parse' | 'call_to_text' | 'messages_to_text' | 'text_to_messages', readonly Case[]>> & {
+    readonly tools: readonly ToolSchema[];
+  }
+>('toolparse.json');
 
 /** Python's JSON has constants that JavaScript's has not. */
 const pythonValue = (text: string): unknown =>
