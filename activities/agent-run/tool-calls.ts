@@ -31,6 +31,7 @@ import { MessageBudget, timed } from './message-budget.ts';
 import { OUTCOME_UNKNOWN, runInWorker } from './run-in-worker.ts';
 import { withImages } from './rollout-objects.ts';
 import type { Secrets } from './secrets.ts';
+import { replayMsOf } from './snapshots.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
@@ -261,7 +262,13 @@ export async function actTurn(
       ...(isOver ? {} : await leftBy(ran, turn, clocked, { ...acting, tools: calls.tools })),
     };
   }
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, ...(ms > 0 && { ms }), ...left });
+  const replayMs = sandbox === undefined || isOver ? 0 : await replayMsOf(turn, ms, attempt, store);
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), {
+    ...told,
+    ...(ms > 0 && { ms }),
+    ...(replayMs > 0 && { replayMs }),
+    ...left,
+  });
 }
 
 /** Records the turn after which the artifact was collected. Its answers are recorded; the sandbox may be gone. */
@@ -283,12 +290,13 @@ function sameAnswer(record: ActRecord, index: number, content: string): boolean 
 }
 
 /**
- * Runs the recorded calls of `turns` again, and compares the workspace after the last one.
+ * Runs the recorded calls of `turns` again, those after turn `after`, and compares the workspace after the last one.
  * Errors: `RestoreFailed` if the workspace differs, or if its digest is not known; `AnswerMismatch`.
  */
 export async function replayTurns(
   acting: Acting,
   turns: ReadonlyArray<readonly [turn: number, record: ActRecord]>,
+  after = 0,
 ): Promise<void> {
   const last = turns.at(-1);
   if (!last) return;
@@ -297,6 +305,7 @@ export async function replayTurns(
   if (digest === undefined && !untouched)
     throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
   for (const [turn, record] of turns) {
+    if (turn <= after) continue;
     if (record.state !== undefined) {
       await acting.repeatStep(turn);
       continue;
