@@ -53,7 +53,7 @@ function parts(afterMs: number) {
   return {
     prepare: () => inActivity(() => init.prepare(attempt())),
     restore: (restore = 1) => inActivity(() => init.restoreSandbox({ ...attempt(), restore, toolTimeoutSeconds: 30 })),
-    async act(turn: number, what: string | ToolCall, sandbox = sandboxOf()) {
+    act: async (turn: number, what: string | ToolCall, sandbox = sandboxOf()) => {
       const call = typeof what === 'string' ? { name: 'bash', arguments: { command: what } } : what;
       await store.putOnce<GenerateRecord>(keys.generate(attempt(), turn), {
         version: 0,
