@@ -190,6 +190,41 @@ async function answerOf(
   return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });
 }
 
+/** True if the calls may run at once: none changes anything, and none uses the sandbox. */
+function mayOverlap({ run: calls, tools }: TurnCalls): boolean {
+  return calls.every(({ name }) => {
+    const tool = tools.get(name);
+    return tool?.runs === 'worker' && tool.effect === 'none';
+  });
+}
+
+/** The answers in the order of the calls, and the milliseconds that they took together. */
+async function answersOf(
+  calls: TurnCalls,
+  turn: number,
+  acting: Acting,
+): Promise<{ readonly answers: readonly AnswerRecord[]; readonly ms: number }> {
+  const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
+  const answer = (call: ToolCall, index: number) =>
+    answerOf(call, turn, index, budget, { ...acting, tools: calls.tools });
+  if (mayOverlap(calls)) {
+    // All end before a failure is reported: a retry would meet the others at work.
+    const ended = await Promise.allSettled(calls.run.map(answer));
+    const answers = ended.map((one) => {
+      if (one.status === 'rejected') throw one.reason;
+      return one.value;
+    });
+    return { answers, ms: Math.max(0, ...answers.map(({ ms = 0 }) => ms)) };
+  }
+  const answers: AnswerRecord[] = [];
+  for (const [index, call] of calls.run.entries()) {
+    const given = await answer(call, index);
+    budget.spend(given.ms ?? 0);
+    answers.push(given);
+  }
+  return { answers, ms: answers.reduce((sum, { ms = 0 }) => sum + ms, 0) };
+}
+
 /**
  * If a call was refused, the policy has not finished: every call of its message is answered, since it continues from
  * there.
@@ -240,15 +275,9 @@ export async function actTurn(
 ): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
-  const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
-  const answers: AnswerRecord[] = [];
-  for (const [index, call] of calls.run.entries()) {
-    const answer = await answerOf(call, turn, index, budget, { ...acting, tools: calls.tools });
-    budget.spend(answer.ms ?? 0);
-    answers.push(answer);
-  }
+  const { answers, ms: spent } = await answersOf(calls, turn, acting);
   const told = toldIn(calls, answers);
-  let ms = answers.reduce((sum, answer) => sum + (answer.ms ?? 0), 0);
+  let ms = spent;
   const isOver = await isLast(told);
   let left: Left & Pick<ActRecord, 'sandbox'> = {};
   if (sandbox !== undefined) {
