@@ -2,6 +2,7 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { codeSearch } from './code-search.ts';
 import { checkTool } from './check-tool.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
@@ -12,7 +13,7 @@ import { search } from './search.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, jobs, viewImage, finish, delegate, nextWithSummary].map(
+const builtIn = [bash, editor, search, codeSearch, jobs, viewImage, finish, delegate, nextWithSummary].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
