@@ -107,7 +107,7 @@ async function open(given: Options, io: EnvironmentIo): Promise<Dataset> {
   const questions = new Questions(given, root, schemas ?? new Map());
   const schema = recordSchema(given.format, (question) => questions.check(question));
   const dataset = await openRecords(given, io, schema, (question) => questions.task(question));
-  const versions = [...questions.files].map(([path, file]) => [path, versionOf(file)]).toSorted();
+  const versions = [...questions.files].map(([path, file]) => `${path} ${versionOf(file)}`).toSorted();
   const parts = [dataset.digest, versions, [...(schemas ?? [])]];
   return { ...dataset, digest: createHash('sha256').update(JSON.stringify(parts)).digest('hex') };
 }

@@ -39,8 +39,9 @@ export function solutionIn(said: string): string | undefined {
   return solution.trim();
 }
 
+/** Without tags: the form is checked in all that was said, this text included. */
 const NO_SQL =
-  'There is no <sql> in your message. Think in <think> and </think>, then write a query in <sql> and </sql>, or your answer in <solution> and </solution>.';
+  'Your message has no query. Write your thoughts and then one query, or the solution, each between its tags, and try again.';
 
 /** Characters of a result that is shown whole, rows of one that is not, and characters of those rows. */
 const [LONGEST, SHOWN_ROWS, LONGEST_ROWS] = [9000, 50, 60_000];

@@ -27,7 +27,8 @@ export async function play(task: Task, messages: readonly Message[]): Promise<Pl
     const calls = 'toolCalls' in message ? (message.toolCalls ?? []) : [];
     const last = calls.find(({ name }) => name === 'finish');
     if (last !== undefined) {
-      [finish, answer] = ['finish-tool', String(last.arguments['answer'] ?? '')];
+      const given = last.arguments['answer'];
+      [finish, answer] = ['finish-tool', typeof given === 'string' ? given : ''];
       break;
     }
     if (task.step === undefined) continue;

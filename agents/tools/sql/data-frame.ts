@@ -20,7 +20,10 @@ const lengthOf = (text: string): number => {
 };
 const padStart = (text: string, width: number): string => ' '.repeat(Math.max(0, width - lengthOf(text))) + text;
 
-/** `digits` without their last `dropped`, of which it is known that they are a five and zeros: Python rounds to even. */
+/**
+ * Of two numbers that are equally near, Python takes the even one, and JavaScript the larger one. `exact`: 20 digits,
+ * which tell every other number from one between two.
+ */
 function tieToEven(rounded: string, exact: string): string {
   const kept = exact.slice(0, rounded.length);
   const isTie = /^50*$/u.test(exact.slice(rounded.length));
@@ -38,7 +41,7 @@ function fixed(value: number): string {
   if (named !== undefined) return named;
   const size = Math.abs(value);
   const digits =
-    size >= 1e21 ? `${BigInt(size)}.${'0'.repeat(DIGITS)}` : tieToEven(size.toFixed(DIGITS), size.toFixed(100));
+    size >= 1e21 ? `${BigInt(size)}.${'0'.repeat(DIGITS)}` : tieToEven(size.toFixed(DIGITS), size.toFixed(20));
   return signOf(value) + digits;
 }
 
@@ -48,7 +51,7 @@ function scientific(value: number): string {
   if (named !== undefined) return named;
   const size = Math.abs(value);
   const [mantissa = '', exponent = ''] = size.toExponential(DIGITS).split('e');
-  const [exact = '', exactExponent] = size.toExponential(100).split('e');
+  const [exact = '', exactExponent] = size.toExponential(20).split('e');
   const digits = exponent === exactExponent ? tieToEven(mantissa, exact) : mantissa;
   return `${signOf(value)}${digits}e${exponent.charAt(0)}${exponent.slice(1).padStart(2, '0')}`;
 }

@@ -41,6 +41,8 @@ const NEVER: ReadonlySet<number> = new Set([
 
 const OPTIONS: DatabaseSyncOptions = {
   allowExtension: false,
+  // As in Python's SQLite: gold queries of Spider write texts in double quotes.
+  enableDoubleQuotedStringLiterals: true,
   limits: { length: LONGEST_VALUE, sqlLength: LONGEST_SQL, attach: 0 },
 };
 

@@ -52,7 +52,8 @@ export class SqlPool {
   close(): void {
     const jobs = [...this.#waiting.splice(0), ...this.#processes.map(({ job }) => job)];
     for (const job of jobs) if (job !== undefined) this.#drop(job, new SqlProcessLost('the pool was closed'));
-    for (const one of [...this.#processes]) one.end('the pool was closed');
+    const processes = this.#processes;
+    for (const one of processes) one.end('the pool was closed');
   }
 
   #drop(job: Job, reason: unknown): void {
