@@ -6,9 +6,10 @@ import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
 import { text2sql } from './sql/environment.ts';
+import { text2sqlMini } from './sql/mini/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini, text2sql as Environment];
+const builtIn: readonly Environment[] = [sweMini, text2sql as Environment, text2sqlMini as Environment];
 
 const environments = new Registry<Environment>(
   'environment',

@@ -11,23 +11,8 @@ import { openRecords, recordOptions } from '../data/record-options.ts';
 import { databasePath, isDatabase, LAYOUTS, type Layout, schemaOf, versionOf } from './databases.ts';
 import { askedText, readSpiderTables } from './prompt.ts';
 import { DATABASE_FIELD, FORMATS, recordSchema, type SqlQuestion } from './records.ts';
+import { sqlOptions } from './sql-options.ts';
 import { sqlTask } from './task.ts';
-import { VERDICTS } from './verdicts.ts';
-
-const seconds = z.number().min(0.1).max(300);
-
-export const sqlOptions = {
-  /** `skyrl`: tags in messages, answered by `step`. `tool`: the tools `sql` and `finish`. */
-  protocol: z.enum(['skyrl', 'tool']).default('skyrl'),
-  verdict: z.enum(VERDICTS).default('skyrl'),
-  /** With the verdict `spider`: DISTINCT counts. */
-  keepDistinct: z.boolean().default(false),
-  /** With the protocol `skyrl`; a record's `max_turns` goes before it. */
-  maxTurns: z.int().min(1).max(1000).default(5),
-  /** Of one query of the policy, and of one that is graded. */
-  querySeconds: seconds.default(5),
-  gradeSeconds: seconds.default(30),
-};
 
 const options = z.strictObject({
   ...recordOptions,

@@ -78,3 +78,13 @@ export function observation(
   const text = result === undefined ? NO_SQL : resultText(result.outcome, result.sql, result.file);
   return `\n\n<observation>${text}\n<reminder>You have ${left} turns left to complete the task.</reminder></observation>\n\n`;
 }
+
+/** A message of the policy: a query to learn something, or the solution. */
+export interface Turn {
+  readonly thought: string;
+  readonly kind: 'sql' | 'solution';
+  readonly query: string;
+}
+
+export const textOf = ({ thought, kind, query }: Turn): string =>
+  `<think>${thought}</think><${kind}>${query}</${kind}>`;

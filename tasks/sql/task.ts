@@ -5,7 +5,7 @@ import type { SqlDatabase } from '../../agents/tools/sql/sql-request.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import type { Task, Work } from '../environment.ts';
-import { hasSolution, OBSERVED, observation, solutionIn, sqlIn } from './protocol.ts';
+import { hasSolution, OBSERVED, observation, solutionIn, sqlIn, textOf, type Turn } from './protocol.ts';
 import { gradeSql, type VerdictName } from './verdicts.ts';
 
 export interface SqlTask {
@@ -22,6 +22,8 @@ export interface SqlTask {
   readonly verdict: VerdictName;
   readonly keepDistinct: boolean;
   readonly family?: string;
+  /** What a policy that solves the task writes. Absent: the first gold query at once. */
+  readonly turns?: readonly Turn[];
 }
 
 interface State {
@@ -68,8 +70,11 @@ async function gradeAnswer(
   return { code: 'graded', reward: passed ? 1 : 0, passed, reason, parts: { format: 1, outcome: passed ? 1 : 0 } };
 }
 
+const turnsOf = ({ turns, golds }: SqlTask): readonly Turn[] =>
+  turns ?? [{ thought: 'I know the query.', kind: 'solution', query: golds[0] ?? '' }];
+
 function inTags(task: SqlTask): Task {
-  const { messages, database, name, golds, maxTurns, seconds } = task;
+  const { messages, database, name, maxTurns, seconds } = task;
   return {
     messages,
     tools: [],
@@ -95,15 +100,13 @@ function inTags(task: SqlTask): Task {
 
     grade: ({ signal }, work) => gradeAnswer(task, solutionIn(saidAfter(messages, work)), signal),
 
-    async oracle() {
-      const content = `<think>I know the query.</think>\n<solution>${golds[0] ?? ''}</solution>`;
-      return await Promise.resolve([{ role: 'assistant', content }]);
-    },
+    oracle: async () =>
+      await Promise.resolve(turnsOf(task).map((turn) => ({ role: 'assistant', content: textOf(turn) }))),
   };
 }
 
 function withTools(task: SqlTask): Task {
-  const { messages, database, golds, seconds } = task;
+  const { messages, database, seconds } = task;
   return {
     messages,
     tools: [{ name: 'sql', options: { database, seconds: seconds.query } }, 'finish'],
@@ -112,10 +115,14 @@ function withTools(task: SqlTask): Task {
     grade: ({ signal }, { finish, answer }) =>
       gradeAnswer(task, finish === 'finish-tool' && answer.trim() !== '' ? answer : undefined, signal),
 
-    async oracle() {
-      const toolCalls = [{ name: 'finish', arguments: { answer: golds[0] ?? '' } }];
-      return await Promise.resolve([{ role: 'assistant', content: '', toolCalls }]);
-    },
+    oracle: async () =>
+      await Promise.resolve(
+        turnsOf(task).map(({ kind, query }) => {
+          const call =
+            kind === 'sql' ? { name: 'sql', arguments: { query } } : { name: 'finish', arguments: { answer: query } };
+          return { role: 'assistant', content: '', toolCalls: [call] };
+        }),
+      ),
   };
 }
 

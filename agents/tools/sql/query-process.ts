@@ -79,6 +79,10 @@ export class QueryProcess {
     return this.#job;
   }
 
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
   /** Only for a free process. */
   give(job: Job): void {
     this.#job = job;

@@ -24,9 +24,9 @@ export class SqlPool {
     this.#most = most;
   }
 
-  /** Number of processes that have not ended. */
-  get size(): number {
-    return this.#processes.length;
+  /** Ids of the processes that have not ended. */
+  get pids(): readonly number[] {
+    return this.#processes.flatMap(({ pid }) => (pid === undefined ? [] : [pid]));
   }
 
   /**
