@@ -6,7 +6,7 @@
 import { Worker } from 'node:worker_threads';
 import type { SqlAnswer, SqlQuery } from './sql-request.ts';
 
-const MOST_MEMORY = 1 << 30;
+const MOST_MEMORY = 512 << 20;
 const LOOKS_EVERY_MS = 25;
 
 // In the built package, all files are JavaScript.

@@ -191,6 +191,13 @@ describe('a hostile query', () => {
     expect(await ask(sql)).toEqual({ kind: 'error', message: 'string or blob too big' });
   });
 
+  it('ends before it takes too much memory', async () => {
+    const sql = `CREATE TABLE u AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+      SELECT zeroblob(4000000 + x) FROM c`;
+    expect(await ask(sql, { writes: 'discard' })).toEqual({ kind: 'memory' });
+    expect(rowsOf(await ask('SELECT 6'))).toEqual([[6n]]);
+  });
+
   it('does not disturb the queries beside it and after it', async () => {
     const endless = ask(ENDLESS, short);
     const others = Array.from({ length: 200 }, (_, i) => ask(`SELECT ${i}`));
