@@ -51,7 +51,10 @@ function graderLines({ policies, withoutOracle, wrong }: CheckedGraders): string
   });
   return [
     policies
-      .map(({ policy, expected, rollouts, right }) => `${policy}: ${right} of ${rollouts} scored ${expected}${policy === 'empty' ? ' or less' : ''}`)
+      .map(
+        ({ policy, expected, rollouts, right }) =>
+          `${policy}: ${right} of ${rollouts} scored ${expected}${policy === 'empty' ? ' or less' : ''}`,
+      )
       .join(' · '),
     ...(withoutOracle > 0 ? [`${withoutOracle} tasks have no function oracle, which returns a gold solution`] : []),
     ...shown,

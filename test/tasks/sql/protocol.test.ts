@@ -1,6 +1,7 @@
 /** The form of an answer in SkyRL's protocol. Why: a form that is read too kindly, or in quadratic time, is an exploit. */
 
 import { describe, expect, it } from 'vitest';
+import type { SqlOutcome } from '../../../agents/tools/sql/sql-request.ts';
 import { observation, solutionIn, sqlIn } from '../../../tasks/sql/protocol.ts';
 
 const good = '<think>a</think><solution>SELECT 1</solution>';
@@ -47,8 +48,7 @@ describe('an observation', () => {
   });
 
   it('says why there are no rows', () => {
-    const answer = (outcome: Parameters<typeof observation>[0] extends infer T ? NonNullable<T>['outcome'] : never) =>
-      observation({ outcome, sql: 'SELECT 1', file: 'a/a.sqlite' }, 1);
+    const answer = (outcome: SqlOutcome) => observation({ outcome, sql: 'SELECT 1', file: 'a/a.sqlite' }, 1);
     expect(answer({ kind: 'timeout' })).toContain('<observation>SQL Timeout:\nSELECT 1\n<reminder>');
     expect(answer({ kind: 'error', message: 'no' })).toContain('Error executing SQL: no, db file: a/a.sqlite\n');
     const rows = Array.from({ length: 60 }, (_, i) => ['x'.repeat(200), BigInt(i)]);
