@@ -2,6 +2,7 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { codeSearch } from './code-search.ts';
 import { checkTool } from './check-tool.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
@@ -13,7 +14,7 @@ import { sql } from './sql/sql.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, jobs, viewImage, finish, delegate, nextWithSummary, sql].map(
+const builtIn = [bash, editor, search, codeSearch, jobs, viewImage, finish, delegate, nextWithSummary, sql].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));

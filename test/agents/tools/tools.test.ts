@@ -128,6 +128,7 @@ describe('the registry', () => {
       'bash',
       'str_replace_editor',
       'search',
+      'code_search',
       'jobs',
       'view_image',
       'finish',
