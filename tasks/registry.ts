@@ -6,10 +6,12 @@ import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
 import { aime } from './math/aime.ts';
-import { gsm8k } from './math/gsm8k.ts';
 import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
+import { gsm8k } from './math/gsm8k.ts';
 import { math } from './math/math.ts';
 import { qa, qaJudged } from './qa/qa.ts';
+import { text2sql } from './sql/environment.ts';
+import { text2sqlMini } from './sql/mini/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
 const builtIn: readonly Environment[] = [
@@ -20,6 +22,8 @@ const builtIn: readonly Environment[] = [
   math,
   qa,
   qaJudged,
+  text2sql as Environment,
+  text2sqlMini as Environment,
   // One a line.
 ];
 
