@@ -5,9 +5,15 @@ import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
+import { searchEnvironment } from './search/search.ts';
+import { searchcodeEnvironment } from './search/searchcode.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini];
+const builtIn: readonly Environment[] = [
+  sweMini,
+  searchEnvironment as Environment,
+  searchcodeEnvironment as Environment,
+];
 
 const environments = new Registry<Environment>(
   'environment',

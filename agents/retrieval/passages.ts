@@ -22,11 +22,7 @@ const TEXTS = ['.txt', '.md'];
 /** Bytes of one text file, and characters of one record. */
 const MOST_PASSAGE = 4 * 1024 * 1024;
 /** Each field under the names that published corpora use. */
-const NAMES = {
-  id: ['id', '_id', 'docid'],
-  title: ['title'],
-  text: ['text', 'contents', 'content'],
-} as const;
+const NAMES = { id: ['id', '_id', 'docid'], title: ['title'], text: ['text', 'contents', 'content'] } as const;
 
 const bad = (file: string, number: number, field: string, reason: string): UserInputError =>
   new UserInputError('corpus', `${file}, record ${number}${field === '' ? '' : `, field ${field}`}`, reason);
@@ -100,7 +96,8 @@ async function* recordRows(file: string, hash: Hash): AsyncGenerator<unknown> {
 
 async function textFile(file: string, hash: Hash): Promise<string> {
   const { size } = await stat(file);
-  if (size > MOST_PASSAGE) throw new UserInputError('corpus', file, `split it: a text has at most ${MOST_PASSAGE} bytes`);
+  if (size > MOST_PASSAGE)
+    throw new UserInputError('corpus', file, `split it: a text has at most ${MOST_PASSAGE} bytes`);
   const bytes = await readFile(file);
   hash.update(bytes);
   return bytes.toString('utf8');

@@ -14,7 +14,9 @@ export const retrievalOptions = {
   /** A file of passages (`.jsonl`, `.parquet`), or a folder of such files or of texts. */
   corpus: z.string().min(1).optional(),
   /** A server with SkyRL's retrieval API, in place of a corpus. */
-  searchUrl: z.url({ protocol: /^https?$/, error: 'give an address such as http://127.0.0.1:8000/retrieve' }).optional(),
+  searchUrl: z
+    .url({ protocol: /^https?$/, error: 'give an address such as http://127.0.0.1:8000/retrieve' })
+    .optional(),
   /** Passages of one search. */
   topk: z.int().min(1).max(100).default(3),
   /** Seconds of one try at the server. */
@@ -61,9 +63,11 @@ export async function retrieve(
   if (searchUrl !== undefined)
     return askRetrievalServer({ url: searchUrl, timeoutSeconds, asks }, { query, topk }, within);
   const corpus = await openCorpus(corpusOptions(options), digest);
-  const found = corpus.search(query, topk).map(({ id, title, text, score }) => ({
-    document: { id, title, contents: title === '' ? text : `"${title}"\n${text}` },
-    score,
-  }));
+  const found = corpus
+    .search(query, topk)
+    .map(({ id, title, text, score }) => ({
+      document: { id, title, contents: title === '' ? text : `"${title}"\n${text}` },
+      score,
+    }));
   return { result: [found] };
 }

@@ -7,11 +7,13 @@ import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
 import { nextWithSummary } from './next-with-summary.ts';
+import { memory } from './notes/memory.ts';
+import { think } from './notes/think.ts';
 import { search } from './search.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary].map(
+const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary, memory, think].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));

@@ -40,6 +40,11 @@ export interface WorkerServices {
   };
   /** The value of an environment variable that LONGHAUL_SECRETS names. Errors: `UserInputError`. */
   readonly secret: (name: string) => string;
+  /**
+   * The calls of this tool that ran earlier in the attempt, by whichever agent, oldest first: what a tool that keeps
+   * nothing can know of them.
+   */
+  readonly earlierCalls: () => Promise<readonly ToolCall[]>;
   /** Asks a judge of the configuration, as an environment's `ctx.ask` does. */
   readonly ask: (
     question: string | ReadonlyArray<{ readonly role: 'system' | 'user' | 'assistant'; readonly content: string }>,
