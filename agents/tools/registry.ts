@@ -11,12 +11,29 @@ import { memory } from './notes/memory.ts';
 import { think } from './notes/think.ts';
 import { search } from './search.ts';
 import { viewImage } from './view-image.ts';
+import { getDocument, localSearch } from './web/local-search.ts';
+import { searchEngine } from './web/search-engine.ts';
+import { webBrowser } from './web/web-browser.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary, memory, think].map(
-  (tool) => [tool.schema.function.name, tool] as const,
-);
-const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
+/** One a line. */
+const builtIn: readonly Tool[] = [
+  bash,
+  editor,
+  search,
+  viewImage,
+  finish,
+  delegate,
+  nextWithSummary,
+  memory,
+  think,
+  localSearch,
+  getDocument,
+  searchEngine,
+  webBrowser,
+];
+const named = builtIn.map((tool) => [tool.schema.function.name, tool] as const);
+const tools = new Registry<Tool>('tool', Object.fromEntries(named));
 
 export const toolRegistry: ReadonlyMap<string, Tool> = tools.of();
 

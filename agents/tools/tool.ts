@@ -102,6 +102,8 @@ export interface Tool {
    * Errors: `SandboxLost`, `SandboxUnavailable`. Mistakes of the policy become observations.
    */
   run(call: ToolCall, sandbox: Sandbox | undefined, context: CallContext): Promise<Observation & Seen>;
+  /** Finds what the tool lacks, such as a key. Errors: `UserInputError` under `field`. */
+  check(field: string): void;
   /** The tool with a task's options. Errors: `UserInputError` under `field`. */
   withOptions(given: unknown, field: string): Tool;
 }
@@ -118,6 +120,11 @@ type Common<Options> = Parameters & {
   readonly options?: z.ZodType<Options>;
   /** True if `run` may return images. Default: false. */
   readonly images?: boolean;
+  /**
+   * Finds what the tool lacks, such as a key, before a run starts. It runs in the process that opens the run's tasks.
+   * Errors: `UserInputError` under `field`. Absent: it lacks nothing.
+   */
+  check?(options: Options, field: string): void;
 };
 
 /** A tool that acts in the task's sandbox. */
@@ -202,6 +209,7 @@ function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentRead
         throw error;
       }
     },
+    check: (field) => definition.check?.(options, field),
     withOptions: (given, field) => {
       const schema = definition.options === undefined ? {} : { options: definition.options };
       return made(definition, reader, resolveOptions({ name, ...schema }, given, field) as Options);

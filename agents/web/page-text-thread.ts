@@ -29,7 +29,7 @@ function read({ html }: PageToRead): PageText {
   const title = document.querySelector('title')?.textContent?.trim() ?? '';
   let article: ReturnType<Readability['parse']> = null;
   try {
-    article = new Readability(parseHTML(html).document as unknown as Document, { maxElemsToParse: 20_000 }).parse();
+    article = new Readability(parseHTML(html).document as never, { maxElemsToParse: 20_000 }).parse();
   } catch {
     // The whole page is read then.
   }

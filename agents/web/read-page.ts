@@ -63,7 +63,7 @@ async function fetched(
     const answer = await exchange({ ...request, timeoutMs: until - Date.now() });
     const { location } = answer.headers;
     if (answer.status < 300 || answer.status >= 400 || location === undefined) return { ...answer, url };
-    const next = URL.parse(location, url);
+    const next = URL.parse(location, url.href);
     if (next === null) throw new PageRefused('it redirects to an address that is none');
     url = next;
   }
