@@ -5,14 +5,19 @@ import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
+import { browsecompPlus } from './search/browsecomp-plus.ts';
+import { memoryEnvironment } from './search/memory.ts';
 import { searchEnvironment } from './search/search.ts';
 import { searchcodeEnvironment } from './search/searchcode.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
+/** One a line. */
 const builtIn: readonly Environment[] = [
   sweMini,
   searchEnvironment as Environment,
   searchcodeEnvironment as Environment,
+  browsecompPlus as Environment,
+  memoryEnvironment as Environment,
 ];
 
 const environments = new Registry<Environment>(

@@ -22,8 +22,8 @@ export interface PageToRead {
   readonly html: string;
 }
 
-/** Errors: `UnreadablePage`; the reason of `signal`. */
-export async function pageText(page: PageToRead, signal: AbortSignal): Promise<PageText> {
+/** `withinMs`: time for it. Errors: `UnreadablePage`; the reason of `signal`. */
+export async function pageText(page: PageToRead, withinMs: number, signal: AbortSignal): Promise<PageText> {
   signal.throwIfAborted();
   // In the built package, both files are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
@@ -34,7 +34,10 @@ export async function pageText(page: PageToRead, signal: AbortSignal): Promise<P
     stderr: true,
   });
   const { promise, resolve, reject } = Promise.withResolvers<PageText>();
-  const timer = setTimeout(() => reject(new UnreadablePage('it takes too long to read')), LONGEST_MS);
+  const timer = setTimeout(
+    () => reject(new UnreadablePage('it takes too long to read')),
+    Math.max(1, Math.min(withinMs, LONGEST_MS)),
+  );
   const abort = () => reject(signal.reason);
   signal.addEventListener('abort', abort);
   worker.once('message', resolve);

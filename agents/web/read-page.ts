@@ -53,9 +53,9 @@ export function pageUrl(text: string): URL {
 async function fetched(
   start: URL,
   reader: PageReader,
+  until: number,
   signal: AbortSignal,
 ): Promise<HttpAnswer & { readonly url: URL }> {
-  const until = Date.now() + reader.timeoutSeconds * 1000;
   let url = start;
   for (let hops = 0; hops <= MOST_REDIRECTS; hops += 1) {
     const lookup = lookupFor(url, reader.allowPrivate);
@@ -85,13 +85,14 @@ function decoded({ headers, bytes }: HttpAnswer): string {
 }
 
 async function readDirectly(start: URL, reader: PageReader, signal: AbortSignal): Promise<Page> {
-  const answer = await fetched(start, reader, signal);
+  const until = Date.now() + reader.timeoutSeconds * 1000;
+  const answer = await fetched(start, reader, until, signal);
   const { status, headers, url } = answer;
   if (status < 200 || status >= 300) throw new PageRefused(`its server answers with status ${status}`);
   const kind = (headers['content-type'] ?? 'text/html').split(';')[0]?.trim().toLowerCase() ?? '';
   const body = decoded(answer);
   if (kind === 'text/html' || kind === 'application/xhtml+xml')
-    return { url: url.href, ...(await pageText({ html: body }, signal)) };
+    return { url: url.href, ...(await pageText({ html: body }, until - Date.now(), signal)) };
   if (kind.startsWith('text/') || kind === 'application/json' || kind === 'application/xml')
     return { url: url.href, title: '', text: body };
   throw new PageRefused(`it is of the kind ${kind.slice(0, 60)}, which cannot be read as text`);
