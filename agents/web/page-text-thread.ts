@@ -24,7 +24,9 @@ function linesOf(document: ReturnType<typeof parseHTML>['document']): string {
     .join('\n');
 }
 
-function read({ html }: PageToRead): PageText {
+function read({ html: given }: PageToRead): PageText {
+  // The parser adds no elements that a page leaves out.
+  const html = /<html[\s>]/i.test(given) ? given : `<html><body>${given}</body></html>`;
   const { document } = parseHTML(html);
   const title = document.querySelector('title')?.textContent?.trim() ?? '';
   let article: ReturnType<Readability['parse']> = null;

@@ -74,6 +74,14 @@ const shownAsJson = (query: string, found: readonly Found[], most: number): stri
     })),
   });
 
+/** With shorter snippets if it is too long: half a text would be no JSON. */
+function fittingJson(query: string, found: readonly Found[], most: number, maxCharacters: number): string {
+  const text = shownAsJson(query.slice(0, 1000), found, most);
+  return text.length <= maxCharacters || most <= 1
+    ? text
+    : fittingJson(query, found, Math.floor(most / 2), maxCharacters);
+}
+
 export const localSearch = makeTool({
   name: 'local_search',
   description: 'Searches a collection of texts, and returns the passages that fit the query best.',
@@ -95,8 +103,8 @@ export const localSearch = makeTool({
     if (!read.success)
       throw new ServiceUnavailable('answer', `${given.searchUrl} answered in another form than SkyRL's retrieval API`);
     const found = read.data.result?.[0]?.slice(0, given.topk) ?? [];
-    const most = Math.min(given.snippetCharacters, Math.floor(maxCharacters / Math.max(1, found.length)));
-    if (given.form === 'json') return shownAsJson(query, found, Math.max(1, most - 100));
+    const most = given.snippetCharacters;
+    if (given.form === 'json') return fittingJson(query, found, most, maxCharacters);
     return found.length === 0 ? NONE : truncateMiddle(shownAsText(found, most), maxCharacters);
   },
 });

@@ -29,14 +29,12 @@ describe('answers', () => {
     expect(exactMatch(said, [gold])).toBe(match);
   });
 
-  it('texts that are made to be slow are read at once', () => {
-    const begun = performance.now();
-    lastAnswer('<answer>'.repeat(200_000));
-    normalizeAnswer('a an the '.repeat(100_000));
-    toolUseIn(`<tool>${'<a>'.repeat(200_000)}</tool>`);
-    verdictIn('correct:'.repeat(200_000));
-    expect(performance.now() - begun).toBeLessThan(10_000);
-  });
+  it('texts that are made to be slow are read in linear time', () => {
+    expect(lastAnswer('<answer>'.repeat(200_000))).toBeUndefined();
+    expect(normalizeAnswer('a an the '.repeat(100_000))).toBe('');
+    expect(toolUseIn(`<tool>${'<a>'.repeat(200_000)}</tool>`)).toMatchObject({ wrong: 'no_inner_tag' });
+    expect(verdictIn('correct:'.repeat(200_000))).toBeUndefined();
+  }, 10_000);
 
   it('a record whose answer matches nothing, or that has none, is refused with its field', () => {
     expect(matchedRecord.safeParse({ question: 'q', answer: 'The' }).error?.issues).toMatchObject([
@@ -108,11 +106,8 @@ it('sections lose and repeat nothing, and are as long as allowed', () => {
 
 it('documents stay whole where they fit', () => {
   const context = 'Document 1:\naaa\nDocument 2:\nbbb\nDocument 3:\nccc\n';
-  expect(sectionsOf(context, 8)).toEqual([
-    'Document 1:\naaa\nDocument 2:\nbbb\n'.slice(0, 16),
-    'Document 2:\nbbb\n',
-    'Document 3:\nccc\n',
-  ]);
+  expect(sectionsOf(context, 5)).toEqual(['Document 1:\naaa\n', 'Document 2:\nbbb\n', 'Document 3:\nccc\n']);
+  expect(sectionsOf(context, 9)).toEqual(['Document 1:\naaa\nDocument 2:\nbbb\n', 'Document 3:\nccc\n']);
 });
 
 it('what was encrypted is read with its canary alone', () => {

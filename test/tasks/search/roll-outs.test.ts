@@ -1,6 +1,6 @@
 /**
  * Tasks that search, read in sections, or are judged, from their first turn to their grade, by scripted policies. Why: gold
- * solutions must score 1 and empty answers 0, and a server that is down must be no reward.
+ * solutions must score 1 and empty answers 0.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -50,11 +50,6 @@ beforeAll(async () => {
   const source = (environment: string, options: Record<string, unknown>) => ({ environment, options, folder });
   const sources = {
     search: source('search', { data: { test: 'questions.jsonl' }, corpus }),
-    down: source('search', {
-      data: { test: 'questions.jsonl' },
-      searchUrl: 'http://127.0.0.1:9/retrieve',
-      maxTurns: 3,
-    }),
     searchcode: source('searchcode', { data: { test: 'numbers.jsonl' }, corpus }),
     memory: source('memory', { data: { test: 'long.jsonl' }, sectionTokens: 100 }),
     browse: source('browsecomp_plus', { data: { test: 'browse.jsonl' }, corpus, canary: CANARY }),
