@@ -6,6 +6,7 @@ import { checkTool } from './check-tool.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
+import { jobs } from './jobs.ts';
 import { nextWithSummary } from './next-with-summary.ts';
 import { memory } from './notes/memory.ts';
 import { think } from './notes/think.ts';
@@ -21,6 +22,7 @@ const builtIn: readonly Tool[] = [
   bash,
   editor,
   search,
+  jobs,
   viewImage,
   finish,
   delegate,

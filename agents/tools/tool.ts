@@ -93,6 +93,8 @@ export interface Tool {
   readonly effect: ToolEffect;
   /** True if its answers may have images. */
   readonly images: boolean;
+  /** True if its answer depends on the calls before it, also those of its message. */
+  readonly inOrder: boolean;
   /** The error in the arguments, with parameter, value and remedy; `undefined` if there is none. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
   /** True if the call never changes the workspace, the shell or processes. */
@@ -120,6 +122,8 @@ type Common<Options> = Parameters & {
   readonly options?: z.ZodType<Options>;
   /** True if `run` may return images. Default: false. */
   readonly images?: boolean;
+  /** True for a tool that uses `earlierCalls`: it never runs at once with another call. Default: false. */
+  readonly inOrder?: boolean;
   /**
    * Finds what the tool lacks, such as a key, before a run starts. It runs in the process that opens the run's tasks.
    * Errors: `UserInputError` under `field`. Absent: it lacks nothing.
@@ -183,13 +187,14 @@ function observed(answered: string | TextWithImages, name: string, mayHaveImages
 }
 
 function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentReader, options: Options): Tool {
-  const { name, description, runs = 'sandbox', effect = 'sandbox', images = false } = definition;
+  const { name, description, runs = 'sandbox', effect = 'sandbox', images = false, inOrder = false } = definition;
   const reads = definition.runs === 'worker' ? undefined : definition.onlyReads;
   return {
     schema: { type: 'function', function: { name, description, parameters: parametersOf(definition) } },
     runs,
     effect,
     images,
+    inOrder,
     validate(args) {
       try {
         reader.read(args);

@@ -73,6 +73,7 @@ export const memory = makeTool({
   required,
   runs: 'worker',
   effect: 'none',
+  inOrder: true,
   async run(args, { earlierCalls, maxCharacters = DEFAULT_MAX_CHARACTERS }) {
     const command = commandOf(args);
     try {
