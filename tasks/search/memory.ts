@@ -10,7 +10,7 @@ import type { Message } from '../../protocol/message.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, Task, TaskContext, Work } from '../environment.ts';
-import { containsAnswer, exactMatch } from './exact-match.ts';
+import { exactMatch, subMatch } from '../qa/answer-match.ts';
 import { judgeAnswer } from './judge-answer.ts';
 import { sectionsOf } from './memory-chunks.ts';
 import { type AskedRecord, matchedRecord, questionText, withDigest } from './question-records.ts';
@@ -84,7 +84,7 @@ export function memoryTask(
       if (grader === 'em') return graded(exactMatch(answer, golden), answer, read, sections.length);
       if (grader === 'contains')
         return graded(
-          golden.every((one) => containsAnswer(answer, [one])),
+          golden.every((one) => subMatch(answer, [one])),
           answer,
           read,
           sections.length,

@@ -6,7 +6,7 @@ import { corpusDigest } from '../../agents/retrieval/corpus.ts';
 import { checkRetrieval, corpusOptions } from '../../agents/retrieval/retriever.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Dataset, EnvironmentIo } from '../environment.ts';
-import { normalizeAnswer } from './exact-match.ts';
+import { normalizedAnswer } from '../qa/answer-match.ts';
 import type { SearchSettings } from './information.ts';
 
 const messages = z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1);
@@ -55,7 +55,7 @@ export interface AskedRecord {
 }
 
 /** The record, if its answers can be told from no answer at all. */
-export const matchedRecord = searchRecord.refine(({ golden }) => golden.some((one) => normalizeAnswer(one) !== ''), {
+export const matchedRecord = searchRecord.refine(({ golden }) => golden.some((one) => normalizedAnswer(one) !== ''), {
   path: ['answer'],
   error: 'give an answer with a letter or a digit: articles and punctuation alone match nothing',
 });

@@ -9,7 +9,7 @@ import type { Within } from '../../agents/retrieval/retrieval-server.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, Task, Work } from '../environment.ts';
-import { exactMatch, lastAnswer } from './exact-match.ts';
+import { exactMatch } from '../qa/answer-match.ts';
 import { searchOptions, searchResult, type SearchSettings } from './information.ts';
 import {
   matchedRecord,
@@ -34,6 +34,21 @@ const options = z.strictObject({
 export interface SearchTaskSettings extends SearchSettings {
   readonly maxTurns: number;
   readonly instruction: string;
+}
+
+const OPEN = '<answer>';
+const CLOSE = '</answer>';
+
+/** The content of the last `<answer>…</answer>`, without outer spaces. `undefined` if there is none. */
+export function lastAnswer(text: string): string | undefined {
+  let found: string | undefined;
+  for (let from = text.indexOf(OPEN); from >= 0;) {
+    const end = text.indexOf(CLOSE, from + OPEN.length);
+    if (end < 0) break;
+    found = text.slice(from + OPEN.length, end).trim();
+    from = text.indexOf(OPEN, end + CLOSE.length);
+  }
+  return found;
 }
 
 /** JSON that `step` returns. */

@@ -7,6 +7,7 @@
 import { z } from 'zod';
 import type { Within } from '../../agents/retrieval/retrieval-server.ts';
 import { openRecords, recordOptions } from '../data/record-options.ts';
+import { skyrlAnswer } from '../math/gsm8k-answer.ts';
 import type { Environment, Task, TaskContext } from '../environment.ts';
 import { searchOptions, searchResult } from './information.ts';
 import { openRetrieval, promptOf, searchRecord, type AskedRecord, withDigest } from './question-records.ts';
@@ -103,9 +104,6 @@ for name in out err; do head -c ${MOST_OUTPUT} /tmp/searchcode.$name.all >/tmp/s
 
 const stateSchema = z.object({ turns: z.int() });
 
-/** The first `#### NUMBER` of a text, without commas, as SkyRL-Gym's `strict`. */
-const strictAnswer = (text: string): string | undefined => /#### (-?[0-9.,]+)/.exec(text)?.[1]?.replaceAll(',', '');
-
 /** `wait`: between tries at the retrieval server; absent: real time. */
 export function searchcodeTask(record: AskedRecord, settings: SearchTaskSettings, wait?: Within['wait']): Task {
   const messages = promptOf(record, settings.instruction);
@@ -137,10 +135,10 @@ export function searchcodeTask(record: AskedRecord, settings: SearchTaskSettings
     },
 
     async grade(_ctx, work) {
-      const answer = strictAnswer(saidAfter(work, messages.length).join('\n'));
-      const passed = answer !== undefined && record.golden.includes(answer);
-      const reason = answer === undefined ? 'there is no "#### NUMBER"' : `the answer was ${answer.slice(0, 100)}`;
-      const parts = { format: Number(answer !== undefined) };
+      const answer = skyrlAnswer(saidAfter(work, messages.length).join('\n'), 'strict');
+      const passed = answer !== null && record.golden.includes(answer);
+      const reason = answer === null ? 'there is no "#### NUMBER"' : `the answer was ${answer.slice(0, 100)}`;
+      const parts = { format: Number(answer !== null) };
       return await Promise.resolve({ code: 'graded', reward: Number(passed), passed, reason, parts });
     },
 

@@ -1,5 +1,5 @@
 /**
- * The sections `search`, `searchcode` and `em_normalize` of gym.json: observations, ends, rewards, and what a retrieval
+ * The sections `search` and `searchcode` of gym.json: observations, ends, rewards, and what a retrieval
  * server is asked. Why: a policy that SkyRL trained must find the same environment here. Pauses between tries are
  * recorded, not waited for. Python runs in real sandboxes.
  */
@@ -9,7 +9,6 @@ import type { Message } from '../../../protocol/message.ts';
 import type { Said } from '../../../protocol/transcript.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 import type { Task, TaskContext } from '../../../tasks/environment.ts';
-import { containsAnswer, exactMatch, normalizeAnswer } from '../../../tasks/search/exact-match.ts';
 import { searchTask, type SearchTaskSettings } from '../../../tasks/search/search.ts';
 import { searchcodeTask, toolUseIn } from '../../../tasks/search/searchcode.ts';
 import { openBench } from '../../sandboxes/harness.ts';
@@ -44,13 +43,6 @@ interface Case {
 interface Gym {
   readonly search: readonly Case[];
   readonly searchcode: readonly Case[];
-  readonly em_normalize: ReadonlyArray<{
-    readonly prediction: string;
-    readonly golden: string;
-    readonly normalized: string;
-    readonly em: number;
-    readonly subem: number;
-  }>;
 }
 
 const vectors = readVectors<Gym>('gym.json');
@@ -175,12 +167,4 @@ describe('searchcode', () => {
     },
     60_000,
   );
-});
-
-describe('em_normalize', () => {
-  it.each(vectors.em_normalize.map((one) => [one.prediction, one] as const))('%j', (prediction, one) => {
-    expect(normalizeAnswer(prediction)).toBe(one.normalized);
-    expect(Number(exactMatch(prediction, [one.golden]))).toBe(one.em);
-    expect(Number(containsAnswer(prediction, [one.golden]))).toBe(one.subem);
-  });
 });
