@@ -108,7 +108,12 @@ describe('a retrieval server', () => {
       within(waits),
     );
   const settings = () => ({
-    ...{ searchUrl: `${server.baseUrl}/retrieve`, topk: 1, timeoutSeconds: 5, k1: 1.2, b: 0.75, maxMiB: 1 },
+    searchUrl: `${server.baseUrl}/retrieve`,
+    topk: 1,
+    timeoutSeconds: 5,
+    k1: 1.2,
+    b: 0.75,
+    maxMiB: 1,
     whenDown: 'hold' as const,
   });
 
