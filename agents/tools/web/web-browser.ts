@@ -41,6 +41,8 @@ const options = z.strictObject({
 
 type Options = z.output<typeof options>;
 
+const MOST_URLS = 5;
+
 /** Time that is left to answer after the page was read. */
 const SPARE_MS = 2000;
 
@@ -79,6 +81,23 @@ async function read(text: string, goal: string, given: Options, services: Worker
   }
 }
 
+/** One address, or a list of them, which some policies write as a text. */
+function urlsIn(given: unknown): readonly string[] {
+  const areTexts = (value: unknown): value is readonly string[] =>
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.length <= MOST_URLS &&
+    value.every((one) => typeof one === 'string');
+  if (areTexts(given)) return given;
+  const text = String(given).trim();
+  try {
+    const parsed: unknown = text.startsWith('[') ? JSON.parse(text) : undefined;
+    return areTexts(parsed) ? parsed : [text];
+  } catch {
+    return [text];
+  }
+}
+
 export const webBrowser = makeTool({
   name: 'web_browser',
   description: 'Reads web pages, and returns what helps with the goal.',
@@ -88,7 +107,7 @@ export const webBrowser = makeTool({
       url: {
         anyOf: [
           { type: 'string', minLength: 1, maxLength: 4000 },
-          { type: 'array', items: { type: 'string', minLength: 1, maxLength: 4000 }, minItems: 1, maxItems: 5 },
+          { type: 'array', items: { type: 'string', minLength: 1, maxLength: 4000 }, minItems: 1, maxItems: MOST_URLS },
         ],
         description: 'The address of a page, or of several.',
       },
@@ -110,7 +129,7 @@ export const webBrowser = makeTool({
 
   async run(args, context) {
     const { options: given, maxCharacters = DEFAULT_MAX_CHARACTERS } = context;
-    const urls = [args.value('url')].flat().filter((one): one is string => typeof one === 'string');
+    const urls = urlsIn(args.value('url'));
     const most = Math.floor(maxCharacters / Math.max(1, urls.length));
     const shown = await Promise.all(urls.map((url) => read(url, args.text('goal'), given, context)));
     return shown.map((one) => truncateMiddle(one, most)).join('\n=======\n');

@@ -9,6 +9,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import type { WorkerServices } from '../../../../agents/tools/tool.ts';
 import { toolboxOf } from '../../../../agents/tools/toolbox.ts';
 import { askRetrievalServer } from '../../../../agents/retrieval/retrieval-server.ts';
+import { checkLoaded } from '../../../../config/open-tasks.ts';
+import { UserInputError } from '../../../../protocol/user-input-error.ts';
 import { classOfError, FAILURES } from '../../../../protocol/failure-policy.ts';
 import { searchResult } from '../../../../tasks/search/information.ts';
 import { type LoopbackServer, startLoopback } from '../../../support/endpoint/http-server.ts';
@@ -184,6 +186,12 @@ describe('search_engine', () => {
     vi.stubEnv('LONGHAUL_KEYS', 'SEARCH_KEY@https://other.example');
     const tool = toolboxOf([{ name: 'search_engine', options: options() }]).get('search_engine');
     expect(() => tool?.check('tools.search_engine.options')).toThrow(/LONGHAUL_KEYS=SEARCH_KEY@http:\/\/127/);
+    const task = {
+      messages: [{ role: 'user', content: 'find' }],
+      tools: [{ name: 'search_engine', options: options() }],
+      grade: () => Promise.resolve({ code: 'graded', reward: 0, passed: false, reason: '' }),
+    } as const;
+    expect(() => checkLoaded('web-train-0', task)).toThrow(UserInputError);
     await expect(call('search_engine', options(), { query: ['a'] })).rejects.toMatchObject({ kind: 'key' });
     expect(server.asked).toEqual([]);
   });
@@ -215,7 +223,10 @@ describe('web_browser', () => {
     );
     await call('web_browser', allow(), { url, goal: 'filler' });
     expect(server.asked).toHaveLength(1);
-    const several = await call('web_browser', allow(), { url: [url, `${server.baseUrl}/none`], goal: 'harbour' });
+    const several = await call('web_browser', allow(), {
+      url: JSON.stringify([url, `${server.baseUrl}/none`]),
+      goal: 'harbour',
+    });
     expect(several).toMatch(/1902.*\n=======\nError: .*none: its server answers with status 404\./s);
     // Not from the cache of somebody who was allowed.
     expect(await call('web_browser', {}, { url, goal: 'harbour' })).toMatch(/^Error: .*(public internet|port)/);
