@@ -50,6 +50,12 @@ beforeAll(async () => {
   const source = (environment: string, options: Record<string, unknown>) => ({ environment, options, folder });
   const sources = {
     search: source('search', { data: { test: 'questions.jsonl' }, corpus }),
+    down: source('search', { data: { test: 'questions.jsonl' }, searchUrl: `${server.baseUrl}/retrieve`, maxTurns: 3 }),
+    tool: source('browsecomp_plus', {
+      data: { test: 'browse.jsonl' },
+      searchUrl: `${server.baseUrl}/retrieve`,
+      canary: CANARY,
+    }),
     searchcode: source('searchcode', { data: { test: 'numbers.jsonl' }, corpus }),
     memory: source('memory', { data: { test: 'long.jsonl' }, sectionTokens: 100 }),
     browse: source('browsecomp_plus', { data: { test: 'browse.jsonl' }, corpus, canary: CANARY }),
@@ -72,6 +78,14 @@ it.each(['search', 'searchcode', 'memory', 'browse'])(
   },
   60_000,
 );
+
+it.each(['down', 'tool'])('a retrieval server that is not there is a failure, and no reward: %s', async (source) => {
+  const { handler } = server;
+  server.handler = () => ({ status: 404, body: {} });
+  const end = await here.rollOut(`${source}-test-0`, 'oracle', signal);
+  server.handler = handler;
+  expect(end).toMatchObject({ phase: 'failed', failure: 'service-unavailable' });
+});
 
 describe('browsecomp_plus', () => {
   it('a judge that says no gives 0, and the judge reads plain texts', async () => {

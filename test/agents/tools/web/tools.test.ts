@@ -189,7 +189,7 @@ describe('search_engine', () => {
     const task = {
       messages: [{ role: 'user', content: 'find' }],
       tools: [{ name: 'search_engine', options: options() }],
-      grade: () => Promise.resolve({ code: 'graded', reward: 0, passed: false, reason: '' }),
+      grade: () => Promise.resolve({ code: 'graded' as const, reward: 0, passed: false, reason: '' }),
     } as const;
     expect(() => checkLoaded('web-train-0', task)).toThrow(UserInputError);
     await expect(call('search_engine', options(), { query: ['a'] })).rejects.toMatchObject({ kind: 'key' });
