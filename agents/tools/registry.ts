@@ -2,6 +2,7 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { codeSearch } from './code-search.ts';
 import { checkTool } from './check-tool.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
@@ -22,6 +23,7 @@ const builtIn: readonly Tool[] = [
   bash,
   editor,
   search,
+  codeSearch,
   jobs,
   viewImage,
   finish,

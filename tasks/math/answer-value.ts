@@ -154,6 +154,10 @@ function enclosed(tokens: readonly Token[], depth: number): Value | undefined {
 export function readValue(tokens: readonly Token[], depth = 0): Value {
   if (depth > DEEPEST || tokens.length === 0) return WORDS;
   if (is(tokens[1], 'in') && tokens[0]?.kind === 'letter') return readValue(tokens.slice(2), depth + 1);
+  const named = split(tokens, (token) => is(token, '=')).parts;
+  // `(x, y) = (1, 2)`.
+  if (named.length === 2 && isEnclosed(named[0] ?? []) && commaParts((named[0] ?? []).slice(1, -1)).length > 1)
+    return readValue(named[1] ?? [], depth + 1);
   if (tokens.length === 1 && is(tokens[0], 'emptyset')) return { kind: 'list', items: [] };
   const parts = commaParts(tokens);
   if (parts.length > MOST_ITEMS) return WORDS;

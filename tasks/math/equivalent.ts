@@ -21,12 +21,12 @@ export function exactText(text: string): string {
 const PROSE = /^[\p{L}\s().,'"-]+$/u;
 const SHORT_RUN = /(?<!\p{L})\p{L}{1,2}(?!\p{L})/u;
 
-/** The letters of words; another text as it is. `p - q` and `a, b` are no words: punctuation says something there. */
+/** The letters of words; another text without its commands for words. `p - q` and `a, b` are no words: punctuation says something there. */
 function wordsKey(text: string): string {
   const words = text.replaceAll(/\\(?:text|mbox|textbf|mathrm|textit)\s?\{([^{}]*)\}/g, '$1').replaceAll('$', '');
   const plain = words.trim().toLowerCase();
   const isProse = PROSE.test(plain) && (!/[.,'"-]/.test(plain) || !SHORT_RUN.test(plain));
-  return isProse ? plain.replaceAll(/[^\p{L}]/gu, '') : exactText(text);
+  return isProse ? plain.replaceAll(/[^\p{L}]/gu, '') : exactText(words);
 }
 
 const number = (text: string): Expression => ({ kind: 'number', text });

@@ -21,7 +21,7 @@ const NO_MEANING = new Set(
   ),
 );
 const TEXT_COMMANDS = new Set('text textbf textit textrm mbox mathrm mathbf operatorname textnormal'.split(' '));
-const WRAPPERS = new Set(['boxed', 'fbox', 'mathbb', 'boldsymbol', 'overline', 'ensuremath']);
+const WRAPPERS = new Set(['boxed', 'fbox', 'mathbb', 'boldsymbol', 'ensuremath']);
 /** `from→to from→to …` */
 const table = (pairs: string): ReadonlyMap<string, string> =>
   new Map(pairs.split(/\s+/).map((pair) => [pair.slice(0, pair.indexOf('→')), pair.slice(pair.indexOf('→') + 1)]));
@@ -85,6 +85,14 @@ function letters(text: string, last: Token | undefined): readonly Token[] {
   return text.split('').map((letter) => ({ kind: 'letter', text: letter }));
 }
 
+const REPEATING = /(?<!\d)(\d{0,50})\.(\d{0,50})\\overline\s?\{(\d{1,50})\}/g;
+
+/** The fraction that a decimal with a period is. */
+function repeating(whole: string, part: string, period: string): string {
+  const top = BigInt(`${whole}${part}${period}`) - BigInt(`${whole}${part}`);
+  return `(${top}/${'9'.repeat(period.length)}${'0'.repeat(part.length)})`;
+}
+
 const NUMBER = /^(?:\d+(?:\.\d+)?|\.\d+|\d+\.(?!\w))/;
 const GROUPED = /^\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?/;
 
@@ -95,6 +103,7 @@ const GROUPED = /^\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?/;
 export function latexTokens(given: string, grouped: boolean): readonly Token[] | undefined {
   if (given.length > LONGEST) return undefined;
   const text = given
+    .replaceAll(REPEATING, (_, whole: string, part: string, period: string) => repeating(whole, part, period))
     .replaceAll(/(\d),\\!\s?(?=\d{3})|(\d)\{,\}(?=\d{3})/g, '$1$2')
     .replaceAll('$', ' ')
     .replaceAll('~', ' ')

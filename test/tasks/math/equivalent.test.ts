@@ -28,6 +28,8 @@ const SAME: ReadonlyArray<readonly [string, string]> = [
   [raw`\binom{5}{2}`, '10'],
   ['5!', '120'],
   [raw`\frac{1}{3}`, '0.333333'],
+  [raw`0.\overline{3}`, raw`\frac13`],
+  [raw`1.2\overline{45}`, raw`\frac{137}{110}`],
   [raw`\sqrt{2}`, '1.41421356'],
   // Units, percent, bases.
   [raw`90^\circ`, '90'],
@@ -68,6 +70,7 @@ const SAME: ReadonlyArray<readonly [string, string]> = [
   [raw`\{1,2,3\}`, raw`\{3,1,2\}`],
   [raw`\left( 3, \frac{\pi}{2} \right)`, raw`(3,\pi/2)`],
   [raw`\emptyset`, raw`\{\}`],
+  ['(x,y)=(1,2)', '(1,2)'],
   // Intervals and inequalities.
   ['(3,4]', raw`3 < x \le 4`],
   ['(3,4]', raw`x \in (3, 4]`],
@@ -86,6 +89,7 @@ const SAME: ReadonlyArray<readonly [string, string]> = [
   [raw`\text{(C)}`, 'C'],
   [raw`\text{Evelyn}`, 'evelyn'],
   [raw`\text{yes}`, 'Yes'],
+  [raw`\text{June 20}`, 'June 20'],
   // What is too large for a value is compared by its form.
   [raw`\((3+\sqrt{3})^{2016}\)`, raw`(3+\sqrt{3})^{2016}`],
 ];
@@ -102,6 +106,10 @@ const DIFFERENT: ReadonlyArray<readonly [string, string]> = [
   [raw`\sqrt2`, '1.41'],
   [raw`\sqrt{2}`, '1.41421357'],
   ['e', '2.718'],
+  ['0', raw`0.\overline{3}`],
+  [raw`\frac{3}{10}`, raw`0.\overline{3}`],
+  [raw`\text{June 20}`, 'June 21'],
+  ['(x,y)=(1,2)', '(2,1)'],
   ['10^{20}', '10^{20}+1'],
   ['10^{400}', '10^{500}'],
   ['10^{-400}', '0'],
