@@ -10,6 +10,10 @@ import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
 import { gsm8k } from './math/gsm8k.ts';
 import { math } from './math/math.ts';
 import { qa, qaJudged } from './qa/qa.ts';
+import { browsecompPlus } from './search/browsecomp-plus.ts';
+import { memoryEnvironment } from './search/memory.ts';
+import { searchEnvironment } from './search/search.ts';
+import { searchcodeEnvironment } from './search/searchcode.ts';
 import { text2sql } from './sql/environment.ts';
 import { text2sqlMini } from './sql/mini/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
@@ -24,6 +28,10 @@ const builtIn: readonly Environment[] = [
   qaJudged,
   text2sql as Environment,
   text2sqlMini as Environment,
+  searchEnvironment as Environment,
+  searchcodeEnvironment as Environment,
+  browsecompPlus as Environment,
+  memoryEnvironment as Environment,
   // One a line.
 ];
 
