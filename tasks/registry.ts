@@ -4,10 +4,18 @@ import { Definition } from '../modules/check-definition.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
+import { humaneval } from './code/humaneval.ts';
+import { lcb } from './code/lcb.ts';
+import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini];
+const builtIn: readonly Environment[] = [
+  sweMini,
+  humaneval as Environment,
+  lcb as Environment,
+  mbpp as Environment,
+];
 
 const environments = new Registry<Environment>(
   'environment',
