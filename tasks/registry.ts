@@ -10,12 +10,7 @@ import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [
-  sweMini,
-  humaneval as Environment,
-  lcb as Environment,
-  mbpp as Environment,
-];
+const builtIn: readonly Environment[] = [sweMini, humaneval as Environment, lcb as Environment, mbpp as Environment];
 
 const environments = new Registry<Environment>(
   'environment',

@@ -3,6 +3,7 @@
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
 import { checkTool } from './check-tool.ts';
+import { codeInterpreter } from './code-interpreter.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
@@ -11,7 +12,7 @@ import { search } from './search.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary].map(
+const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary, codeInterpreter].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));

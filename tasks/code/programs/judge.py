@@ -25,7 +25,13 @@ class Needed(BaseException):
 
 
 class Broken(BaseException):
-    """The tests themselves are at fault."""
+    """The tests cannot be run. Without any answer of the policy's code, they themselves are at fault."""
+
+    first = None
+
+    def __init__(self, why):
+        super().__init__(why)
+        Broken.first = Broken.first or why
 
 
 class Session:
@@ -217,17 +223,16 @@ def said(record, session):
         run(record, session)
     except Needed:
         pass
-    except Broken as error:
-        if not session.calls:
-            return {"broken": str(error)}
     except BaseException as error:
         if not session.calls:
             where = error.__traceback__
             while where.tb_next:
                 where = where.tb_next
             place = "%s, line %d" % (where.tb_frame.f_code.co_filename, where.tb_lineno)
-            kind = "failed" if session.made else "broken"
+            kind = "failed" if session.known else "broken"
             return {kind: "%s: %s (%s)" % (type(error).__name__, str(error)[:300], place)}
+    if Broken.first and not session.known:
+        return {"broken": Broken.first}
     if session.calls:
         return {"calls": session.calls}
     if not session.made:
