@@ -88,6 +88,7 @@ const FLOATS: Readonly<Record<string, number>> = { inf: Infinity, '-inf': -Infin
 export function sameValue(given: unknown, expected: unknown, top = true): boolean {
   if (isNumber(given)) return isNumber(expected) && exactly(given) === exactly(expected);
   if (given === null || typeof given === 'string') return given === expected;
+  if (typeof given !== 'object') return false;
   const [[kind, body] = ['', undefined]] = Object.entries(given as Record<string, unknown>);
   if ((kind === 'i' || kind === 'f') && typeof body === 'string') {
     if (!isNumber(expected)) return false;
@@ -106,8 +107,10 @@ export function sameValue(given: unknown, expected: unknown, top = true): boolea
   if (expected instanceof WrittenFloat) return false;
   const wanted = new Map(entriesOf(expected));
   const entries = body as unknown[];
+  const keys = new Set(entries.map((entry) => (Array.isArray(entry) ? (entry[0] as unknown) : undefined)));
   return (
     entries.length === wanted.size &&
+    keys.size === wanted.size &&
     entries.every((entry) => {
       if (!Array.isArray(entry)) return false;
       const [key, value] = entry as unknown[];
