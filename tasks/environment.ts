@@ -32,6 +32,11 @@ export interface EnvironmentIo {
    * folder. Errors: `UserInputError` if this process may not read there.
    */
   path(name: string, path: string): string;
+  /**
+   * The same for a program, or a file or folder with code. Errors: `UserInputError` if this process may not run it.
+   * Absent: it runs none.
+   */
+  code?(name: string, path: string): string;
 }
 
 export interface Dataset {

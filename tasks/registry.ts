@@ -8,9 +8,16 @@ import { humaneval } from './code/humaneval.ts';
 import { lcb } from './code/lcb.ts';
 import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
+import { python } from './python/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini, humaneval as Environment, lcb as Environment, mbpp as Environment];
+const builtIn = [
+  sweMini,
+  humaneval, //
+  lcb,
+  mbpp,
+  python,
+] as readonly Environment[];
 
 const environments = new Registry<Environment>(
   'environment',

@@ -77,14 +77,19 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 export class TaskLoader {
   readonly #store: BundleStore | undefined;
   readonly #mayRead: MayRead;
+  readonly #mayRun: MayRead;
   readonly #catalogs = new Recent<TaskCatalog>(MOST.catalogs);
   readonly #datasets = new Recent<Dataset>(MOST.datasets);
   readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
 
-  /** `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read. */
-  constructor(store?: BundleStore, mayRead: MayRead = () => undefined) {
+  /**
+   * `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read.
+   * `mayRun`: called with each path of a program or of code; absent: what may be read may be run.
+   */
+  constructor(store?: BundleStore, mayRead: MayRead = () => undefined, mayRun: MayRead = mayRead) {
     this.#store = store;
     this.#mayRead = mayRead;
+    this.#mayRun = mayRun;
   }
 
   /**
@@ -94,13 +99,12 @@ export class TaskLoader {
   async open(source: TaskSource, modules?: ObjectRef): Promise<Dataset> {
     const { environment: name, options: given, folder = '.' } = source;
     const environment = environmentNamed(name, modules);
-    const io: EnvironmentIo = {
-      path: (option, path) => {
-        const absolute = resolve(folder, path);
-        this.#mayRead(`task.options.${option}`, absolute);
-        return absolute;
-      },
+    const within = (may: MayRead) => (option: string, path: string) => {
+      const absolute = resolve(folder, path);
+      may(`task.options.${option}`, absolute);
+      return absolute;
     };
+    const io: EnvironmentIo = { path: within(this.#mayRead), code: within(this.#mayRun) };
     const options = resolveOptions(environment, given, 'task.options');
     const dataset = await this.#datasets.of(sha256(JSON.stringify([modules, name, options, folder])), () =>
       environment.open(options, io),

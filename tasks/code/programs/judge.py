@@ -136,8 +136,10 @@ def reference_of(value):
         if on.get("at", 0) is None:
             raise Refused("it is inside of another value")
         return {"at": on["at"]} if "at" in on else {"name": on["name"]}
-    if callable(value) and not isinstance(value, type):
-        raise Refused("it is a function of the tests")
+    if isinstance(value, type) and value.__module__ == "builtins":
+        return None
+    if callable(value):
+        raise Refused("it is a function or class of the tests")
     return None
 
 

@@ -3,6 +3,7 @@ Python values as JSON, with their types. The process of the tests and the proces
 other. Both sides are bounded: a value that is too large or too deep is refused.
 """
 
+import builtins
 import collections
 import decimal
 import fractions
@@ -66,6 +67,8 @@ def encode(value, reference=None, own=None):
             return {"r": [hex(value.start), hex(value.stop), hex(value.step)]}
         if isinstance(value, dict):
             return {"d": [[one(key, depth + 1), one(item, depth + 1)] for key, item in value.items()]}
+        if isinstance(value, type) and getattr(builtins, value.__name__, None) is value:
+            return {"T": value.__name__}
         if hasattr(value, "__next__"):
             items = []
             for item in value:
@@ -114,6 +117,9 @@ def decode(given, foreign):
             return range(*(int(number, 16) for number in body))
         if kind == "d":
             return {one(key): one(item) for key, item in body}
+        if kind == "T":
+            found = getattr(builtins, body)
+            return found if isinstance(found, type) else None
         if kind == "I":
             return iter(all_of(body))
         return foreign(given)
