@@ -7,6 +7,7 @@ threads; `replay FILE OUT` makes one instance, and gives it a list of actions.
 
 import asyncio
 import base64
+import contextvars
 import importlib
 import json
 import math
@@ -136,57 +137,103 @@ class SkyRL:
             close()
 
 
+episode_now = contextvars.ContextVar("episode")
+loop = asyncio.new_event_loop()
+
+
+def start_loop():
+    if not loop.is_running():
+        threading.Thread(target=loop.run_forever, daemon=True).start()
+
+
+def plain(messages):
+    """Messages of `verifiers`, which are objects in later versions, as dictionaries."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    return [one if isinstance(one, dict) else {"role": one.role, "content": one.content} for one in messages]
+
+
 class Verifiers:
-    """An environment of `verifiers` that answers messages (SingleTurnEnv, MultiTurnEnv), and its rubric."""
+    """
+    An environment of `verifiers` (0.1), and its rubric. Its own `rollout` runs, and waits for the policy's messages
+    where it would ask a model.
+    """
 
     def __init__(self, env, request):
         extras = request["extras"]
-        self.env = env
+        self.env, self.prompt, self.sent = env, request["prompt"], 0
         self.input = {
             "prompt": request["prompt"],
             "answer": extras.get("answer", ""),
             "info": extras.get("info") or {},
-            "task": extras.get("task", "default"),
             "example_id": extras.get("example_id", 0),
+            **{name: extras[name] for name in ("task",) if name in extras},
         }
 
     def __getstate__(self):
         raise Wrong("an environment of verifiers is replayed by its actions: leave out replay: pickle")
 
+    async def begin(self):
+        self.asked, self.said = asyncio.Queue(), asyncio.Queue()
+        self.task = loop.create_task(self.play())
+        return await self.asked.get()
+
+    async def play(self):
+        from verifiers.types import ClientConfig
+
+        episode_now.set(self)
+        os.environ.setdefault("LONGHAUL_NO_KEY", "none")
+        nowhere = ClientConfig(api_key_var="LONGHAUL_NO_KEY", api_base_url="http://127.0.0.1:9/v1")
+        try:
+            self.state = await self.env.rollout(self.input, nowhere, "policy", {})
+            if self.state.get("error") is not None:
+                raise self.state["error"]
+            await self.env.rubric.score_rollout(self.state)
+            await self.asked.put(None)
+        except BaseException as error:
+            await self.asked.put(error)
+
+    async def ask(self, prompt):
+        from verifiers.types import Response, ResponseMessage
+
+        await self.asked.put(plain(prompt))
+        content = await self.said.get()
+        message = ResponseMessage(content=content, finish_reason="stop", is_truncated=False)
+        return Response(id="policy", created=0, model="policy", message=message)
+
+    async def told(self, action):
+        await self.said.put(action)
+        return await self.asked.get()
+
     def wait(self, promise):
-        return asyncio.run(promise) if asyncio.iscoroutine(promise) else promise
+        asked = asyncio.run_coroutine_threadsafe(promise, loop).result()
+        if isinstance(asked, BaseException):
+            raise asked
+        return asked
 
     def init(self, prompt):
-        from verifiers.types import State
-
-        self.state = State(input=self.input)
-        self.state.update(trajectory=[], reward=None, metrics=None, completion=None, is_completed=False, error=None)
-        self.state["timing"] = {"generation_ms": 0.0, "scoring_ms": 0.0, "total_ms": 0.0, "start_time": 0.0}
-        self.state = self.wait(self.env.setup_state(self.state)) or self.state
-        self.messages = list(prompt)
-        return {"messages": messages_in(prompt, "the prompt"), "metrics": {}}
+        asked = self.wait(self.begin())
+        if asked is None:
+            raise Wrong("the rollout ended before the policy was asked")
+        self.sent = len(asked)
+        return {"messages": messages_in(asked, "the prompt"), "metrics": {}}
 
     def step(self, action):
-        said = [{"role": "assistant", "content": action}]
-        step = {"prompt": list(self.messages), "completion": said, "response": None, "tokens": None}
-        self.state["trajectory"].append({**step, "reward": None, "advantage": None, "extras": {}})
-        self.messages += said
-        done = self.wait(self.env.is_completed(self.state))
-        answers = []
-        if not done:
-            answers = messages_in(self.wait(self.env.env_response(self.messages, self.state)), "env_response")
-            self.messages += answers
-            done = bool(self.state.get("final_env_response"))
-        if not done:
-            return {"messages": answers, "reward": 0.0, "done": False, "metrics": {}}
-        self.state["completion"] = self.messages[len(self.input["prompt"]) :]
-        self.wait(self.env.rubric.score_rollout(self.state))
+        asked = self.wait(self.told(action))
+        if asked is not None:
+            new = asked[self.sent + 1 :]
+            self.sent = len(asked)
+            return {"messages": messages_in(new, "env_response"), "reward": 0.0, "done": False, "metrics": {}}
         reward = number_of(self.state["reward"], "the reward")
         metrics = numbers_in(self.state.get("metrics") or {})
-        return {"messages": answers, "reward": reward, "done": True, "metrics": metrics}
+        return {"messages": [], "reward": reward, "done": True, "metrics": metrics}
 
     def close(self):
-        pass
+        loop.call_soon_threadsafe(self.task.cancel)
+
+
+async def asked_of_policy(state, prompt, *_, **__):
+    return await episode_now.get().ask(prompt)
 
 
 loaded = {}
@@ -196,16 +243,19 @@ loading = threading.Lock()
 def instance_of(request):
     spec = request["env"]
     target = target_of(spec)
-    if hasattr(target, "init") or spec.partition(":")[2] == "" or not spec.endswith(":load_environment"):
+    if not spec.endswith(":load_environment"):
         return SkyRL(target, request)
     key = json.dumps([spec, request["config"]], sort_keys=True)
     with loading:
         if key not in loaded:
-            loaded[key] = target(**request["config"])
-    env = loaded[key]
-    if not callable(getattr(env, "env_response", None)):
-        raise Wrong("%s does not answer messages: it is no SingleTurnEnv or MultiTurnEnv" % type(env).__name__)
-    return Verifiers(env, request)
+            env = target(**request["config"])
+            for name in ("rollout", "get_model_response", "rubric"):
+                if not hasattr(env, name):
+                    raise Wrong("%s has no %s: environments of verifiers 0.1 are known here" % (type(env).__name__, name))
+            env.get_model_response = asked_of_policy
+            start_loop()
+            loaded[key] = env
+    return Verifiers(loaded[key], request)
 
 
 def place_of(trace):
