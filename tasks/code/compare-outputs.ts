@@ -6,7 +6,7 @@
 import { entriesOf, readWritten, WrittenFloat } from '../../protocol/written-json.ts';
 
 /** What Python's `str.strip` and `str.split` take as white space. */
-const SPACE = /[\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/u;
+const SPACE = new RegExp(String.raw`[\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]`, 'u');
 const SPACES = new RegExp(`${SPACE.source}+`, 'u');
 
 /** As Python's `str.strip`. */

@@ -135,11 +135,11 @@ const solved = (count: number): Verdict => ({
   reason: count === 1 ? '1 test' : `all ${count} tests`,
 });
 
-async function gradeStdin({ run }: Candidate, { outputs }: Tests, { seconds }: Bounds): Promise<Verdict> {
+async function gradeStdin(candidate: Candidate, { outputs }: Tests, { seconds }: Bounds): Promise<Verdict> {
   const starts = runsOf(outputs);
   for (const [k, first] of starts.slice(0, -1).entries()) {
     const last = starts[k + 1] ?? first;
-    const said = new Map((await run(first, last)).map((line) => [line['test'], line] as const));
+    const said = new Map((await candidate.run(first, last)).map((line) => [line['test'], line] as const));
     for (let i = first; i < last; i += 1) {
       const line = said.get(i);
       const output = line?.['output'];

@@ -122,6 +122,12 @@ function taskOf(
   };
 }
 
+/** SkyRL's data have the number in `extra_info`. */
+function labelOf({ uid, extra_info: extra }: Row): string {
+  const label = uid ?? (extra as { readonly index?: unknown } | undefined)?.index;
+  return typeof label === 'string' || typeof label === 'number' ? String(label) : '';
+}
+
 /** The interpreter on the worker, and the folders that it imports from. Errors: `UserInputError`. */
 function interpreterOf({ python, path }: Options, io: EnvironmentIo) {
   if (python === undefined && path.length === 0)
@@ -161,7 +167,7 @@ async function open(given: Options, io: EnvironmentIo) {
     io,
     checked,
     (row) => taskOf(row, given, playerOf, code),
-    ({ extra_info: extra, uid }) => String(uid ?? (extra as { index?: unknown } | undefined)?.index ?? ''),
+    labelOf,
   );
   if (!sandbox && env !== undefined) await player.check(env).catch(refused);
   const { seconds: _, ...kept } = given;

@@ -36,7 +36,8 @@ export type Reply = Readonly<Record<string, unknown>>;
 export function checkedReply(reply: Reply): Reply {
   const { failed, place } = reply;
   if (failed === undefined) return reply;
-  throw new PythonFailed(typeof place === 'string' ? `${String(failed)} (${place})` : String(failed));
+  const why = typeof failed === 'string' ? failed : 'it failed';
+  throw new PythonFailed(typeof place === 'string' ? `${why} (${place})` : why);
 }
 
 export const ADAPTER = join(packageRoot, 'tasks/python/programs/adapter.py');

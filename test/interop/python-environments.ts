@@ -1,7 +1,7 @@
 /**
- * Runs unchanged environments of the real SkyRL-Gym (from PyPI, in a virtual environment in the cache) by the
- * environment `python`, on the cases of gym.json. `node test/interop/python-environments.ts [PYTHON]`; PYTHON is an
- * interpreter that has skyrl-gym.
+ * Runs unchanged environments of the real SkyRL-Gym by the environment `python`, on the cases of gym.json, and
+ * environments of the real `verifiers`. Both come from PyPI, into virtual environments in the cache.
+ * `node test/interop/python-environments.ts [PYTHON [PYTHON]]`: interpreters that have skyrl-gym, and verifiers.
  */
 
 import { deepStrictEqual } from 'node:assert/strict';
@@ -11,11 +11,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cacheDirectory } from '#setup/paths.mjs';
 import { contextOver } from '../../activities/task-context.ts';
+import type { StepResult, Task } from '../../tasks/environment.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
 import { readVectors } from '../support/vectors.ts';
 
-const PACKAGE = 'skyrl-gym==0.4.0';
+const GYM = 'skyrl-gym==0.4.0';
+const VERIFIERS = 'verifiers==0.1.14';
 const SECTIONS = { gsm8k_env: 'gsm8k', gsm8k_multi_turn: 'gsm8k_multi_turn' } as const;
 
 interface Case {
@@ -31,13 +33,12 @@ interface Case {
   readonly expected_error?: unknown;
 }
 
-function interpreter(): string {
-  const given = process.argv[2];
+function interpreterWith(requirement: string, given: string | undefined): string {
   if (given !== undefined) return given;
-  const venv = join(cacheDirectory(), 'interop', 'skyrl-gym-0.4.0');
+  const venv = join(cacheDirectory(), 'interop', requirement.replace('==', '-'));
   const python = join(venv, 'bin', 'python');
   if (!existsSync(python)) execFileSync('python3', ['-m', 'venv', venv], { stdio: 'inherit' });
-  execFileSync(python, ['-m', 'pip', 'install', '-q', PACKAGE], { stdio: 'inherit' });
+  execFileSync(python, ['-m', 'pip', 'install', '-q', requirement], { stdio: 'inherit' });
   return python;
 }
 
@@ -53,42 +54,76 @@ const contextOf = (id: string) =>
     deadline: Number.POSITIVE_INFINITY,
   });
 
-const python = interpreter();
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-interop-'));
-const counts: Record<string, number> = {};
-try {
+
+async function openRows(rows: readonly unknown[], options: Record<string, unknown>) {
+  writeFileSync(join(folder, 'rows.jsonl'), rows.map((row) => JSON.stringify(row)).join('\n'));
+  const given = { data: { test: 'rows.jsonl' }, seconds: 300, ...options };
+  return new TaskLoader().open({ environment: 'python', options: given, folder });
+}
+
+/** The results of an episode's steps. */
+async function played(task: Task, owner: string, actions: readonly string[]): Promise<StepResult[]> {
+  const results: StepResult[] = [];
+  let { state } = (await task.start?.(contextOf(`${owner}/start`))) ?? { state: undefined };
+  for (const [k, action] of actions.entries()) {
+    const result = await task.step?.(contextOf(`${owner}/${k + 1}/step`), state, action);
+    if (result === undefined) throw new TypeError('the task has no step');
+    results.push(result);
+    ({ state } = result);
+  }
+  return results;
+}
+
+async function gymCases(python: string): Promise<Record<string, number>> {
+  const counts: Record<string, number> = {};
   const vectors = readVectors<Record<string, readonly Case[]>>('gym.json');
   for (const [section, env] of Object.entries(SECTIONS)) {
     const cases = (vectors[section] ?? []).filter((one) => one.expected_error === undefined);
-    const rows = cases.map(({ extras }) => JSON.stringify({ prompt: 'a question', ...extras }));
-    writeFileSync(join(folder, 'rows.jsonl'), rows.join('\n'));
-    const options = { data: { test: 'rows.jsonl' }, env, python };
-    const dataset = await new TaskLoader().open({ environment: 'python', options, folder });
+    const rows = cases.map(({ extras }) => ({ prompt: 'a question', ...extras }));
+    const dataset = await openRows(rows, { env, python });
     for (const [i, { actions, steps, metrics, tag }] of cases.entries()) {
-      const task = await dataset.load('test', i);
-      const owner = `${section}-${i}`;
-      let { state } = (await task.start?.(contextOf(`${owner}/start`))) ?? { state: undefined };
-      for (const [k, action] of actions.entries()) {
-        const result = await task.step?.(contextOf(`${owner}/${k + 1}/step`), state, action);
-        const expected = steps[k];
-        deepStrictEqual(
-          { reward: result?.reward, done: result?.done },
-          { reward: expected?.reward, done: expected?.done },
-          `${section} ${tag} ${k}`,
-        );
+      const results = await played(await dataset.load('test', i), `${section}-${i}`, actions);
+      for (const [k, { reward, done, messages }] of results.entries()) {
+        const where = `${section} ${tag} ${k}`;
+        deepStrictEqual({ reward, done }, { reward: steps[k]?.reward, done: steps[k]?.done }, where);
         // Some cases say the kind of an observation, and not its text.
-        const observations = (expected?.observations ?? []).map((one, n) =>
-          'kind' in one ? { ...result?.messages[n], role: one.role } : one,
+        const observations = (steps[k]?.observations ?? []).map((one, n) =>
+          'kind' in one ? { ...messages[n], role: one.role } : one,
         );
-        deepStrictEqual(result?.messages, observations, `${section} ${tag} ${k}`);
-        state = result?.state;
-        if (k === actions.length - 1 && metrics) deepStrictEqual(result?.metrics, metrics, `${section} ${tag}`);
+        deepStrictEqual(messages, observations, where);
       }
+      if (metrics) deepStrictEqual(results.at(-1)?.metrics, metrics, `${section} ${tag}`);
       counts[section] = (counts[section] ?? 0) + 1;
     }
   }
+  return counts;
+}
+
+async function verifiersEpisodes(python: string): Promise<number> {
+  const env = { env: 'vf_game:load_environment', path: [import.meta.dirname], python };
+  const rows = [{ prompt: 'A number?', answer: '7' }];
+  const single = await (await openRows(rows, { ...env, config: { kind: 'single' } })).load('test', 0);
+  const multi = await (await openRows(rows, { ...env, config: { kind: 'multi' } })).load('test', 0);
+  const said = (results: readonly StepResult[]) =>
+    results.map(({ reward, done, messages }) => [reward, done, ...messages.map(({ content }) => content)]);
+  deepStrictEqual(said(await played(single, 'vf-1', ['7'])), [[1, true]]);
+  deepStrictEqual(said(await played(single, 'vf-2', ['8'])), [[0, true]]);
+  deepStrictEqual(said(await played(multi, 'vf-3', ['1', '7'])), [
+    [0, false, 'try 1 was wrong'],
+    [1, true],
+  ]);
+  const [, , last] = await played(multi, 'vf-4', ['1', '2', '3']);
+  deepStrictEqual([last?.reward, last?.done, last?.metrics?.['num_turns']], [0, true, 3]);
+  return 4;
+}
+
+try {
+  const [, , gym, verifiers] = process.argv;
+  process.stdout.write(`${GYM}: ${JSON.stringify(await gymCases(interpreterWith(GYM, gym)))} cases as in gym.json\n`);
+  const episodes = await verifiersEpisodes(interpreterWith(VERIFIERS, verifiers));
+  process.stdout.write(`${VERIFIERS}: ${episodes} episodes\n`);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
-process.stdout.write(`${PACKAGE}: ${JSON.stringify(counts)} cases as in gym.json\n`);
 process.exit(0);

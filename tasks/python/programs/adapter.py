@@ -237,25 +237,34 @@ async def asked_of_policy(state, prompt, *_, **__):
 
 
 loaded = {}
-loading = threading.Lock()
+
+
+def is_verifiers(request):
+    return request["env"].endswith(":load_environment")
+
+
+def key_of(request):
+    return json.dumps([request["env"], request["config"]], sort_keys=True)
+
+
+def prepare(request):
+    """Imports what a request names, in the main thread: some libraries set up signal handlers when they are loaded."""
+    target = target_of(request["env"])
+    if request["do"] == "check" or not is_verifiers(request) or key_of(request) in loaded:
+        return
+    env = target(**request["config"])
+    for name in ("rollout", "get_model_response", "rubric"):
+        if not hasattr(env, name):
+            raise Wrong("%s has no %s: environments of verifiers 0.1 are known here" % (type(env).__name__, name))
+    env.get_model_response = asked_of_policy
+    start_loop()
+    loaded[key_of(request)] = env
 
 
 def instance_of(request):
-    spec = request["env"]
-    target = target_of(spec)
-    if not spec.endswith(":load_environment"):
-        return SkyRL(target, request)
-    key = json.dumps([spec, request["config"]], sort_keys=True)
-    with loading:
-        if key not in loaded:
-            env = target(**request["config"])
-            for name in ("rollout", "get_model_response", "rubric"):
-                if not hasattr(env, name):
-                    raise Wrong("%s has no %s: environments of verifiers 0.1 are known here" % (type(env).__name__, name))
-            env.get_model_response = asked_of_policy
-            start_loop()
-            loaded[key] = env
-    return Verifiers(loaded[key], request)
+    if is_verifiers(request):
+        return Verifiers(loaded[key_of(request)], request)
+    return SkyRL(target_of(request["env"]), request)
 
 
 def place_of(trace):
@@ -285,7 +294,6 @@ def pickled(instance):
 def answer(request):
     do, name = request["do"], request.get("instance")
     if do == "check":
-        target_of(request["env"])
         return {}
     if do == "init":
         instances[name] = instance_of(request)
@@ -303,9 +311,9 @@ def answer(request):
     return {**reply, "pickle": pickled(instances[name])} if request.get("pickled") else reply
 
 
-def answered(request):
+def tried(work, request):
     try:
-        return answer(request)
+        return work(request)
     except BaseException as error:
         return failure_of(error)
 
@@ -313,30 +321,36 @@ def answered(request):
 def serve(requests, replies):
     lock = threading.Lock()
 
-    def one(request):
-        text = json.dumps({"id": request["id"], **answered(request)})
+    def reply(request, fields):
+        text = json.dumps({"id": request["id"], **fields})
         with lock:
             replies.write(text + "\n")
             replies.flush()
 
     with ThreadPoolExecutor(THREADS) as pool:
         for line in requests:
-            pool.submit(one, json.loads(line))
+            request = json.loads(line)
+            failure = tried(prepare, request) if request["do"] in ("check", "init") else None
+            if failure:
+                reply(request, failure)
+            else:
+                pool.submit(lambda request=request: reply(request, tried(answer, request)))
         os._exit(0)
 
 
 def replay(request, replies):
     replied = []
     if request.get("pickle"):
-        replied.append(answered({"do": "load", "instance": 1, "pickle": request["pickle"]}))
+        replied.append(tried(answer, {"do": "load", "instance": 1, "pickle": request["pickle"]}))
     else:
-        replied.append(answered({**request, "do": "init", "instance": 1}))
+        first = {**request, "do": "init", "instance": 1}
+        replied.append(tried(prepare, first) or tried(answer, first))
     for action in request["actions"]:
         if "failed" in replied[-1]:
             break
-        replied.append(answered({**request, "do": "step", "instance": 1, "action": action}))
+        replied.append(tried(answer, {**request, "do": "step", "instance": 1, "action": action}))
     if replied[-1].get("done"):
-        answered({"do": "close", "instance": 1})
+        tried(answer, {"do": "close", "instance": 1})
     replies.write("\n" + json.dumps(replied) + "\n")
     replies.flush()
 

@@ -157,6 +157,22 @@ describe('an environment in Python', () => {
   });
 });
 
+describe('examples/tasks/countdown.yaml', () => {
+  it('reads the messages of a policy', { timeout: LONG }, async () => {
+    const examples = join(import.meta.dirname, '../../../examples/tasks');
+    const path = [join(fixtures, 'standin'), 'python'];
+    const options = { data: { test: 'countdown.jsonl' }, env: 'countdown_env:Countdown', path };
+    const dataset = await new TaskLoader().open({ environment: 'python', options, folder: examples });
+    expect(dataset.splits).toEqual({ test: 20 });
+    const attempt = new Attempt(await dataset.load('test', 1));
+    expect((await attempt.start()).messages?.at(-1)).toEqual(user('There are 4 left.'));
+    expect((await attempt.step('four')).messages).toEqual([user('Answer with 1, 2 or 3.')]);
+    await attempt.step('3');
+    expect(await attempt.step(' 1')).toMatchObject({ done: true, reward: 1 });
+    expect(await attempt.grade()).toMatchObject({ reward: 1, passed: true, metrics: { turns: 3 } });
+  });
+});
+
 describe('what goes wrong in it', () => {
   const failing = async (action: string, given: Record<string, unknown> = {}): Promise<Error> => {
     const attempt = await begun({ env: 'game:Hostile', ...given });
