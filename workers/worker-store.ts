@@ -16,5 +16,9 @@ export function openWorkerStore({ settings, log }: Pick<RoleContext, 'settings' 
 /** Datasets are read only from the places where this worker may read; the code of environments, as that of modules. */
 export function workerTasks(store: Store): TaskLoader {
   const places = readPlaces();
-  return new TaskLoader(store, (field, path) => checkPlace(places, 'read', field, path), checkCodePlace);
+  return new TaskLoader(
+    store,
+    (field, path) => checkPlace(places, 'read', field, path),
+    (field, path) => checkCodePlace(field, path),
+  );
 }

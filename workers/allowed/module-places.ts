@@ -52,10 +52,15 @@ export function allowBundle(home: string, { digest, paths }: Bundle): void {
  * Errors: `UserInputError` for `field` if this worker may not run code of `path`, such as that of an environment in
  * Python. A link of a virtual environment to its interpreter counts as what it is in.
  */
-export function checkCodePlace(field: string, path: string): void {
-  const listed = namedPlaces(MODULE_PLACES_VARIABLE, process.env, process.cwd()).map(realPath);
+export function checkCodePlace(
+  field: string,
+  path: string,
+  env: NodeJS.ProcessEnv = process.env,
+  cwd = process.cwd(),
+): void {
+  const listed = namedPlaces(MODULE_PLACES_VARIABLE, env, cwd).map(realPath);
   const at = join(realPath(dirname(path)), basename(path));
-  if (listed.some((place) => isBelow(place, at) || isBelow(place, realPath(path)))) return;
+  if (listed.some((place) => isBelow(place, at))) return;
   throw new UserInputError(
     field,
     path,

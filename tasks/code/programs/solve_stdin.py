@@ -3,6 +3,7 @@ Runs a policy's program with standard input as it is. Argument: the file with th
 of contests use are imported before it, as LiveCodeBench does.
 """
 
+import ast
 import sys
 
 PRELUDE = """
@@ -53,11 +54,26 @@ def prepared(namespace):
     return namespace
 
 
+def compiled(source):
+    try:
+        return compile(source, "answer.py", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        # LiveCodeBench runs a program as a function's body, where it may return.
+        if "'return' outside function" not in str(error):
+            raise
+    tree = ast.parse(source)
+    function = ast.parse("def longhaul_program(): pass\nlonghaul_program()").body
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    function[0].body = [node for node in tree.body if node not in imports]
+    tree.body = [*imports, *function]
+    return compile(ast.fix_missing_locations(tree), "answer.py", "exec", dont_inherit=True)
+
+
 if __name__ == "__main__":
     with open(sys.argv[1]) as file:
         source = file.read()
     del sys.argv[1:]
     try:
-        exec(compile(source, "answer.py", "exec", dont_inherit=True), prepared({"__name__": "__main__"}))
+        exec(compiled(source), prepared({"__name__": "__main__"}))
     except SystemExit:
         pass

@@ -132,6 +132,7 @@ describe('the registry', () => {
       'finish',
       'delegate',
       'next_with_summary',
+      'code_interpreter',
     ]);
     for (const [name, { schema }] of toolRegistry) {
       expect(schema).toMatchObject({ type: 'function', function: { name, parameters: { type: 'object' } } });
@@ -153,7 +154,7 @@ describe('the registry', () => {
     );
     expect(await use('bash', { command: ['ls'] })).toBe('Error: command ["ls"]: must be a text.');
     expect(await use('rm', {})).toBe(
-      'Error: there is no tool "rm"; use bash, str_replace_editor, search, view_image, finish, delegate, next_with_summary.',
+      'Error: there is no tool "rm"; use bash, str_replace_editor, search, view_image, finish, delegate, next_with_summary, code_interpreter.',
     );
     expect(
       await runToolCall({ name: 'bash', arguments: {} }, ['finish'], sandbox, { callId: 'x', timeoutMs: 1 }),

@@ -128,6 +128,11 @@ describe('code that solves it', () => {
     expect(await grade.answer('right-a', `${noise}def square(x): return [x * x]`)).toMatchObject(passed);
   });
 
+  it('may return from its program, as in LiveCodeBench', { timeout: LONG }, async () => {
+    const code = `import sys\nx = "${SECRET}"\nif x:\n    print(x)\n    return\nprint(2)`;
+    expect(await grade.program('returns', code)).toMatchObject(passed);
+  });
+
   it('never meets the tests of another process', { timeout: LONG }, async () => {
     const found = await grade.answer(
       'looks',
