@@ -194,7 +194,7 @@ def names_of(record, namespace, session):
     for name in sorted(read - bound):
         if name not in own and (name in namespace or hasattr(builtins, name)):
             continue
-        if name not in own and name in sys.stdlib_module_names:
+        if name not in own and name in getattr(sys, "stdlib_module_names", ()):
             namespace[name] = importlib.import_module(name)
         else:
             namespace[name] = Remote(session, {"name": name})
