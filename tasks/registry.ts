@@ -8,16 +8,28 @@ import { humaneval } from './code/humaneval.ts';
 import { lcb } from './code/lcb.ts';
 import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
+import { aime } from './math/aime.ts';
+import { gsm8k } from './math/gsm8k.ts';
+import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
+import { math } from './math/math.ts';
 import { python } from './python/environment.ts';
+import { qa, qaJudged } from './qa/qa.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn = [
+const builtIn: readonly Environment[] = [
   sweMini,
-  humaneval, //
-  lcb,
-  mbpp,
-  python,
-] as readonly Environment[];
+  gsm8k,
+  gsm8kMultiTurn,
+  aime,
+  math,
+  qa,
+  qaJudged,
+  humaneval as Environment,
+  lcb as Environment,
+  mbpp as Environment,
+  python as Environment,
+  // One a line.
+];
 
 const environments = new Registry<Environment>(
   'environment',

@@ -2,6 +2,7 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { codeSearch } from './code-search.ts';
 import { checkTool } from './check-tool.ts';
 import { codeInterpreter } from './code-interpreter.ts';
 import { delegate } from './delegate.ts';
@@ -13,9 +14,19 @@ import { search } from './search.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, jobs, viewImage, finish, delegate, nextWithSummary, codeInterpreter].map(
-  (tool) => [tool.schema.function.name, tool] as const,
-);
+const builtIn = [
+  bash,
+  editor,
+  search,
+  codeSearch,
+  jobs,
+  viewImage,
+  finish,
+  delegate,
+  nextWithSummary,
+  codeInterpreter,
+  // One a line.
+].map((tool) => [tool.schema.function.name, tool] as const);
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
 
 export const toolRegistry: ReadonlyMap<string, Tool> = tools.of();
