@@ -34,6 +34,10 @@ const SECTIONS = {
     'gsm8k_multi_turn_aggregate',
     'gsm8k_reward',
     'lcb',
+    'search',
+    'searchcode',
+    'text2sql',
+    'text2sql_constructor_errors',
   ],
   'transitions.json': ['meta', 'merge', 'stepwise_merge'],
 };

@@ -9,11 +9,13 @@ import { lcb } from './code/lcb.ts';
 import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
 import { aime } from './math/aime.ts';
-import { gsm8k } from './math/gsm8k.ts';
 import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
+import { gsm8k } from './math/gsm8k.ts';
 import { math } from './math/math.ts';
 import { python } from './python/environment.ts';
 import { qa, qaJudged } from './qa/qa.ts';
+import { text2sql } from './sql/environment.ts';
+import { text2sqlMini } from './sql/mini/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
 const builtIn: readonly Environment[] = [
@@ -28,6 +30,8 @@ const builtIn: readonly Environment[] = [
   lcb as Environment,
   mbpp as Environment,
   python as Environment,
+  text2sql as Environment,
+  text2sqlMini as Environment,
   // One a line.
 ];
 

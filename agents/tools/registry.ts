@@ -11,6 +11,7 @@ import { finish } from './finish.ts';
 import { jobs } from './jobs.ts';
 import { nextWithSummary } from './next-with-summary.ts';
 import { search } from './search.ts';
+import { sql } from './sql/sql.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
@@ -24,6 +25,7 @@ const builtIn = [
   finish,
   delegate,
   nextWithSummary,
+  sql,
   codeInterpreter,
   // One a line.
 ].map((tool) => [tool.schema.function.name, tool] as const);
