@@ -38,6 +38,11 @@ export interface EnvironmentIo {
    * `DataUnavailable`; `UserInputError` for another text.
    */
   hub?(name: string, id: string): Promise<HubFile>;
+  /**
+   * As `path`, for a program, or a file or folder with code. Errors: `UserInputError` if this process may not run it.
+   * Absent: it runs none.
+   */
+  code?(name: string, path: string): string;
 }
 
 /** A file of a commit of a dataset. */
