@@ -18,11 +18,20 @@ const SUBJECTS = {
   'gym.json': ['test/tasks/vectors/'],
   'tool-arguments.json': ['test/trainer/tokenizer/tool-arguments.test.ts'],
   'toolparse.json': ['test/agents/codecs/skyrl-vectors.test.ts'],
-  'transitions.json': ['test/trainer/data/merge-transitions.test.ts', 'test/trainer/data/merge-steps.test.ts'],
+  'transitions.json': [
+    'test/trainer/data/merge-transitions.test.ts',
+    'test/trainer/data/merge-steps.test.ts',
+    'test/reports/export/skyrl-output.test.ts',
+    'test/agents/skyrl/encode-messages.test.ts',
+    'test/activities/skyrl-agent-runs.test.ts',
+  ],
 };
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
-const SECTIONS = { 'gym.json': ['meta'], 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
+const SECTIONS = {
+  'gym.json': ['meta'],
+  'transitions.json': ['meta', 'merge', 'stepwise_merge', 'post_process', 'message_encoding', 'agent_runs'],
+};
 
 /** `FILE SECTION` for each section that no test reads yet. */
 function unreadSections(folder, name) {

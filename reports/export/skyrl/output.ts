@@ -78,7 +78,10 @@ export class NothingSampled extends Error {
 
 /** Model calls as sequences. A call's log-probabilities count if there is one for each of its tokens. */
 export function sequencesOf(transitions: readonly Transition[]): SkyrlSequence[] {
-  const given = transitions.map((one) => ({ ...one, logprobs: completeLogprobs(one) ?? one.action.map(() => Number.NaN) }));
+  const given = transitions.map((one) => ({
+    ...one,
+    logprobs: completeLogprobs(one) ?? one.action.map(() => Number.NaN),
+  }));
   return mergeTransitions(given).map(({ tokens, mask, logprobs }) => {
     const first = mask.indexOf(1);
     const begin = first < 0 ? tokens.length : first;

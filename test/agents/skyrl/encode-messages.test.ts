@@ -37,7 +37,8 @@ async function tokenizerOf({ tokenizer: name, enable_thinking: thinks }: Case): 
   };
 }
 
-const named = (some: readonly Case[]) => some.map((one) => [`${one.name}, thinking ${one.enable_thinking}`, one] as const);
+const named = (some: readonly Case[]) =>
+  some.map((one) => [`${one.name}, thinking ${one.enable_thinking}`, one] as const);
 const encoded = async (one: Case) =>
   encodeMessages(await tokenizerOf(one), one.messages, {
     isFirst: one.is_first_message,
