@@ -70,6 +70,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     load: async () => (await import('./runs/steer.ts')).cancelVerb,
   },
   set: { summary: 'change settings of a live run', load: async () => (await import('./runs/steer.ts')).setVerb },
+  export: {
+    summary: "a run's rollouts as training data in others' formats",
+    load: async () => (await import('./runs/export.ts')).exportVerb,
+  },
   prune: {
     summary: 'remove what ended runs no longer need from the store',
     load: async () => (await import('./runs/prune.ts')).pruneVerb,

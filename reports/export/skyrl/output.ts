@@ -38,8 +38,12 @@ export interface SkyrlTrajectory {
   readonly encoded?: boolean;
   readonly reward: number;
   readonly finishReason: string | null;
+  /** True: it has loss mask 0, whatever its finish reason is. */
+  readonly masked?: boolean;
   /** Absent: its tool calls were not counted. */
   readonly tools?: ToolProfile;
+  /** The reward of the trajectory without a turn that this copy stands for. Absent: it is no copy. */
+  readonly standsFor?: { readonly reward: number };
 }
 
 export interface SkyrlOutput {
@@ -98,10 +102,11 @@ export function sequencesOf(transitions: readonly Transition[]): SkyrlSequence[]
 const completeLogprobs = ({ action, logprobs }: Transition): readonly number[] | undefined =>
   logprobs.length === action.length ? logprobs : undefined;
 
-type Filled = SkyrlTrajectory & { readonly copied?: true };
-
-/** A masked copy stands for each trajectory without a turn. Errors: `NothingSampled`. */
-function filled(trajectories: readonly SkyrlTrajectory[]): Filled[] {
+/**
+ * A masked copy stands for each trajectory without a turn: of one of its group, else of the first whole group. Errors:
+ * `NothingSampled`.
+ */
+export function filled(trajectories: readonly SkyrlTrajectory[]): SkyrlTrajectory[] {
   const groups = Map.groupBy(trajectories, ({ instance }) => instance);
   const whole = [...groups.values()].find((group) => group.every(({ turns }) => turns > 0));
   return trajectories.map((one) => {
@@ -109,7 +114,7 @@ function filled(trajectories: readonly SkyrlTrajectory[]): Filled[] {
     const group = groups.get(one.instance) ?? [];
     const sibling = group.find(({ turns }) => turns > 0) ?? whole?.[group.indexOf(one) % whole.length];
     if (sibling === undefined) throw new NothingSampled();
-    return { ...sibling, finishReason: 'error_runtime', copied: true };
+    return { ...sibling, finishReason: 'error_runtime', standsFor: { reward: one.reward } };
   });
 }
 
@@ -126,19 +131,19 @@ function cut({ prompt, response, mask, logprobs }: SkyrlSequence, most: number):
   };
 }
 
-interface Ended extends Filled {
+interface Ended extends SkyrlTrajectory {
   readonly cut: readonly SkyrlSequence[];
   /** With `CONTEXT_WINDOW_EXCEEDED` for one of which a sequence was cut. */
   readonly reason: string | null;
   readonly isMasked: boolean;
 }
 
-function endedOf(one: Filled, most: number): Ended {
-  const { sequences, finishReason, encoded = false } = one;
+function endedOf(one: SkyrlTrajectory, most: number): Ended {
+  const { sequences, finishReason, encoded = false, masked = false } = one;
   const short = sequences.map((sequence) => cut(sequence, most));
   const isCut = sequences.some(({ mask }) => mask.length - Math.max(0, mask.indexOf(1)) > most);
   const reason = isCut && !MASKED_REASONS.has(finishReason) ? 'CONTEXT_WINDOW_EXCEEDED' : finishReason;
-  return { ...one, cut: short, reason, isMasked: MASKED_REASONS.has(encoded ? reason : finishReason) };
+  return { ...one, cut: short, reason, isMasked: masked || MASKED_REASONS.has(encoded ? reason : finishReason) };
 }
 
 /**
@@ -175,7 +180,7 @@ export function skyrlOutput(trajectories: readonly SkyrlTrajectory[], settings: 
     rollout_metrics: rolloutMetrics(
       ended,
       rows.map(({ mask }) => mask),
-      trajectories,
+      trajectories.map(({ turns, reward, standsFor }) => (standsFor ? { turns: 0, ...standsFor } : { turns, reward })),
     ),
   };
 }
