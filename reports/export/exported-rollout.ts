@@ -56,7 +56,7 @@ export async function sequencedRollout(outcome: OutcomeRecord, store: Store): Pr
   // A turn that a deadline cut off may have been recorded later.
   const turns = isGraded ? recorded.slice(0, outcome.turns) : recorded;
   const sequences = sequencesOf(transitionsOf(turns));
-  const isSaid = turns.some(({ parsed, chat, scripted }) => chat !== undefined || (scripted && parsed.content !== ''));
+  const isSaid = turns.some(({ parsed }) => parsed.kind === 'calls' || parsed.content !== '');
   return {
     ...base,
     turns,

@@ -11,6 +11,7 @@ import { keys } from '../../../protocol/records.ts';
 import type { ChatRecord } from '../../../reports/export/formats/chat-record.ts';
 import type { ExportReport } from '../../../reports/export/export-run.ts';
 import type { SkyrlOutput } from '../../../reports/export/skyrl/output.ts';
+import { evalKeys, type EvalRecord } from '../../../reports/evaluation/eval-records.ts';
 import { chatSchema } from '../../../recipes/sft/chat-records.ts';
 import { openStore, sqliteUrl } from '../../../store/open-store.ts';
 import { readRecords } from '../../../tasks/data/read-records.ts';
@@ -259,6 +260,39 @@ describe('what is refused', () => {
 
   it('an unknown run', async () => {
     expect(await call(['q', '--format', 'jsonl', '--out', 'x'])).toMatchObject({ exitCode: 2 });
+  });
+});
+
+describe('an eval', () => {
+  const other = { ...env, LONGHAUL_HOME: join(dir, 'eval-home'), LONGHAUL_STORE: sqliteUrl(join(dir, 'eval-store')) };
+
+  it('has of each sample the graded rollout, by cell', async () => {
+    const store = await openStore(other.LONGHAUL_STORE);
+    await store.putOnce(evalKeys.record('e'), {
+      eval: 'e',
+      evalDir: dir,
+      startedAt: '2026-01-01T00:00:00.000Z',
+      config: { eval: 'e', tasks: { ids: [] }, sampling: [{ name: 's' }], bootstrap: { confidence: 0.95 } },
+      policies: [{ name: 'p' }, { name: 'q' }],
+    } as unknown as EvalRecord);
+    const task = 'swe-mini-test-0';
+    const said = (id: number) => ({ reward: 1, finish: 'answer' as const, turns: [turn([1], [id], 'so')] });
+    await putRollout(store, 'eval/e/p/s/r1-c0', task, 0, { failure: 'engine-lost' });
+    await putRollout(store, 'eval/e/p/s/r2-c0', task, 0, said(2));
+    await putRollout(store, 'eval/e/p/s/r1-c0', task, 1, said(3));
+    await putRollout(store, 'eval/e/q/s/r1-c0', task, 0, said(4));
+    await store.close();
+    const { document, exitCode } = await call(['eval/e', '--format', 'skyrl', '--out', 'of-eval'], other);
+    expect([exitCode, document.groups, document.rollouts, document.masked]).toEqual([0, 2, 3, {}]);
+    const { response_ids: ids, traj_idx: names } = JSON.parse(
+      readFileSync(join(document.out, 'part-00000.json'), 'utf8'),
+    ) as SkyrlOutput;
+    expect(ids.flat().toSorted()).toEqual([2, 3, 4]);
+    expect(names.at(-1)).toBe(`q/s/${task}-traj0`);
+    expect(await call(['eval/e', '--format', 'skyrl', '--out', 'x', '--step', '1'], other)).toMatchObject({
+      exitCode: 2,
+      document: { error: { field: '--step' } },
+    });
   });
 });
 
