@@ -29,7 +29,17 @@ const SUBJECTS = {
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
 const SECTIONS = {
-  'gym.json': ['meta'],
+  'gym.json': [
+    'meta',
+    'aime',
+    'aime_strict_box',
+    'default_aggregate_metrics',
+    'em_normalize',
+    'gsm8k_env',
+    'gsm8k_multi_turn',
+    'gsm8k_multi_turn_aggregate',
+    'gsm8k_reward',
+  ],
   'transitions.json': ['meta', 'merge', 'stepwise_merge', 'post_process', 'message_encoding', 'agent_runs'],
 };
 

@@ -5,9 +5,23 @@ import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
+import { aime } from './math/aime.ts';
+import { gsm8k } from './math/gsm8k.ts';
+import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
+import { math } from './math/math.ts';
+import { qa, qaJudged } from './qa/qa.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini];
+const builtIn: readonly Environment[] = [
+  sweMini,
+  gsm8k,
+  gsm8kMultiTurn,
+  aime,
+  math,
+  qa,
+  qaJudged,
+  // One a line.
+];
 
 const environments = new Registry<Environment>(
   'environment',
