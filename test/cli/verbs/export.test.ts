@@ -287,7 +287,7 @@ describe('an eval', () => {
     const { response_ids: ids, traj_idx: names } = JSON.parse(
       readFileSync(join(document.out, 'part-00000.json'), 'utf8'),
     ) as SkyrlOutput;
-    expect(ids.flat().toSorted()).toEqual([2, 3, 4]);
+    expect(ids.flat().toSorted((a, b) => a - b)).toEqual([2, 3, 4]);
     expect(names.at(-1)).toBe(`q/s/${task}-traj0`);
     expect(await call(['eval/e', '--format', 'skyrl', '--out', 'x', '--step', '1'], other)).toMatchObject({
       exitCode: 2,
