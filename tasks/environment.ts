@@ -128,6 +128,11 @@ export interface Task {
    */
   openSegment?(summary: string, segment: number): readonly Message[];
   /**
+   * True: `step` depends on its state and message alone, uses nothing of `ctx`, and changes nothing. `longhaul rescore`
+   * calls such a step again, and refuses to grade rollouts with other steps. Absent: it is not known.
+   */
+  readonly stepIsPure?: boolean;
+  /**
    * Returns the artifact to grade (a diff), taken from the agent's sandboxes before their release. Absent: there is
    * none. If the agent's own actions prevent it, that fact is the artifact. If the machine may be at fault, it throws,
    * and the collection is retried.
