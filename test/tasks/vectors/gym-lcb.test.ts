@@ -62,5 +62,5 @@ describe('lcb', () => {
     expect(verdict).toMatchObject({ code: 'graded', reward: steps[0]!.reward });
   });
 
-  it.skipIf(cases.length > 0)('has no cases here', () => expect(cases).toEqual([]));
+  if (cases.length === 0) it('has no cases here', () => expect(cases).toEqual([]));
 });
