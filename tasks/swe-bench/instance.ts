@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { unknownParser } from './parsers/index.ts';
 import { isTestFile, pathsOf, sectionsOf } from './patch.ts';
 
 export const SOURCES = ['swe-bench', 'swe-gym', 'swe-smith', 'r2e-gym'] as const;
@@ -66,9 +67,7 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$/;
 const COMMIT = /^[0-9a-f]{7,64}$/;
 
 const row = z.looseObject({
-  instance_id: given.pipe(
-    text.regex(ID, 'give letters, digits, dot, dash, plus and underscore, at most 200').optional(),
-  ),
+  instance_id: given,
   repo: given,
   repo_name: given,
   base_commit: given.pipe(text.regex(COMMIT, 'give the hexadecimal digits of a commit').optional()),
@@ -102,9 +101,9 @@ function sourceOf(row: Row): Source {
   return row.subset === 'gym' || /swe-?gym/iu.test(row.dataset_name ?? '') ? 'swe-gym' : 'swe-bench';
 }
 
-/** R2E-Gym's records have no id: their image is theirs alone. */
-function idOf({ instance_id: id, docker_image: image, commit_hash: commit }: Row): string | undefined {
-  const own = id ?? image?.replaceAll(/[^\w.-]+/gu, '_') ?? commit;
+/** An image of R2E-Gym is one record's alone, and its id, if it has one, is the image's name. */
+function idOf({ instance_id: id, docker_image: image, commit_hash: commit }: Row, source: Source): string | undefined {
+  const own = source === 'r2e-gym' ? (id ?? image ?? commit)?.replaceAll(/[^\w.+-]+/gu, '_') : id;
   return own !== undefined && ID.test(own) ? own : undefined;
 }
 
@@ -132,18 +131,22 @@ function flat(value: unknown): unknown {
   }
 }
 
-/** Reads a record. `source`: what the records are, if they do not say it themselves. */
-export function instanceSchema(source: Source | undefined): z.ZodType<Instance> {
+/**
+ * Reads a record. `source`: what the records are, if they do not say it themselves. `hasParser`: an option names the
+ * parser of logs.
+ */
+export function instanceSchema(source: Source | undefined, hasParser = false): z.ZodType<Instance> {
   return z.preprocess(
     flat,
     row.transform((read, ctx): Instance => {
-      const id = idOf(read);
       const kind = source ?? sourceOf(read);
+      const id = idOf(read, kind);
       const fail = (field: string, message: string) => {
         ctx.addIssue({ code: 'custom', path: [field], message });
         return z.NEVER;
       };
-      if (id === undefined) return fail('instance_id', 'give letters, digits, dot, dash, plus and underscore');
+      if (id === undefined)
+        return fail('instance_id', 'give letters, digits, dot, dash, plus and underscore, at most 200');
       const { FAIL_TO_PASS: failToPass = [], PASS_TO_PASS: passToPass = [], expected_output_json: expected } = read;
       if (kind === 'r2e-gym' ? expected === undefined : failToPass.length + passToPass.length === 0)
         return kind === 'r2e-gym'
@@ -151,6 +154,10 @@ export function instanceSchema(source: Source | undefined): z.ZodType<Instance> 
           : fail('FAIL_TO_PASS', 'give at least one test: without any, every answer would be right');
       const testPatch = read.test_patch ?? '';
       const { patch } = read;
+      if (patch !== undefined && pathsOf(patch).length === 0)
+        return fail('patch', 'give a patch of git, with lines that start with "diff --git"');
+      const unknown = read.log_parser === undefined ? undefined : unknownParser(read.log_parser);
+      if (unknown !== undefined && !hasParser) return fail('log_parser', `${unknown}, or set the option logParser`);
       if (testPatch !== '' && pathsOf(testPatch).length === 0)
         return fail('test_patch', 'give a patch of git, with lines that start with "diff --git"');
       return {
@@ -167,7 +174,8 @@ export function instanceSchema(source: Source | undefined): z.ZodType<Instance> 
         failToPass,
         passToPass,
         expected,
-        image: read.image ?? read.docker_image ?? read.image_name,
+        image:
+          read.image ?? read.docker_image ?? read.image_name ?? (kind === 'r2e-gym' ? read.instance_id : undefined),
         evalScript: scriptOf(read),
         testCommand: read.test_cmd,
         logParser: read.log_parser,

@@ -48,12 +48,24 @@ function sectionOf(text: string): Section {
   };
   const [before, after] = namesIn(lines[0] ?? '') ?? [];
   const isNew = lines.some((line) => line.startsWith('new file mode'));
-  const [old, now] = ['--- ', '+++ '].map((side) => said(side)).map((name) => (name === '/dev/null' ? undefined : name));
+  const [old, now] = ['--- ', '+++ ']
+    .map((side) => said(side))
+    .map((name) => (name === '/dev/null' ? undefined : name));
   const from = said('rename from ') ?? said('copy from ') ?? (old === undefined ? before : withoutSide(old));
-  const path = said('rename to ') ?? said('copy to ') ?? (now === undefined ? undefined : withoutSide(now)) ?? after ?? from;
+  const path =
+    said('rename to ') ?? said('copy to ') ?? (now === undefined ? undefined : withoutSide(now)) ?? after ?? from;
   const isDeleted = lines.some((line) => line.startsWith('deleted file mode'));
-  const isBinary = lines.some((line) => line.startsWith('GIT binary patch') || /^Binary files .* differ\r?$/u.test(line));
-  return { path: path ?? '', isNew, isDeleted, isBinary, text, ...(!isNew && from !== undefined && from !== path && { from }) };
+  const isBinary = lines.some(
+    (line) => line.startsWith('GIT binary patch') || /^Binary files .* differ\r?$/u.test(line),
+  );
+  return {
+    path: path ?? '',
+    isNew,
+    isDeleted,
+    isBinary,
+    text,
+    ...(!isNew && from !== undefined && from !== path && { from }),
+  };
 }
 
 /** What comes before the first header is dropped. */
@@ -70,7 +82,9 @@ export function pathsOf(patch: string): string[] {
 
 /** True for a path that a grader may name in a shell: inside of the repository, and not git's own. */
 const isSafe = (path: string): boolean =>
-  path !== '' && !path.startsWith('/') && !path.split('/').some((part) => part === '..' || part.toLowerCase() === '.git');
+  path !== '' &&
+  !path.startsWith('/') &&
+  !path.split('/').some((part) => part === '..' || part.toLowerCase() === '.git');
 
 /** The agent's patch, ready to apply. */
 export interface Candidate {

@@ -60,9 +60,7 @@ export function resolutionOf(
   const isFixed = type === 'fail_only' ? hasNotFailed : (name: string) => passes(statusOf(name, found));
   // A test that is skipped now is no regression.
   const isKept =
-    type === 'fail_only'
-      ? hasNotFailed
-      : (name: string) => isFixed(name) || statusOf(name, found) === 'SKIPPED';
+    type === 'fail_only' ? hasNotFailed : (name: string) => isFixed(name) || statusOf(name, found) === 'SKIPPED';
   const failToPass = divided(lists.failToPass, isFixed);
   const passToPass = divided(lists.passToPass, isKept);
   const isWhole = passToPass.failure.length === 0;

@@ -34,7 +34,8 @@ function interrupted(log: string, found: Map<string, Status>): void {
   const lines = log.split('\n');
   let open: string | undefined;
   for (const [i, line] of lines.entries()) {
-    const started = /^(.*?)\s\.\.\.\s(Testing against Django installed in |Internal Server Error: \/|System check)/u.exec(line);
+    const started =
+      /^(.*?)\s\.\.\.\s(Testing against Django installed in |Internal Server Error: \/|System check)/u.exec(line);
     const isPassed = lines[i + 1] === 'ok';
     const [, name, how] = started ?? [];
     if (open === undefined && name !== undefined && how?.startsWith('Testing')) open = name;
