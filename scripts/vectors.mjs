@@ -22,7 +22,10 @@ const SUBJECTS = {
 };
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
-const SECTIONS = { 'gym.json': ['meta'], 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
+const SECTIONS = {
+  'gym.json': ['meta', 'text2sql', 'text2sql_constructor_errors'],
+  'transitions.json': ['meta', 'merge', 'stepwise_merge'],
+};
 
 /** `FILE SECTION` for each section that no test reads yet. */
 function unreadSections(folder, name) {

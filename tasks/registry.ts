@@ -5,10 +5,17 @@ import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
+import { text2sql } from './sql/environment.ts';
+import { text2sqlMini } from './sql/mini/environment.ts';
 import { sweBench } from './swe-bench/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn = [sweMini, sweBench] as readonly Environment[];
+const builtIn: readonly Environment[] = [
+  sweMini,
+  sweBench as Environment,
+  text2sql as Environment,
+  text2sqlMini as Environment,
+];
 
 const environments = new Registry<Environment>(
   'environment',

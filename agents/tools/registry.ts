@@ -8,10 +8,11 @@ import { editor } from './editor.ts';
 import { finish } from './finish.ts';
 import { nextWithSummary } from './next-with-summary.ts';
 import { search } from './search.ts';
+import { sql } from './sql/sql.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary].map(
+const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary, sql].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
