@@ -35,7 +35,8 @@ function build(id: string, from: string, folder: string): string {
       // Debian's client has no builder of its own.
       env: { DOCKER_BUILDKIT: '0', ...process.env },
     });
-    if (status !== 0) throw new Error(`the image of ${id} was not built: docker build ended with ${status ?? 'a signal'}`);
+    if (status !== 0)
+      throw new Error(`the image of ${id} was not built: docker build ended with ${status ?? 'a signal'}`);
     return image;
   } finally {
     rmSync(context, { recursive: true, force: true });

@@ -51,7 +51,9 @@ describe('the repository that the agent sees', () => {
       await begin({ history: 'squash' }),
       await begin({}, makePlace({ base_commit: 'f'.repeat(40) })),
     ]) {
-      const { output } = await rollout.run('git log --format=%s; git tag; git cat-file --batch-all-objects --batch-check | grep -c commit');
+      const { output } = await rollout.run(
+        'git log --format=%s; git tag; git cat-file --batch-all-objects --batch-check | grep -c commit',
+      );
       expect(output).toBe('State of the environment\n1\n');
     }
   });
@@ -63,10 +65,19 @@ describe('the repository that the agent sees', () => {
   });
 
   it('has the bug of SWE-smith, and no commit that shows it', async () => {
-    const bug = (text: string) => text.replace('-    return a - b\n+    return a + b', '-    return a - b\n+    return b - a');
-    const at = makePlace({ repo: 'swesmith/owner__calc.12345678', patch: bug(String(place.record['patch'])), test_patch: undefined, FAIL_TO_PASS: [], PASS_TO_PASS: ['tests/test_calc.py::test_double'] });
+    const bug = (text: string) =>
+      text.replace('-    return a - b\n+    return a + b', '-    return a - b\n+    return b - a');
+    const at = makePlace({
+      repo: 'swesmith/owner__calc.12345678',
+      patch: bug(String(place.record['patch'])),
+      test_patch: undefined,
+      FAIL_TO_PASS: [],
+      PASS_TO_PASS: ['tests/test_calc.py::test_double'],
+    });
     const rollout = await begin({ logParser: 'pytest' }, at);
-    const { output } = await rollout.run('grep -c "b - a" calc/__init__.py; git log --format=%s; ls /tmp | grep -v home');
+    const { output } = await rollout.run(
+      'grep -c "b - a" calc/__init__.py; git log --format=%s; ls /tmp | grep -v home',
+    );
     expect(output).toBe('1\nState of the environment\n');
     await rollout.solve();
     expect((await rollout.run('grep -c "a - b" calc/__init__.py')).output).toBe('1\n');
@@ -93,7 +104,10 @@ describe('what is graded', () => {
   it('gives 0 to a patch that fixes nothing, or breaks something', async () => {
     const rollout = await begin();
     await rollout.run("sed -i 's/a - b/a * b/' calc/__init__.py");
-    expect(await rollout.end()).toMatchObject({ reward: 0, reason: expect.stringContaining('0 of 1 tests fixed, 1 of 1 kept') });
+    expect(await rollout.end()).toMatchObject({
+      reward: 0,
+      reason: expect.stringContaining('0 of 1 tests fixed, 1 of 1 kept'),
+    });
     const other = await begin();
     await other.run(`${FIX}; sed -i 's/2 \\* a/3 * a/' calc/__init__.py`);
     expect(await other.end()).toMatchObject({ reward: 0, parts: { fixed: 1, kept: 0 } });
@@ -102,7 +116,10 @@ describe('what is graded', () => {
   it('restores the tests that the agent changed, and leaves out what pytest loads', async () => {
     const rollout = await begin();
     await rollout.run(`${FIX}; echo 'raise SystemExit' > tests/test_calc.py; echo 1 > conftest.py`);
-    expect(await rollout.end()).toMatchObject({ reward: 1, reason: expect.stringContaining('not taken: conftest.py (tests), tests/test_calc.py (tests)') });
+    expect(await rollout.end()).toMatchObject({
+      reward: 1,
+      reason: expect.stringContaining('not taken: conftest.py (tests), tests/test_calc.py (tests)'),
+    });
     const cheat = await begin();
     await cheat.run("printf 'def test_add(): pass\\ndef test_double(): pass\\n' > tests/test_calc.py");
     expect(await cheat.end()).toMatchObject({ reward: 0, reason: expect.stringContaining('nothing is left to grade') });
@@ -119,36 +136,61 @@ describe('what is graded', () => {
     expect(patch.includes(Buffer.from('+three\r\n'))).toBe(true);
     expect(patch.includes(Buffer.from('Binary files /dev/null and b/calc/image.bin differ'))).toBe(true);
     expect(patch.includes(Buffer.from('build.log'))).toBe(false);
-    expect(await rollout.grade(patch)).toMatchObject({ reward: 1, reason: expect.stringContaining('calc/image.bin (binary)') });
+    expect(await rollout.grade(patch)).toMatchObject({
+      reward: 1,
+      reason: expect.stringContaining('calc/image.bin (binary)'),
+    });
   });
 
   it('does not trust what a patch prints', async () => {
     const rollout = await begin();
     const lines = ['test_add', 'test_double'].map((name) => `print("PASSED tests/test_calc.py::${name}", flush=True)`);
     await rollout.run(`cat >> calc/__init__.py <<'END'\n${lines.join('\n')}\nimport os\nos._exit(3)\nEND`);
-    expect(await rollout.end()).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringContaining('the runner ended with 3') });
+    expect(await rollout.end()).toMatchObject({
+      code: 'graded',
+      reward: 0,
+      reason: expect.stringContaining('the runner ended with 3'),
+    });
   });
 
   it('blames the patch for an end without tests, if the tests run without it', async () => {
     const rollout = await begin();
     await rollout.run("echo 'raise SystemExit(0)' >> calc/__init__.py");
-    expect(await rollout.end()).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringContaining('it shows no test') });
+    expect(await rollout.end()).toMatchObject({
+      code: 'graded',
+      reward: 0,
+      reason: expect.stringContaining('it shows no test'),
+    });
   });
 
   it('fails as a grader if the tests do not run without the patch either', async () => {
     const rollout = await begin({ testCommand: 'echo nothing' });
     await rollout.solve();
-    expect(await rollout.end()).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('and neither did they without the patch') });
-    const broken = await begin({}, makePlace({ test_patch: String(place.record['test_patch']).replace('test_double', 'test_other') }));
+    expect(await rollout.end()).toMatchObject({
+      code: 'grader-failed',
+      reason: expect.stringContaining('and neither did they without the patch'),
+    });
+    const broken = await begin(
+      {},
+      makePlace({ test_patch: String(place.record['test_patch']).replace('test_double', 'test_other') }),
+    );
     await broken.solve();
-    expect(await broken.end()).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('the hidden tests do not apply') });
+    expect(await broken.end()).toMatchObject({
+      code: 'grader-failed',
+      reason: expect.stringContaining('the hidden tests do not apply'),
+    });
   });
 
   it('runs a killed run once more before it blames the patch', async () => {
     const rollout = await begin();
-    await rollout.run("printf 'import os, signal\\nos.kill(os.getppid(), signal.SIGKILL)\\nos.kill(os.getpid(), signal.SIGKILL)\\n' >> calc/__init__.py");
+    await rollout.run(
+      "printf 'import os, signal\\nos.kill(os.getppid(), signal.SIGKILL)\\nos.kill(os.getpid(), signal.SIGKILL)\\n' >> calc/__init__.py",
+    );
     const patch = await rollout.collect();
-    expect(await rollout.grade(patch, 1)).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('they run once more') });
+    expect(await rollout.grade(patch, 1)).toMatchObject({
+      code: 'grader-failed',
+      reason: expect.stringContaining('they run once more'),
+    });
     expect(await rollout.grade(patch, 2)).toMatchObject({ code: 'graded', reward: 0 });
   });
 
@@ -178,12 +220,21 @@ describe('what is graded', () => {
 /** Each leaves the workspace so that an ordinary `git add -A` or `git diff` fails, hangs, or runs something. */
 const BREAKAGES: ReadonlyArray<readonly [string, string]> = [
   ['an index lock', 'touch .git/index.lock'],
-  ['settings and hooks', "git config core.fsmonitor 'touch /tmp/ran; false'; git config diff.external false; git config core.worktree /tmp; git config core.bare true; mkdir -p .git/hooks; printf '#!/bin/sh\\nexit 1' > .git/hooks/pre-commit"],
-  ['filters and attributes', "git config filter.evil.clean 'sleep 999'; git config filter.evil.required true; echo '*.py filter=evil diff=evil' >> .git/info/attributes"],
+  [
+    'settings and hooks',
+    "git config core.fsmonitor 'touch /tmp/ran; false'; git config diff.external false; git config core.worktree /tmp; git config core.bare true; mkdir -p .git/hooks; printf '#!/bin/sh\\nexit 1' > .git/hooks/pre-commit",
+  ],
+  [
+    'filters and attributes',
+    "git config filter.evil.clean 'sleep 999'; git config filter.evil.required true; echo '*.py filter=evil diff=evil' >> .git/info/attributes",
+  ],
   ['a folder of git elsewhere, behind a link', 'mv .git /tmp/elsewhere && ln -s /tmp/elsewhere .git'],
   ['a folder of git elsewhere, behind a file', 'mv .git /tmp/elsewhere && echo "gitdir: /tmp/elsewhere" > .git'],
   ['a nested repository', 'mkdir sub && git -C sub init -q && echo 1 > sub/file && mkdir sub2 && mkfifo sub2/pipe'],
-  ['commits and branches', 'git checkout -q -b other && git add -A && git commit -q -m mine && git gc -q && git branch -D main'],
+  [
+    'commits and branches',
+    'git checkout -q -b other && git add -A && git commit -q -m mine && git gc -q && git branch -D main',
+  ],
   ['no start', 'rm .git/longhaul-start .git/HEAD .git/index'],
   ['a start that blocks', 'rm .git/longhaul-start; mkfifo .git/longhaul-start'],
 ];

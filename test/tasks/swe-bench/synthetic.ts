@@ -204,7 +204,14 @@ export class Rollout {
   async grade(artifact: Uint8Array, execution = 1): Promise<Verdict> {
     const id = `${this.sandbox.id}-grade-${execution}`;
     const ctx = freshContext(this.task, this.#provider, 120, { ...asks, id, execution });
-    const work = { transcript: [], answer: '', finish: 'finish-tool', turns: 1, state: undefined, turnRewards: [] } as const;
+    const work = {
+      transcript: [],
+      answer: '',
+      finish: 'finish-tool',
+      turns: 1,
+      state: undefined,
+      turnRewards: [],
+    } as const;
     try {
       return await this.task.grade(ctx, { ...work, artifact });
     } finally {
