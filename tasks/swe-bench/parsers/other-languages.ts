@@ -2,9 +2,16 @@
 
 import { byLine, type LogParser, type Status } from './status.ts';
 
-export const goTest = byLine((line, found) => {
-  const [, status, name] = /^--- (PASS|FAIL|SKIP): (.+) \(.+\)$/u.exec(line.trim()) ?? [];
-  if (name !== undefined) found.set(name, status === 'PASS' ? 'PASSED' : status === 'FAIL' ? 'FAILED' : 'SKIPPED');
+const GO: Readonly<Record<string, Status>> = { PASS: 'PASSED', FAIL: 'FAILED', SKIP: 'SKIPPED' };
+
+/** `--- FAIL: TestA/b (0.00s)`. */
+export const goTest = byLine((padded, found) => {
+  const line = padded.trim();
+  const [, word = ''] = /^--- (PASS|FAIL|SKIP): /u.exec(line) ?? [];
+  const status = GO[word];
+  const end = line.lastIndexOf(' (', line.length - 4);
+  if (status === undefined || !line.endsWith(')') || end <= '--- PASS: '.length) return;
+  found.set(line.slice('--- PASS: '.length, end), status);
 });
 
 const SIGNS: Readonly<Record<string, Status>> = {

@@ -16,12 +16,13 @@ beforeAll(async () => {
 
 async function begin(options: Readonly<Record<string, unknown>> = {}, at = place): Promise<Rollout> {
   count += 1;
-  return await Rollout.start(await openTask(at, options), bench.provider, `swe-${count}`);
+  const id = `swe-${count}`;
+  return await Rollout.start(await openTask(at, options), bench.provider, id);
 }
 
 const FIX = "sed -i 's/a - b/a + b/' calc/__init__.py";
 
-describe('the repository that the agent sees', () => {
+describe.concurrent('the repository that the agent sees', () => {
   it('has the commits up to the base, and nothing of its future', async () => {
     const rollout = await begin();
     const { output } = await rollout.run(
@@ -33,35 +34,25 @@ describe('the repository that the agent sees', () => {
         'echo "reflog: $(git reflog)"',
         `echo "future: $(git cat-file -t ${place.future} 2>&1)"`,
         'git fsck --no-progress --unreachable --no-reflogs; echo "fsck $?"',
-        'git status --short; cat build.log left-over.txt; ls -a',
+        'git status --short; cat build.log left-over.txt; echo "hidden: $(grep -rc test_add tests) $(ls /tmp | grep -v home)"',
       ].join('\n'),
     );
     expect(output).toContain('State of the environment\nadd\nfirst\n');
     expect(output).not.toContain('the solution');
     expect(output).toContain('tags: v1\nremotes: \nreferences: refs/heads/main refs/tags/v1 \nreflog: \n');
     expect(output).toMatch(/future: fatal/u);
-    expect(output).toContain('fsck 0\nlog\nby the image\n');
+    expect(output).toContain('fsck 0\nlog\nby the image\nhidden: tests/test_calc.py:0 \n');
     expect(output).not.toContain('unreachable');
     const texts = await rollout.run('git cat-file --batch-all-objects --batch --buffer | grep -ac "a + b"; true');
     expect(texts.output.trim()).toBe('0');
   });
 
-  it('is one commit if its history is squashed, or has no base', async () => {
-    for (const rollout of [
-      await begin({ history: 'squash' }),
-      await begin({}, makePlace({ base_commit: 'f'.repeat(40) })),
-    ]) {
-      const { output } = await rollout.run(
-        'git log --format=%s; git tag; git cat-file --batch-all-objects --batch-check | grep -c commit',
-      );
-      expect(output).toBe('State of the environment\n1\n');
-    }
-  });
-
-  it('has neither the hidden tests nor the recipe', async () => {
-    const rollout = await begin();
-    const { output } = await rollout.run('grep -rc test_add tests; ls /tmp | grep -v home');
-    expect(output).toBe('tests/test_calc.py:0\n');
+  it('is one commit if its base is not there', async () => {
+    const rollout = await begin({}, makePlace({ base_commit: 'f'.repeat(40) }));
+    const { output } = await rollout.run(
+      'git log --format=%s; git tag; git cat-file --batch-all-objects --batch-check | grep -c commit',
+    );
+    expect(output).toBe('State of the environment\n1\n');
   });
 
   it('has the bug of SWE-smith, and no commit that shows it', async () => {
@@ -85,7 +76,7 @@ describe('the repository that the agent sees', () => {
   });
 });
 
-describe('what is graded', () => {
+describe.concurrent('what is graded', () => {
   it('gives 1 to the gold patch, and 0 to no change', async () => {
     const rollout = await begin();
     expect(await rollout.end()).toMatchObject({ reward: 0, reason: 'nothing was changed' });
@@ -101,16 +92,10 @@ describe('what is graded', () => {
     });
   });
 
-  it('gives 0 to a patch that fixes nothing, or breaks something', async () => {
+  it('gives 0 to a patch that breaks something', async () => {
     const rollout = await begin();
-    await rollout.run("sed -i 's/a - b/a * b/' calc/__init__.py");
-    expect(await rollout.end()).toMatchObject({
-      reward: 0,
-      reason: expect.stringContaining('0 of 1 tests fixed, 1 of 1 kept'),
-    });
-    const other = await begin();
-    await other.run(`${FIX}; sed -i 's/2 \\* a/3 * a/' calc/__init__.py`);
-    expect(await other.end()).toMatchObject({ reward: 0, parts: { fixed: 1, kept: 0 } });
+    await rollout.run(`${FIX}; sed -i 's/2 \\* a/3 * a/' calc/__init__.py`);
+    expect(await rollout.end()).toMatchObject({ reward: 0, parts: { fixed: 1, kept: 0 } });
   });
 
   it('restores the tests that the agent changed, and leaves out what pytest loads', async () => {
@@ -120,9 +105,6 @@ describe('what is graded', () => {
       reward: 1,
       reason: expect.stringContaining('not taken: conftest.py (tests), tests/test_calc.py (tests)'),
     });
-    const cheat = await begin();
-    await cheat.run("printf 'def test_add(): pass\\ndef test_double(): pass\\n' > tests/test_calc.py");
-    expect(await cheat.end()).toMatchObject({ reward: 0, reason: expect.stringContaining('nothing is left to grade') });
   });
 
   it('keeps every byte of text, and names binary files only', async () => {
@@ -208,9 +190,6 @@ describe('what is graded', () => {
       `git checkout ${place.base} tests/test_calc.py`,
     ].join('\n');
     const at = makePlace({ eval_script: script, log_parser: 'parse_log_pytest' });
-    const rollout = await begin({ testCommand: undefined }, at);
-    await rollout.run(FIX);
-    expect(await rollout.end()).toMatchObject({ reward: 1 });
     const wrong = await begin({ testCommand: undefined }, at);
     await wrong.run('echo "# nothing" >> calc/__init__.py');
     expect(await wrong.end()).toMatchObject({ reward: 0, parts: { fixed: 0, kept: 1 } });
@@ -219,27 +198,23 @@ describe('what is graded', () => {
 
 /** Each leaves the workspace so that an ordinary `git add -A` or `git diff` fails, hangs, or runs something. */
 const BREAKAGES: ReadonlyArray<readonly [string, string]> = [
-  ['an index lock', 'touch .git/index.lock'],
   [
-    'settings and hooks',
-    "git config core.fsmonitor 'touch /tmp/ran; false'; git config diff.external false; git config core.worktree /tmp; git config core.bare true; mkdir -p .git/hooks; printf '#!/bin/sh\\nexit 1' > .git/hooks/pre-commit",
-  ],
-  [
-    'filters and attributes',
-    "git config filter.evil.clean 'sleep 999'; git config filter.evil.required true; echo '*.py filter=evil diff=evil' >> .git/info/attributes",
+    'settings, hooks, filters, locks, nested repositories, commits of its own',
+    [
+      'git checkout -q -b other && echo 1 > more && git add -A && git commit -q -m mine && git branch -D main',
+      "git config core.fsmonitor 'touch /tmp/ran; false'; git config diff.external false; git config core.worktree /tmp",
+      'mkdir -p .git/hooks .git/info; printf "#!/bin/sh\nexit 1" > .git/hooks/pre-commit; touch .git/index.lock',
+      "git config filter.evil.clean 'sleep 999'; git config filter.evil.required true",
+      "echo '*.py filter=evil diff=evil' >> .git/info/attributes",
+      'mkdir sub && git -C sub init -q && echo 1 > sub/file && mkdir sub2 && mkfifo sub2/pipe',
+    ].join('; '),
   ],
   ['a folder of git elsewhere, behind a link', 'mv .git /tmp/elsewhere && ln -s /tmp/elsewhere .git'],
   ['a folder of git elsewhere, behind a file', 'mv .git /tmp/elsewhere && echo "gitdir: /tmp/elsewhere" > .git'],
-  ['a nested repository', 'mkdir sub && git -C sub init -q && echo 1 > sub/file && mkdir sub2 && mkfifo sub2/pipe'],
-  [
-    'commits and branches',
-    'git checkout -q -b other && git add -A && git commit -q -m mine && git gc -q && git branch -D main',
-  ],
-  ['no start', 'rm .git/longhaul-start .git/HEAD .git/index'],
-  ['a start that blocks', 'rm .git/longhaul-start; mkfifo .git/longhaul-start'],
+  ['no start', 'rm .git/longhaul-start .git/HEAD .git/index; mkfifo .git/longhaul-start'],
 ];
 
-describe('a workspace whose git the agent broke', () => {
+describe.concurrent('a workspace whose git the agent broke', () => {
   it.each(BREAKAGES)('gives its patch all the same: %s', async (_, command) => {
     const rollout = await begin();
     await rollout.run(`${FIX}; ${command}`);

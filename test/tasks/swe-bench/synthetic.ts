@@ -79,6 +79,9 @@ const git = (at: string, ...args: string[]): string =>
     env: { ...process.env, GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' },
   }).trim();
 
+const folders: string[] = [];
+afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
+
 export interface Place {
   readonly folder: string;
   readonly record: Readonly<Record<string, unknown>>;
@@ -97,7 +100,7 @@ function write(at: string, files: Readonly<Record<string, string | Buffer>>): vo
 /** Makes the recipe and the records. `changes`: of the record; `undefined` leaves a field out. */
 export function makePlace(changes: Readonly<Record<string, unknown>> = {}): Place {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-swe-bench-'));
-  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  folders.push(folder);
   const at = join(folder, 'testbed');
   write(at, { ...FILES, 'calc/__init__.py': 'def double(a):\n    return 2 * a\n' });
   git(at, 'init', '-q', '-b', 'master');
