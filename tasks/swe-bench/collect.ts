@@ -29,12 +29,14 @@ const prepare = (known: string): string =>
 
 /** `baseCommit`: where the agent started, if its sandbox does not say it any more. */
 export async function collectPatch(
-  { sandbox, provider, execution }: TaskContext,
-  { network: _, ...spec }: Machine,
+  ctx: TaskContext,
+  machine: Machine,
   baseCommit: string | undefined,
 ): Promise<Uint8Array> {
+  const { provider, execution } = ctx;
+  const { network: _, ...spec } = machine;
   return await collectDiff({
-    sandbox: await sandbox(),
+    sandbox: await ctx.sandbox(),
     spec,
     base: '"$base"',
     prepare: prepare(baseCommit ?? 'HEAD'),

@@ -195,8 +195,9 @@ export class Rollout {
 
   async solve(): Promise<void> {
     const messages = (await this.task.oracle?.({ key: KEY, signal })) ?? [];
-    for (const { toolCalls = [] } of messages)
-      for (const { name, arguments: args } of toolCalls) if (name === 'bash') await this.run(String(args['command']));
+    for (const message of messages)
+      for (const { name, arguments: args } of message.role === 'assistant' ? (message.toolCalls ?? []) : [])
+        if (name === 'bash') await this.run(String(args['command']));
   }
 
   async collect(): Promise<Uint8Array> {
