@@ -76,9 +76,11 @@ export function installRecipe(workdir: string, venv: string): string {
     `cd ${quoteForShell(workdir)}`,
     `tar -xzf ${RECIPE}/src.tar.gz --strip-components=1`,
     `if [ -f ${RECIPE}/requirements.txt ]; then`,
-    `  python3 -m venv --without-pip ${venv}`,
+    // Found before the environment is made, which may come first in PATH and has no pip.
+    '  python=$(command -v python3)',
+    `  "$python" -m venv --without-pip ${venv}`,
     `  wheel=$(ls ${RECIPE}/wheels/pip-*.whl 2>/dev/null | head -n 1)`,
-    `  if [ -n "$wheel" ]; then pip() { ${venv}/bin/python "$wheel/pip" "$@"; }; else pip() { python3 -m pip --python ${venv}/bin/python "$@"; }; fi`,
+    `  if [ -n "$wheel" ]; then pip() { ${venv}/bin/python "$wheel/pip" "$@"; }; else pip() { "$python" -m pip --python ${venv}/bin/python "$@"; }; fi`,
     `  install() { pip install --quiet --no-index --find-links ${RECIPE}/wheels --no-cache-dir --disable-pip-version-check --no-build-isolation "$@"; }`,
     `  install -r ${RECIPE}/requirements.txt`,
     `  if [ -f pyproject.toml ] || [ -f setup.py ]; then install --no-deps -e .; fi`,
