@@ -15,7 +15,7 @@ export { defineEnvironment } from '../tasks/registry.ts';
 export { BadRecord } from '../tasks/data/bad-record.ts';
 export { readRecords, type Records } from '../tasks/data/read-records.ts';
 export { openRecords, recordOptions } from '../tasks/data/record-options.ts';
-export { recordsDataset } from '../tasks/data/records-dataset.ts';
+export { recordsDataset, type RecordTable } from '../tasks/data/records-dataset.ts';
 export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';

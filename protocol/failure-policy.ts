@@ -145,6 +145,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: "check whether the judge's server runs, and its key and limits (docs/judges.md)",
   },
+  'service-unavailable': {
+    detected:
+      'a server that a tool or the environment uses (retrieval, search, pages) gave no answer, or refuses its key',
+    errors: ['ServiceUnavailable'],
+    retried: ['init', 'agent-run', 'reward'],
+    recovery: 'hold',
+    breaks: true,
+    remedy: "check whether the server that the message names runs, and the worker's key for it (docs/tools.md)",
+  },
   'budget-spent': {
     detected: 'the run, the eval or a judge has used the tokens, the money or the time of its budget',
     errors: ['BudgetSpent'],

@@ -23,7 +23,22 @@ const SUBJECTS = {
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
 const SECTIONS = {
-  'gym.json': ['meta', 'text2sql', 'text2sql_constructor_errors'],
+  'gym.json': [
+    'meta',
+    'aime',
+    'aime_strict_box',
+    'default_aggregate_metrics',
+    'em_normalize',
+    'gsm8k_env',
+    'gsm8k_multi_turn',
+    'gsm8k_multi_turn_aggregate',
+    'gsm8k_reward',
+    'lcb',
+    'search',
+    'searchcode',
+    'text2sql',
+    'text2sql_constructor_errors',
+  ],
   'transitions.json': ['meta', 'merge', 'stepwise_merge'],
 };
 

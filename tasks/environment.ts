@@ -118,6 +118,11 @@ export interface Task {
    */
   step?(ctx: TaskContext, state: unknown, message: string): Promise<StepResult>;
   /**
+   * What the policy reads first in the segment that its summary opens, in place of the first messages and the summary.
+   * `segment` counts from 2. Pure. Absent: these.
+   */
+  openSegment?(summary: string, segment: number): readonly Message[];
+  /**
    * Returns the artifact to grade (a diff), taken from the agent's sandboxes before their release. Absent: there is
    * none. If the agent's own actions prevent it, that fact is the artifact. If the machine may be at fault, it throws,
    * and the collection is retried.

@@ -4,7 +4,7 @@
  */
 
 import { constants, DatabaseSync, type DatabaseSyncOptions } from 'node:sqlite';
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { type SqlDatabase, SqlDatabaseUnavailable } from './sql-request.ts';
 
@@ -51,15 +51,18 @@ export interface OpenDatabase {
   /** True if a statement prepared since the last call of `forget` writes. */
   writes(): boolean;
   forget(): void;
+  /** The database's bytes, with what a log beside the file has. */
+  serialize(): Uint8Array;
 }
 
 /** From here on, statements read alone. With `mayWrite` they may also change this database. */
 function guarded(database: DatabaseSync, mayWrite: boolean): OpenDatabase {
   let writes = false;
+  let isOwn = false;
   const { SQLITE_OK, SQLITE_DENY, SQLITE_PRAGMA, SQLITE_FUNCTION } = constants;
   database.enableDefensive(true);
   database.setAuthorizer((action, first, second) => {
-    if (READING.has(action)) return SQLITE_OK;
+    if (isOwn || READING.has(action)) return SQLITE_OK;
     if (action === SQLITE_PRAGMA) {
       return READING_PRAGMAS.has(String(first).toLowerCase()) ? SQLITE_OK : SQLITE_DENY;
     }
@@ -76,6 +79,15 @@ function guarded(database: DatabaseSync, mayWrite: boolean): OpenDatabase {
     forget: () => {
       writes = false;
     },
+    serialize: () => {
+      // It asks for the number of pages by a pragma.
+      isOwn = true;
+      try {
+        return database.serialize();
+      } finally {
+        isOwn = false;
+      }
+    },
   };
 }
 
@@ -91,10 +103,10 @@ function openFile(file: string): DatabaseSync {
   return database;
 }
 
-function openScript(script: string, readOnly: boolean): DatabaseSync {
+function openScript(script: string): DatabaseSync {
   const database = new DatabaseSync(':memory:', OPTIONS);
   database.exec(script);
-  if (readOnly) database.exec('PRAGMA query_only = 1');
+  database.exec('PRAGMA query_only = 1');
   return database;
 }
 
@@ -110,17 +122,14 @@ function opening<T>(source: SqlDatabase, open: () => T): T {
 }
 
 /** A database in memory with the same content, which statements may change; `undefined` if it is too large for that. */
-export function openCopy(source: SqlDatabase): OpenDatabase | undefined {
-  return opening(source, () => {
-    if ('script' in source) return guarded(openScript(source.script, false), true);
-    if (statSync(source.file).size > LARGEST_COPY) return undefined;
-    const bytes = readFileSync(source.file);
-    // A database with a write-ahead log has no copy in memory: the header says that it has none.
-    if (bytes.length > 19) bytes.fill(1, 18, 20);
-    const database = new DatabaseSync(':memory:', OPTIONS);
-    if (bytes.length > 0) database.deserialize(bytes);
-    return guarded(database, true);
-  });
+export function openCopy(open: OpenDatabase, source: SqlDatabase): OpenDatabase | undefined {
+  if ('file' in source && statSync(source.file).size > LARGEST_COPY) return undefined;
+  const bytes = open.serialize();
+  // A database in memory has no write-ahead log, so its header must not say that it has one.
+  if (bytes.length > 19) bytes.fill(1, 18, 20);
+  const copy = new DatabaseSync(':memory:', OPTIONS);
+  if (bytes.length > 0) copy.deserialize(bytes);
+  return guarded(copy, true);
 }
 
 /** The last few databases stay open. One whose file has changed is opened again. */
@@ -133,8 +142,7 @@ export class OpenDatabases {
       const key = JSON.stringify([this.#versionOf(source), mayWrite]);
       const known = this.#open.get(key);
       this.#open.delete(key);
-      const found =
-        known ?? guarded('file' in source ? openFile(source.file) : openScript(source.script, true), mayWrite);
+      const found = known ?? guarded('file' in source ? openFile(source.file) : openScript(source.script), mayWrite);
       this.#open.set(key, found);
       const [oldest] = this.#open.keys();
       if (this.#open.size > OPEN && oldest !== undefined) {

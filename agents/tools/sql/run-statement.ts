@@ -70,7 +70,7 @@ function run(query: SqlQuery, databases: OpenDatabases): SqlOutcome {
   // VACUUM INTO writes a file even from a database that is read only.
   if (!known) return { kind: 'error', message: 'not authorized' };
   if (!database.writes()) return collect(statement, query);
-  const copy = openCopy(source);
+  const copy = openCopy(database, source);
   if (copy === undefined) return { kind: 'error', message: 'attempt to write a readonly database' };
   try {
     return collect(compile(copy, sql), query);

@@ -24,9 +24,9 @@ export class SqlPool {
     this.#most = most;
   }
 
-  /** Ids of the processes that have not ended. */
-  get pids(): readonly number[] {
-    return this.#processes.flatMap(({ pid }) => (pid === undefined ? [] : [pid]));
+  /** Ids of the processes that run a query. */
+  get busy(): readonly number[] {
+    return this.#processes.flatMap(({ pid, job }) => (pid === undefined || job === undefined ? [] : [pid]));
   }
 
   /**

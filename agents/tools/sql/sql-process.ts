@@ -6,7 +6,7 @@
 import { Worker } from 'node:worker_threads';
 import type { SqlAnswer, SqlQuery } from './sql-request.ts';
 
-const MOST_MEMORY = 1 << 30;
+const MOST_MEMORY = 512 << 20;
 const LOOKS_EVERY_MS = 25;
 
 // In the built package, all files are JavaScript.
@@ -35,7 +35,7 @@ process.on('message', (query: SqlQuery) => {
   thread.postMessage(query);
 });
 
-thread.on('message', (answer: SqlAnswer) => {
+thread.on('message', (answer: SqlAnswer | 'ready') => {
   clearInterval(watch);
   send(answer);
 });
@@ -45,5 +45,4 @@ thread.on('error', (error: NodeJS.ErrnoException) => {
   const isLarge = error.code === 'ERR_WORKER_OUT_OF_MEMORY';
   send(isLarge ? { outcome: { kind: 'memory' } } : { unavailable: error.message }, end);
 });
-thread.on('online', () => send('ready'));
 process.on('disconnect', end);

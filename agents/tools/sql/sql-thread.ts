@@ -8,3 +8,5 @@ import type { SqlQuery } from './sql-request.ts';
 const databases = new OpenDatabases();
 
 parentPort?.on('message', (query: SqlQuery) => parentPort?.postMessage(runStatement(query, databases)));
+// Its modules are loaded: from now on, time is the query's own.
+parentPort?.postMessage('ready');

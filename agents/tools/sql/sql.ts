@@ -43,8 +43,8 @@ function observed(outcome: SqlOutcome, seconds: number): string {
         return `${outcome.more ? 'The rows are too large to show' : 'No rows'}. Columns: ${outcome.columns.join(', ')}`;
       return `${dataFrameText(outcome.rows, outcome.columns)}\n(${outcome.more ? `the first ${count(outcome.rows.length)}; there are more` : count(outcome.rows.length)})`;
     case 'error':
-      return outcome.message === 'not authorized'
-        ? 'Error: not authorized. The database is read only; give one SELECT.'
+      return outcome.message.startsWith('not authorized')
+        ? `Error: ${outcome.message}. The database is read only; give one SELECT.`
         : `Error: ${outcome.message}`;
     case 'timeout':
       return `Error: the query did not end in ${seconds} seconds.`;
