@@ -4,11 +4,15 @@ import { Definition } from '../modules/check-definition.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
+import { humaneval } from './code/humaneval.ts';
+import { lcb } from './code/lcb.ts';
+import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
 import { aime } from './math/aime.ts';
 import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
 import { gsm8k } from './math/gsm8k.ts';
 import { math } from './math/math.ts';
+import { python } from './python/environment.ts';
 import { qa, qaJudged } from './qa/qa.ts';
 import { browsecompPlus } from './search/browsecomp-plus.ts';
 import { memoryEnvironment } from './search/memory.ts';
@@ -28,6 +32,10 @@ const builtIn: readonly Environment[] = [
   math,
   qa,
   qaJudged,
+  humaneval as Environment,
+  lcb as Environment,
+  mbpp as Environment,
+  python as Environment,
   text2sql as Environment,
   text2sqlMini as Environment,
   searchEnvironment as Environment,

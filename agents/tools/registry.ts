@@ -3,6 +3,7 @@
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
 import { checkTool } from './check-tool.ts';
+import { codeInterpreter } from './code-interpreter.ts';
 import { codeSearch } from './code-search.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
@@ -24,6 +25,7 @@ const builtIn: readonly Tool[] = [
   bash,
   editor,
   search,
+  codeInterpreter,
   codeSearch,
   jobs,
   viewImage,
