@@ -20,10 +20,12 @@ import { searchEnvironment } from './search/search.ts';
 import { searchcodeEnvironment } from './search/searchcode.ts';
 import { text2sql } from './sql/environment.ts';
 import { text2sqlMini } from './sql/mini/environment.ts';
+import { sweBench } from './swe-bench/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
 const builtIn: readonly Environment[] = [
   sweMini,
+  sweBench as Environment,
   gsm8k,
   gsm8kMultiTurn,
   aime,
