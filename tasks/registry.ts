@@ -5,9 +5,10 @@ import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
+import { harbor } from './harbor/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini];
+const builtIn: readonly Environment[] = [sweMini, harbor as Environment];
 
 const environments = new Registry<Environment>(
   'environment',
