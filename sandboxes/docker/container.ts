@@ -85,7 +85,8 @@ function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   // Replaces the daemon's own /dev/shm, which has no limit on the number of files.
   if (!plan.podman) mounts['/dev/shm'] = `rw,noexec,nosuid,nodev,size=${share.shm},${files(share.shm)},mode=1777`;
   if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
-  for (const folder of folders) mounts[folder] = `${common(share.folder)},mode=1777`;
+  // By its owner: a folder that the image has keeps the image's mode, whatever is given here.
+  for (const folder of folders) mounts[folder] = `${common(share.folder)},uid=${plan.uid},gid=${plan.uid},mode=0755`;
   // With a read-only root, Podman would mount a /run that every user may write to.
   if (plan.podman && spec.profile !== 'swe') mounts['/run'] = 'rw,noexec,nosuid,nodev,size=65536,mode=0755,notmpcopyup';
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;

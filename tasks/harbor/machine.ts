@@ -22,6 +22,11 @@ const NETWORK = 'task';
 /** MiB of a sandbox whose files are in memory. A task's own number is meant for a disk. */
 const FILES_DISK_MIB = 512;
 const PROCESSES = 512;
+/**
+ * Upstream the agent is root, whom no file's mode stops. Here it owns the working folder, and gets the rights of an
+ * owner.
+ */
+const OWN = "find . ! -type l ! -perm -u=w -exec chmod u+rwX {} + 2>/dev/null; true";
 const COMPOSE = ['docker-compose.yaml', 'docker-compose.yml', 'compose.yaml'];
 
 /** The values that Terminal-Bench 1 gives its compose files. */
@@ -91,7 +96,7 @@ function copiedFiles(file: string, context: string, { built, copies }: Dockerfil
         return filesIn(path).map((each) => ({
           path: posix.join(to, each.path),
           content: each.content,
-          mode: each.mode,
+          mode: each.mode | 0o600,
         }));
       if (!isFile(path))
         throw new UserInputError(file, source, 'its files to copy must be in the folder, by their names');
@@ -157,7 +162,7 @@ function madeOf(
           .map(({ path, content, mode }) => ({ path: posix.join(workdir, path), content, mode }))
       : [];
   const hasImage = 'image' in built;
-  return { workdir, env, files, folders: FOLDERS, ...built, ...(hasImage && { profile: 'swe' as const }) };
+  return { workdir, env, files, folders: FOLDERS, ...built, ...(hasImage && { profile: 'swe' as const, setup: OWN }) };
 }
 
 function servicesOf({ environment, folder, name }: TaskFolder, env: Variables): Record<string, Service> {
