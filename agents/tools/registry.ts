@@ -2,6 +2,7 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { browser } from './browser/browser.ts';
 import { checkTool } from './check-tool.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
@@ -11,7 +12,7 @@ import { search } from './search.ts';
 import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary].map(
+const builtIn = [bash, editor, search, viewImage, finish, delegate, nextWithSummary, browser].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
 const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));

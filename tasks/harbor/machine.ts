@@ -26,7 +26,7 @@ const PROCESSES = 512;
  * Upstream the agent is root, whom no file's mode stops. Here it owns the working folder, and gets the rights of an
  * owner.
  */
-const OWN = "find . ! -type l ! -perm -u=w -exec chmod u+rwX {} + 2>/dev/null; true";
+const OWN = 'find . ! -type l ! -perm -u=w -exec chmod u+rwX {} + 2>/dev/null; true';
 const COMPOSE = ['docker-compose.yaml', 'docker-compose.yml', 'compose.yaml'];
 
 /** The values that Terminal-Bench 1 gives its compose files. */
