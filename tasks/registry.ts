@@ -7,8 +7,10 @@ import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
 import { harbor } from './harbor/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
+import { webArena } from './webarena/environment.ts';
 
-const builtIn: readonly Environment[] = [sweMini, harbor as Environment];
+// One on each line.
+const builtIn: readonly Environment[] = [sweMini, harbor as Environment, webArena as Environment];
 
 const environments = new Registry<Environment>(
   'environment',
