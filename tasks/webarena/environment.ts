@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import type { Message } from '../../protocol/message.ts';
 import { lookInBrowser, type LookTarget } from '../../agents/tools/browser/run-server.ts';
 import { readRecords, type Records } from '../data/read-records.ts';
 import { recordsDataset } from '../data/records-dataset.ts';
@@ -79,9 +80,28 @@ async function stateOf(record: WebArenaRecord, ctx: TaskContext, places: Places)
   return typeof last === 'string' ? { ...none, url: first.url } : { url: first.url, values: last.values };
 }
 
+const called = (name: string, given: Readonly<Record<string, string>>): Message => ({
+  role: 'assistant',
+  content: '',
+  toolCalls: [{ name, arguments: given }],
+});
+
+/** What solves a record that asks for an answer or an address. A record that asks for a state of pages has no solution. */
+function oracleOf({ eval: { eval_types: types, reference_answers: given, reference_url: url } }: WebArenaRecord) {
+  if (types.includes('program_html')) return undefined;
+  const { exact_match: exact, must_include: included = [], fuzzy_match: fuzzy = [] } = given ?? {};
+  const answer = exact ?? [...included, ...[fuzzy].flat()].join(', ');
+  const [address = ''] = (url ?? '').split(' |OR| ');
+  return [
+    ...(types.includes('url_match') ? [called('browser', { action: 'navigate', url: address })] : []),
+    called('finish', types.includes('string_match') ? { answer } : {}),
+  ];
+}
+
 function taskOf(record: WebArenaRecord, options: WebArenaOptions, machine: SandboxRequest): Task {
   const { judge } = options;
   const places: Places = { sites: options.sites, shoppingAdmin: options.shoppingAdmin };
+  const oracle = oracleOf(record);
   const starts = record.start_url.split(' |AND| ');
   // A locator that is not known is said when the task is loaded, not when its work is graded.
   contentLooks(record.eval.program_html ?? [], '', [], places);
@@ -103,6 +123,7 @@ function taskOf(record: WebArenaRecord, options: WebArenaOptions, machine: Sandb
       return { state: {} };
     },
     collect: async (ctx) => Buffer.from(JSON.stringify(await stateOf(record, ctx, places))),
+    ...(oracle && { oracle: async () => await Promise.resolve(oracle) }),
     async grade(ctx, { answer, artifact }) {
       const state =
         artifact.length === 0 ? undefined : (JSON.parse(Buffer.from(artifact).toString('utf8')) as PageState);

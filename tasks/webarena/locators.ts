@@ -18,6 +18,8 @@ export interface Places {
   readonly shoppingAdmin?: Account | undefined;
 }
 
+/** After a page is opened for a look, so that its scripts have drawn it. Upstream waits three. */
+const PAUSE_S = 1;
 const CALL = /^func:\s*(\w+)\(([^]*)\)\s*$/u;
 
 interface Called {
@@ -136,6 +138,10 @@ export function contentLooks(
   return targets.map((target, at) => {
     const url = addressOf(target, last, addresses[at], places);
     const steps = target.prep_actions;
-    return { ...(url !== undefined && { url }), steps, expression: expressionOf(target.locator, places) };
+    return {
+      ...(url !== undefined && { url, pause: PAUSE_S }),
+      steps,
+      expression: expressionOf(target.locator, places),
+    };
   });
 }

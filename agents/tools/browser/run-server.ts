@@ -48,6 +48,8 @@ export const readScreenshot = async (sandbox: Sandbox, most: number): Promise<Re
 export interface LookTarget {
   /** Opened first. Absent: the page that is open. */
   readonly url?: string;
+  /** Seconds to wait after it was opened. */
+  readonly pause?: number;
   readonly steps?: readonly string[];
   readonly expression: string;
 }
