@@ -29,7 +29,6 @@ const RULES: ReadonlyArray<readonly [RegExp, string]> = [
   [/([«“‘„]|``)/gu, ' $1 '],
   [/^"/u, '`` '],
   [/([ ([{<])("|'{2})/gu, '$1 `` '],
-  [/([^.])(\.)([\])}>"'»”’ ]*)\s*$/u, '$1 $2 $3 '],
   [/([:,])([^\d])/gu, ' $1 $2'],
   [/([:,])$/u, ' $1 '],
   [/\.{2,}/gu, ' $& '],
@@ -45,9 +44,19 @@ const RULES: ReadonlyArray<readonly [RegExp, string]> = [
   [/([^' ])('ll|'re|'ve|n't) /gu, '$1 $2 '],
 ];
 
+const CLOSING = new Set([...`])}>"'»”’ \t\n\r\f\v`]);
+
+/** A full stop at the end of the text stands alone, also before closing marks. By hand: a rule would be quadratic. */
+function withFinalStop(text: string): string {
+  let end = text.length;
+  while (end > 0 && CLOSING.has(text.charAt(end - 1))) end -= 1;
+  const isStop = end > 1 && text.charAt(end - 1) === '.' && text.charAt(end - 2) !== '.';
+  return isStop ? `${text.slice(0, end - 1)} . ${text.slice(end)}` : text;
+}
+
 /** Words as NLTK's `word_tokenize` finds them. The end of a sentence is seen at the end of the text alone. */
 export function tokensOf(text: string): string[] {
-  const spaced = RULES.reduce((given, [rule, by]) => given.replace(rule, by), text);
+  const spaced = RULES.reduce((given, [rule, by]) => given.replace(rule, by), withFinalStop(text));
   return ` ${spaced} `.split(/\s+/u).filter((token) => token !== '');
 }
 
