@@ -60,6 +60,9 @@ export const keys = {
     `${keys.asks(attempt)}${place}/${digest}/${number}`,
   /** Prefix of all answers of judges in the attempt. */
   asks: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `ask:${attemptKey(attempt)}/`,
+  snapshot: (attempt: Attempt, turn: number) => `${keys.snapshots(attempt)}${padded(turn)}`,
+  /** Prefix of the attempt's snapshots. */
+  snapshots: (attempt: Attempt) => `snapshot:${attemptKey(attempt)}/`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   /** Round `round` of the grading failed. Rounds count from 1. */
@@ -206,6 +209,8 @@ export interface ActRecord {
   readonly unfinished?: true;
   /** Milliseconds of its commands and of the digest after them, as measured in the sandbox. Absent: 0. */
   readonly ms?: number;
+  /** `ms` of all turns so far: how long they take when they are run again. Absent: 0. */
+  readonly replayMs?: number;
   /** The sandbox in which the calls ran. */
   readonly sandbox?: string;
   /**
@@ -216,6 +221,16 @@ export interface ActRecord {
   /** True if all calls of the attempt so far only read: the sandbox is as it was prepared. */
   readonly untouched?: true;
 }
+
+/** The state of an attempt's sandbox after a turn, or why there is none of it. It is pruned with the rollout. */
+export type SnapshotRecord = {
+  readonly turn: number;
+  /** That of the turn's answers. */
+  readonly replayMs: number;
+} & (
+  | { readonly artifact: ObjectRef; readonly shell: { readonly directory: string; readonly exports: string } }
+  | { readonly none: string }
+);
 
 /** An object of an attempt's tools. It is pruned with the rollout. */
 export interface ObjectRecord {

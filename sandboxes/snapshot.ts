@@ -1,13 +1,10 @@
 /**
- * Snapshots: the workspace, and the shell's directory and exports, named by their digest. Equal states have equal
- * digests. A restored sandbox has no journal: the results of earlier calls are in the store and are not requested
- * again.
+ * Snapshots of `strict` sandboxes: the workspace, /tmp and /dev/shm, and the shell's directory and exports, named by
+ * their digest. Equal states have equal digests. What else a sandbox may hold (processes, functions and variables of
+ * its shell) is in no snapshot, so a sandbox that holds it has none. A restored sandbox has no journal: the results of
+ * earlier calls are in the store and are not requested again.
  */
 
-import { createHash } from 'node:crypto';
-
-import type { Store } from '../store/store.ts';
-import type { ObjectRef } from '../protocol/stages.ts';
 import {
   type Sandbox,
   SandboxImpossible,
@@ -18,21 +15,28 @@ import {
 } from './sandbox.ts';
 
 export interface Snapshot {
-  /** Digest of `workspace` and `shell`. */
-  readonly digest: string;
-  /** A compressed tar of the workspace, in the store. */
-  readonly workspace: ObjectRef;
-  readonly bytes: number;
+  /** A compressed tar with paths from the root. */
+  readonly archive: Uint8Array;
   readonly shell: ShellState;
 }
 
 const TIMEOUT_MS = 120_000;
 /** Bytes of a piece before base64. A call's output is limited to 8 MiB. */
 const PIECE = 6_000_000;
+/** A larger archive is not kept: its pieces are read one after the other, each from the archive's start. */
+const MOST_BYTES = 64 << 20;
 const ARCHIVE = '/tmp/.longhaul-restore.tgz';
+/** What is writable beside the workspace. */
+const OTHERS = ['/tmp', '/dev/shm'];
 /** Equal files give equal bytes: sorted by name, without owners, access and change times. Sparse files stay sparse. */
 const TAR =
-  'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf - .';
+  'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf -';
+
+/** The journal keeps it, so that a restored sandbox is not restored again after tools have acted in it. */
+const RESTORED = { callId: 'longhaul:restored', path: '/tmp/.longhaul-restored', content: new Uint8Array(), note: '' };
+
+const relative = (path: string): string => path.slice(1);
+const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 async function run(sandbox: Sandbox, callId: string, command: string): Promise<string> {
   const call = { callId, command, timeoutMs: TIMEOUT_MS, outputLimit: 8 << 20, fresh: true };
@@ -43,11 +47,12 @@ async function run(sandbox: Sandbox, callId: string, command: string): Promise<s
 }
 
 /** Reads the archive in pieces from a command's output, so it needs no disk space in the sandbox. */
-async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
+async function pack(sandbox: Sandbox, workdir: string, callId: string): Promise<Buffer> {
+  const members = [workdir, ...OTHERS].map((path) => quoted(relative(path))).join(' ');
   const pieces: Buffer[] = [];
   for (let piece = 0; ; piece += 1) {
     // Exit code 1: a background process changed a file during the read. The archive still holds a state that it had.
-    const tar = `{ ${TAR} 2>/dev/null; [ $? -le 1 ]; } | gzip -n -1`;
+    const tar = `{ ${TAR} -C / ${members} 2>/dev/null; [ $? -le 1 ]; } | gzip -n -1`;
     const cut = `tail -c +${piece * PIECE + 1} | head -c ${PIECE} | base64 -w 0`;
     const said = await run(
       sandbox,
@@ -58,33 +63,91 @@ async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
     const bytes = Buffer.from(text, 'base64');
     pieces.push(bytes);
     // Except for the last piece, `head` ends first and breaks the pipe; that is not a failure.
-    if (bytes.length === PIECE) continue;
+    if (bytes.length === PIECE && pieces.length * PIECE < MOST_BYTES) continue;
     if (packed === '0' && zipped === '0') return Buffer.concat(pieces);
-    throw new SandboxUnavailable(`snapshot of ${sandbox.id}: not all of the workspace could be read`);
+    throw new SandboxUnavailable(
+      `snapshot of ${sandbox.id}: not all of it could be read, or it has more than ${MOST_BYTES} bytes`,
+    );
   }
 }
 
-const digestOf = (workspace: ObjectRef, shell: ShellState): string =>
-  createHash('sha256')
-    .update(JSON.stringify([workspace, shell.directory, shell.exports]))
-    .digest('hex');
+/** Separates the parts of what the commands below print. */
+const END = '--longhaul-end--';
+/**
+ * Prints what a snapshot does not hold of a shell, then its variables and which of them are exported. Builtins alone:
+ * the policy's environment may break programs.
+ */
+const SHELL = [
+  'builtin declare -F; builtin alias -p; builtin trap -p; builtin umask',
+  'builtin compgen -v',
+  'builtin compgen -e',
+].join(`; builtin echo ${END}; `);
+/** Variables that bash itself keeps. */
+const OF_BASH = /^(?:BASH.*|COMP_.*|DIRSTACK|FUNCNAME|PIPESTATUS|OLDPWD|_)$/u;
 
-/** `callId` names this snapshot in the sandbox's journal: the same id returns the same snapshot. */
-export async function takeSnapshot(sandbox: Sandbox, store: Store, callId: string): Promise<Snapshot> {
-  if (sandbox.state === undefined) throw new SandboxImpossible(`sandbox ${sandbox.id} cannot be snapshotted`);
-  const shell = await sandbox.state();
-  const archive = await pack(sandbox, callId);
-  const workspace = await store.putObject(archive);
-  return { digest: digestOf(workspace, shell), workspace, bytes: archive.length, shell };
+const linesOf = (text: string | undefined): string[] => (text ?? '').split('\n').filter((line) => line !== '');
+
+/** What a snapshot would lack of the shell that printed `said`. `plain`: what a new shell prints. */
+function beyondExports(said: string, plain: string): string[] {
+  const [held, variables, exported] = said.split(`${END}\n`).map(linesOf);
+  const [usual, known] = plain.split(`${END}\n`).map(linesOf);
+  const left = new Set([...(known ?? []), ...(exported ?? [])]);
+  return [
+    ...(held ?? []).filter((line) => !usual?.includes(line)),
+    ...(variables ?? []).filter((name) => !left.has(name) && !OF_BASH.test(name)),
+  ];
 }
 
-async function unpack(sandbox: Sandbox, archive: Uint8Array): Promise<void> {
+/** Prints the pid of each process but the supervisor, the shell `$SHELL_PID`, this command, and what has no parent here. */
+const PROCESSES = `for f in /proc/[0-9]*/stat; do
+  read -r line 2>/dev/null <"$f" || continue
+  pid=\${line%% *}; set -- \${line##*) }
+  [ "$pid" = 1 ] || [ "$pid" = "$SHELL_PID" ] || [ "$pid" = $$ ] || [ "$2" = 0 ] || [ "$2" = $$ ] || echo "$pid"
+done`;
+
+/** Why a snapshot would lack something that the sandbox holds; `undefined` if it would not. */
+async function lacking(sandbox: Sandbox, callId: string): Promise<string | undefined> {
+  const ask = (name: string, command: string, fresh: boolean) =>
+    sandbox.exec({ callId: `${callId}/${name}`, command, timeoutMs: TIMEOUT_MS, outputLimit: 64 << 10, fresh });
+  const said = (await ask('shell', `builtin echo "$$"; ${SHELL}`, false)).output;
+  const [shell = '', ...parts] = said.split('\n');
+  if (!/^\d+$/u.test(shell)) return 'its shell does not answer';
+  const more = beyondExports(parts.join('\n'), (await ask('plain', SHELL, true)).output);
+  if (more.length > 0) return `its shell has more than exports: ${more.join(', ').slice(0, 200)}`;
+  const left = (await ask('processes', `SHELL_PID=${shell}\n${PROCESSES}`, true)).output.trim();
+  return left === '' ? undefined : `processes run in it: ${left.replaceAll('\n', ', ').slice(0, 200)}`;
+}
+
+/**
+ * `callId` names this snapshot in the sandbox's journal: the same id returns the same snapshot. Returns a reason if a
+ * snapshot would lack something that the sandbox holds. Errors: `SandboxUnavailable` if it cannot be read.
+ */
+export async function takeSnapshot(sandbox: Sandbox, workdir: string, callId: string): Promise<Snapshot | string> {
+  if (sandbox.state === undefined) return 'its provider cannot restore one';
+  if (
+    [workdir, ...OTHERS].some((path, i, all) => all.some((other, j) => i !== j && `${path}/`.startsWith(`${other}/`)))
+  )
+    return 'its workspace overlaps /tmp or /dev/shm';
+  const shell = await sandbox.state();
+  const reason = await lacking(sandbox, callId);
+  if (reason !== undefined) return reason;
+  return { archive: await pack(sandbox, workdir, callId), shell };
+}
+
+async function unpack(sandbox: Sandbox, workdir: string, archive: Uint8Array): Promise<void> {
   const { error } = await sandbox.write({ callId: 'longhaul:restore', path: ARCHIVE, content: archive, note: '' });
   if (error !== undefined)
     throw new SandboxImpossible(
       `snapshot of ${archive.length} bytes cannot be restored into ${sandbox.id}: ${error} in /tmp`,
     );
-  await run(sandbox, 'longhaul:unpack', `find . -mindepth 1 -delete && tar -xzpf ${ARCHIVE} && rm ${ARCHIVE}`);
+  const into = (path: string, names: number) =>
+    `tar -xzpf ${ARCHIVE} -C ${path} --strip-components=${names} ${relative(path)}`;
+  await run(
+    sandbox,
+    'longhaul:unpack',
+    // /tmp and /dev/shm themselves belong to the sandbox, which refuses another mode for them.
+    `find . -mindepth 1 -delete && tar -xzpf ${ARCHIVE} -C / ${quoted(relative(workdir))} && ${into('/tmp', 1)} && ${into('/dev/shm', 2)} && rm ${ARCHIVE}`,
+  );
 }
 
 /**
@@ -93,25 +156,18 @@ async function unpack(sandbox: Sandbox, archive: Uint8Array): Promise<void> {
  */
 export async function restoreSnapshot(
   provider: SandboxProvider,
-  store: Store,
   spec: SandboxSpec,
-  snapshot: Snapshot,
+  { archive, shell }: Snapshot,
 ): Promise<Sandbox> {
-  const archive = await store.getObject(snapshot.workspace);
   const { setup: _, ...bare } = spec;
   const sandbox = await provider.create({ ...bare, files: [] });
   try {
     if (sandbox.resume === undefined) throw new SandboxImpossible(`sandboxes of ${provider.name} cannot be restored`);
-    const done = await sandbox.written('longhaul:restored');
-    if (done !== undefined) return sandbox;
-    await unpack(sandbox, archive);
-    await sandbox.resume(snapshot.shell);
-    await sandbox.write({
-      callId: 'longhaul:restored',
-      path: '/tmp/.longhaul-restored',
-      content: new Uint8Array(),
-      note: snapshot.digest,
-    });
+    if ((await sandbox.written(RESTORED.callId)) !== undefined) return sandbox;
+    await unpack(sandbox, spec.workdir, archive);
+    await sandbox.resume(shell);
+    await sandbox.write(RESTORED);
+    await run(sandbox, 'longhaul:tidy', `rm ${RESTORED.path}`);
     return sandbox;
   } catch (error) {
     sandbox.close();

@@ -23,6 +23,7 @@ import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
 import { programEnd, recordReports, runProgram } from './program.ts';
 import { Secrets } from './secrets.ts';
+import { snapshotIfLong } from './snapshots.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 /** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
@@ -33,6 +34,8 @@ export interface AgentRunDeps extends AskDeps {
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
+  /** A snapshot is taken when the calls since the last one took so long. Default: three minutes. */
+  readonly snapshotAfterMs?: number;
   /** Of tools that run in the worker. Default: those of this process's environment. */
   readonly secrets?: Secrets;
 }
@@ -141,12 +144,22 @@ async function act(
     await takenOut(input, sandboxes, signal, deps);
     return true;
   };
-  if (!known && (await isStep(input, store))) {
+  const acted = async (): Promise<ActRecord> => {
+    if (!(await isStep(input, store))) return actTurn(acting, input.turn, takeOut);
     const record = await stepTurn(stepping, input.turn);
     await takeOut(record);
     return record;
+  };
+  if (!known) {
+    const record = await acted();
+    if (!collects(input, record))
+      await snapshotIfLong({ attempt: input, turn: input.turn, record }, task, sandbox, {
+        store,
+        signal,
+        afterMs: deps.snapshotAfterMs,
+      });
+    return record;
   }
-  if (!known) return actTurn(acting, input.turn, takeOut);
   if (!(await isHere(sandbox.id, input.turn, known, store))) await replayTurns(acting, [[input.turn, known]]);
   await takeOut(known);
   return known;

@@ -9,6 +9,7 @@ import { MAIN, type StepResult, type Task } from '../../tasks/environment.ts';
 import { type AskDeps, withAsk } from '../ask.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
+import { replayMsOf } from './snapshots.ts';
 import { contextOver, type SandboxPlace, withFurtherSandboxes } from '../task-context.ts';
 import type { TaskSandboxes } from '../task-sandboxes.ts';
 
@@ -67,9 +68,12 @@ export async function stepTurn(stepping: Stepping, turn: number): Promise<ActRec
   const sandbox = sandboxes[MAIN];
   const { state, messages, done, reward, metrics } = await answer(stepping, turn);
   const digest = sandbox && !done && (await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`));
+  // What a step takes is not measured: it is run again like a call.
+  const replayMs = sandbox === undefined ? 0 : await replayMsOf(turn, 0, attempt, place.store);
   return place.store.putOnce<ActRecord>(keys.act(attempt, turn), {
     messages,
     state,
+    ...(replayMs > 0 && { replayMs }),
     ...(done && { done }),
     ...(reward !== undefined && { reward }),
     ...(metrics && { metrics }),

@@ -31,6 +31,7 @@ import { MessageBudget, timed } from './message-budget.ts';
 import { OUTCOME_UNKNOWN, runInWorker } from './run-in-worker.ts';
 import { withImages } from './rollout-objects.ts';
 import type { Secrets } from './secrets.ts';
+import { replayMsOf } from './snapshots.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
@@ -189,6 +190,41 @@ async function answerOf(
   return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });
 }
 
+/** True if the calls may run at once: none changes anything, and none uses the sandbox. */
+function mayOverlap({ run: calls, tools }: TurnCalls): boolean {
+  return calls.every(({ name }) => {
+    const tool = tools.get(name);
+    return tool?.runs === 'worker' && tool.effect === 'none';
+  });
+}
+
+/** The answers in the order of the calls, and the milliseconds that they took together. */
+async function answersOf(
+  calls: TurnCalls,
+  turn: number,
+  acting: Acting,
+): Promise<{ readonly answers: readonly AnswerRecord[]; readonly ms: number }> {
+  const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
+  const answer = (call: ToolCall, index: number) =>
+    answerOf(call, turn, index, budget, { ...acting, tools: calls.tools });
+  if (mayOverlap(calls)) {
+    // All end before a failure is reported: a retry would meet the others at work.
+    const ended = await Promise.allSettled(calls.run.map(answer));
+    const answers = ended.map((one) => {
+      if (one.status === 'rejected') throw one.reason;
+      return one.value;
+    });
+    return { answers, ms: Math.max(0, ...answers.map(({ ms = 0 }) => ms)) };
+  }
+  const answers: AnswerRecord[] = [];
+  for (const [index, call] of calls.run.entries()) {
+    const given = await answer(call, index);
+    budget.spend(given.ms ?? 0);
+    answers.push(given);
+  }
+  return { answers, ms: answers.reduce((sum, { ms = 0 }) => sum + ms, 0) };
+}
+
 /**
  * If a call was refused, the policy has not finished: every call of its message is answered, since it continues from
  * there.
@@ -239,15 +275,9 @@ export async function actTurn(
 ): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
-  const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
-  const answers: AnswerRecord[] = [];
-  for (const [index, call] of calls.run.entries()) {
-    const answer = await answerOf(call, turn, index, budget, { ...acting, tools: calls.tools });
-    budget.spend(answer.ms ?? 0);
-    answers.push(answer);
-  }
+  const { answers, ms: spent } = await answersOf(calls, turn, acting);
   const told = toldIn(calls, answers);
-  let ms = answers.reduce((sum, answer) => sum + (answer.ms ?? 0), 0);
+  let ms = spent;
   const isOver = await isLast(told);
   let left: Left & Pick<ActRecord, 'sandbox'> = {};
   if (sandbox !== undefined) {
@@ -261,7 +291,13 @@ export async function actTurn(
       ...(isOver ? {} : await leftBy(ran, turn, clocked, { ...acting, tools: calls.tools })),
     };
   }
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, ...(ms > 0 && { ms }), ...left });
+  const replayMs = sandbox === undefined || isOver ? 0 : await replayMsOf(turn, ms, attempt, store);
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), {
+    ...told,
+    ...(ms > 0 && { ms }),
+    ...(replayMs > 0 && { replayMs }),
+    ...left,
+  });
 }
 
 /** Records the turn after which the artifact was collected. Its answers are recorded; the sandbox may be gone. */
@@ -283,12 +319,13 @@ function sameAnswer(record: ActRecord, index: number, content: string): boolean 
 }
 
 /**
- * Runs the recorded calls of `turns` again, and compares the workspace after the last one.
+ * Runs the recorded calls of `turns` again, those after turn `after`, and compares the workspace after the last one.
  * Errors: `RestoreFailed` if the workspace differs, or if its digest is not known; `AnswerMismatch`.
  */
 export async function replayTurns(
   acting: Acting,
   turns: ReadonlyArray<readonly [turn: number, record: ActRecord]>,
+  after = 0,
 ): Promise<void> {
   const last = turns.at(-1);
   if (!last) return;
@@ -297,6 +334,7 @@ export async function replayTurns(
   if (digest === undefined && !untouched)
     throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
   for (const [turn, record] of turns) {
+    if (turn <= after) continue;
     if (record.state !== undefined) {
       await acting.repeatStep(turn);
       continue;

@@ -1,7 +1,7 @@
 /**
  * Replaces lost sandboxes by fresh ones in the same state: the task's `start` and the attempt's recorded calls are
- * run again, and digests of `main` are compared. If one of several was lost, all are replaced. The policy is not sampled, and no recorded
- * answer changes.
+ * run again, those since the last snapshot if there is one, and digests of `main` are compared. If one of several was
+ * lost, all are replaced. The policy is not sampled, and no recorded answer changes.
  */
 
 import { McpFailed, type McpServers } from '../../agents/mcp/server.ts';
@@ -19,6 +19,7 @@ import type { Place } from '../../protocol/frames.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { repeatStep } from '../agent-run/environment-step.ts';
 import { Secrets } from '../agent-run/secrets.ts';
+import { fromSnapshot } from '../agent-run/snapshots.ts';
 import { replayTurns } from '../agent-run/tool-calls.ts';
 import { repeatStart } from './start.ts';
 import {
@@ -29,6 +30,7 @@ import {
   endAll,
   mainOf,
   refTo,
+  type TaskSandboxes,
   type TaskSpecs,
 } from '../task-sandboxes.ts';
 
@@ -62,6 +64,18 @@ export async function forgetLost(
   await endAll(provider, (id) => store.releaseLease(id), lost);
 }
 
+/** The sandboxes, as they were after turn `after`: from a snapshot, or as they were prepared. */
+async function made(
+  input: RestoreInput,
+  specs: TaskSpecs,
+  deps: RestoreDeps,
+): Promise<{ readonly sandboxes: TaskSandboxes; readonly after: number }> {
+  const spec = specs.get(MAIN);
+  const found = spec && (await fromSnapshot(input, spec, deps));
+  if (found) return { sandboxes: { [MAIN]: found.sandbox }, after: found.turn };
+  return { sandboxes: await createAll(deps.provider, specs), after: 0 };
+}
+
 /**
  * Makes the sandboxes of `specs`. A repeated call finds the same ones, and does not touch those in which the attempt
  * has acted since.
@@ -81,7 +95,7 @@ export async function restoreSandboxes(
     return;
   }
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
-  const sandboxes = await createAll(provider, specs);
+  const { sandboxes, after } = await made(input, specs, deps);
   try {
     const turns = [...(await actsOf(store, input))];
     const { toolTimeoutSeconds } = input;
@@ -99,9 +113,9 @@ export async function restoreSandboxes(
       toolTimeoutSeconds,
     };
     await allKeptAlive(leases, sandboxes, input.rollout, sandboxTtlSeconds, async () => {
-      await repeatStart(stepping);
+      if (after === 0) await repeatStart(stepping);
       if (task.mcp) await startMcp(input, task.mcp, mainOf(sandboxes));
-      await replayTurns(acting, turns);
+      await replayTurns(acting, turns, after);
     });
     await store.putOnce<RestoredRecord>(keys.restored(id), { turn: turns.at(-1)?.[0] ?? 0 });
   } finally {

@@ -17,7 +17,7 @@ import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 
 /** Records that name an object: the object is deleted with the last record that names it. */
-const NAMING = ['collect:', 'ask:', 'object:'];
+const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:'];
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
 const RECORDS = ['generate', 'act', 'answer', 'mcp', 'program', 'restored', 'verdict', 'ungraded', 'tries'] as const;
 const EXECUTIONS = [

@@ -1,29 +1,30 @@
-/** Snapshots: a restored sandbox has the state of the lost one, and equal states have equal digests. */
+/**
+ * Snapshots: a restored sandbox has the state of the lost one, and a sandbox that holds more than a snapshot can has
+ * none.
+ */
 
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
 
-import { afterAll, expect, it } from 'vitest';
-
-import { SandboxImpossible } from '../../sandboxes/sandbox.ts';
-import { restoreSnapshot, takeSnapshot } from '../../sandboxes/snapshot.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { type Sandbox, SandboxImpossible, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import { restoreSnapshot, type Snapshot, takeSnapshot } from '../../sandboxes/snapshot.ts';
 import { openBench, sh, specOf } from './harness.ts';
 
 const { provider } = await openBench();
-const folder = mkdtempSync(join(tmpdir(), 'longhaul-snapshots-'));
-const store = openSqliteStore(folder);
+const WORKDIR = '/workspace';
 
-afterAll(async () => {
-  await store.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+async function taken(sandbox: Sandbox, callId = 'snapshot/1'): Promise<Snapshot> {
+  const snapshot = await takeSnapshot(sandbox, WORKDIR, callId);
+  if (typeof snapshot === 'string') throw new Error(snapshot);
+  return snapshot;
+}
 
 const LOOK =
-  'cat a.py; stat -c "%a %n" a.py run.sh; readlink link; git status --porcelain; git log --format=%s; sha256sum < bytes; ls -A; stat -c %Y a.py';
+  'cat a.py; stat -c "%a %n" a.py run.sh; readlink link; git status --porcelain; git log --format=%s; sha256sum < bytes; ls -A; stat -c %Y a.py; ls -A /tmp /dev/shm; cat /tmp/notes/one /dev/shm/two';
 
-it('brings back files, modes, links, times and the repository, the directory and the exports', async () => {
+/** Also names, modes and times of folders. */
+const ALL = 'tar --sort=name -cf - . | sha256sum';
+
+it('brings back files, modes, links, times and the repository, /tmp and /dev/shm, the directory and the exports', async () => {
   const spec = specOf('lost', {
     files: [{ path: 'a.py', content: 'print(1)\n' }],
     setup: 'git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm start',
@@ -31,53 +32,80 @@ it('brings back files, modes, links, times and the repository, the directory and
   const lost = await provider.create(spec);
   await sh(
     lost,
-    'mkdir -p deep/er; echo "x = 2" > a.py; printf "#!/bin/sh\\n" > run.sh; chmod 711 run.sh; ln -s ../nowhere link; head -c 7000000 /dev/urandom > bytes; touch -d 2001-02-03 a.py',
+    'mkdir -p deep/er; echo "x = 2" > a.py; printf "#!/bin/sh\\n" > run.sh; chmod 711 run.sh; ln -s ../nowhere link; head -c 7000000 /dev/urandom > bytes; touch -d 2001-02-03 a.py; mkdir -m 700 /tmp/notes; echo 1 > /tmp/notes/one; echo 2 > /dev/shm/two',
   );
-  await sh(lost, `cd deep/er; export KEPT='a "b" $c'; unkept=1`);
+  await sh(lost, `cd deep/er; export KEPT='a "b" $c'`);
   const before = (await sh(lost, LOOK, { fresh: true })).output;
-  const snapshot = await takeSnapshot(lost, store, 'snapshot/1');
-  expect(snapshot.bytes).toBeGreaterThan(7_000_000);
+  const all = (await sh(lost, ALL, { fresh: true })).output;
+  const snapshot = await taken(lost);
+  expect(snapshot.archive.length).toBeGreaterThan(7_000_000);
   lost.close();
   await provider.destroy('lost');
 
-  const made = await restoreSnapshot(provider, store, specOf('found'), snapshot);
+  const made = await restoreSnapshot(provider, specOf('found'), snapshot);
   // Before anything reads the repository: git records that in its index.
-  expect((await takeSnapshot(made, store, 'snapshot/1')).digest).toBe(snapshot.digest);
+  expect((await sh(made, ALL, { fresh: true })).output).toBe(all);
   expect((await sh(made, LOOK, { fresh: true })).output).toBe(before);
-  expect((await sh(made, 'pwd; echo "$KEPT [$unkept]"; ls -A /tmp | grep -c tgz')).output).toBe(
-    '/workspace/deep/er\na "b" $c []\n0\n',
+  expect((await sh(made, 'pwd; echo "$KEPT"')).output).toBe('/workspace/deep/er\na "b" $c\n');
+});
+
+it('restores once for repeated calls', async () => {
+  const first = await provider.create(specOf('one', { files: [{ path: 'a', content: 'a' }] }));
+  await sh(first, 'true');
+  const snapshot = await taken(first);
+  const made = await restoreSnapshot(provider, specOf('again'), snapshot);
+  await sh(made, 'echo more > more; cd /tmp');
+  const again = await restoreSnapshot(provider, specOf('again'), snapshot);
+  expect((await sh(again, 'pwd; cat /workspace/more')).output).toBe('/tmp\nmore\n');
+});
+
+it('is also that of a sandbox whose shell has run nothing', async () => {
+  const quiet = await provider.create(specOf('quiet', { files: [{ path: 'a', content: 'a' }] }));
+  const snapshot = await taken(quiet);
+  expect((await sh(await restoreSnapshot(provider, specOf('loud'), snapshot), 'pwd; ls')).output).toBe(
+    '/workspace\na\n',
   );
 });
 
-it('restores once for repeated calls, and another state has another digest', async () => {
-  const first = await provider.create(specOf('one', { files: [{ path: 'a', content: 'a' }] }));
-  await sh(first, 'true');
-  const snapshot = await takeSnapshot(first, store, 's');
-  expect((await takeSnapshot(first, store, 't')).digest).toBe(snapshot.digest);
-  const made = await restoreSnapshot(provider, store, specOf('again'), snapshot);
-  await sh(made, 'echo more > more');
-  expect((await sh(await restoreSnapshot(provider, store, specOf('again'), snapshot), 'cat more')).output).toBe(
-    'more\n',
-  );
-  expect((await takeSnapshot(made, store, 'u')).digest).not.toBe(snapshot.digest);
-  await sh(first, 'cd /tmp');
-  expect((await takeSnapshot(first, store, 'v')).digest).not.toBe(snapshot.digest);
+describe('a sandbox that holds more than a snapshot can has none', () => {
+  it.each([
+    ['a process', 'sleep 1000 & disown', /processes run in it/],
+    ['a process whose parent has ended', '(sleep 1000 &)', /processes run in it/],
+    ['a function', 'f() { echo 1; }', /declare -f f/],
+    ['an exported function', 'tar() { echo hijacked; }; export -f tar', /tar/],
+    ['a variable', 'unkept=1', /unkept/],
+    ['an alias', 'alias l=ls', /alias l=/],
+    ['a trap', "trap 'echo bye' EXIT", /trap/],
+    ['another mode for new files', 'umask 077', /0077/],
+  ])('%s', async (_what, command, reason) => {
+    const sandbox = await provider.create(specOf('holder'));
+    await sh(sandbox, command);
+    expect(await takeSnapshot(sandbox, WORKDIR, 's')).toMatch(reason);
+    sandbox.close();
+    await provider.destroy('holder');
+  });
+
+  it('a process that has ended is none', async () => {
+    const sandbox = await provider.create(specOf('ended'));
+    await sh(sandbox, 'sleep 0 & wait; true | cat');
+    expect(await takeSnapshot(sandbox, WORKDIR, 's')).not.toBeTypeOf('string');
+  });
 });
 
 it('of a workspace that cannot be read completely is an error, never an incomplete snapshot', async () => {
   const sealed = await provider.create(specOf('sealed', { files: [{ path: 'a', content: 'a' }] }));
   await sh(sealed, 'mkdir shut && echo b > shut/b && chmod 000 shut');
-  await expect(takeSnapshot(sealed, store, 's')).rejects.toThrow(/not all of the workspace could be read/);
+  await expect(takeSnapshot(sealed, WORKDIR, 's')).rejects.toThrow(SandboxUnavailable);
   await sh(sealed, 'chmod 700 shut');
-  expect((await takeSnapshot(sealed, store, 't')).bytes).toBeGreaterThan(0);
+  expect((await taken(sealed, 't')).archive.length).toBeGreaterThan(0);
 });
 
 it('that does not fit is an error, and leaves no sandbox', async () => {
   const large = await provider.create(specOf('large', { limits: { memoryMiB: 256, processes: 64, diskMiB: 64 } }));
   await sh(large, 'head -c 9000000 /dev/urandom > bytes');
-  const snapshot = await takeSnapshot(large, store, 's');
+  const snapshot = await taken(large);
   const small = specOf('small', { limits: { memoryMiB: 256, processes: 64, diskMiB: 16 } });
-  await expect(restoreSnapshot(provider, store, small, snapshot)).rejects.toThrow(SandboxImpossible);
+  await expect(restoreSnapshot(provider, small, snapshot)).rejects.toThrow(SandboxImpossible);
   expect(await provider.list()).not.toContain('small');
 });
 

@@ -95,10 +95,11 @@ static void restore_state(void) {
   if (!shell.exports.len) return;
   char *exports = strndup((char *)shell.exports.p, shell.exports.len);
   if (!exports) _exit(70);
-  text(&pending, "{ builtin eval ");
-  quote(&pending, exports);
-  text(&pending, "; builtin cd -- ");
+  text(&pending, "{ builtin cd -- ");
   quote(&pending, shell.cwd ? shell.cwd : spec.workdir);
+  /* After it, since it sets OLDPWD, and PWD to a path without links. */
+  text(&pending, "; builtin unset OLDPWD; builtin eval ");
+  quote(&pending, exports);
   text(&pending, "; } </dev/null >/dev/null 2>&1 200>&-\n");
   free(exports);
 }

@@ -149,6 +149,59 @@ describe('a tool in the worker', () => {
     expect(world.now.provider.log).toEqual([]);
   });
 
+  it('that changes nothing runs beside the others of its message, and the answers are in the order of the calls', async () => {
+    tools = ['look_up'];
+    const { promise: both, resolve: bothRun } = Promise.withResolvers<void>();
+    // Each waits for the other: one after the other, they would never end.
+    lookUp = async ({ callId }) => {
+      if (ran.length === 2) bothRun();
+      await both;
+      return callId.slice(-1);
+    };
+    await parts().prepare();
+    await called(1, ['look_up', 'x'], ['look_up', 'y']);
+    await parts().act(1);
+    expect(await answers(1)).toEqual(['0', '1']);
+  });
+
+  it('beside one that changes something runs in its place', async () => {
+    tools = ['look_up', 'order'];
+    const ends: string[] = [];
+    const slowly = async (name: string) => {
+      const begun = ran.length;
+      await new Promise((done) => setTimeout(done, 10));
+      expect(ran.length).toBe(begun);
+      ends.push(name);
+      return name;
+    };
+    lookUp = () => slowly('look_up');
+    order = () => slowly('order');
+    await parts().prepare();
+    await called(1, ['look_up', 'x'], ['order', 'y'], ['look_up', 'z']);
+    await parts().act(1);
+    expect(ends).toEqual(['look_up', 'order', 'look_up']);
+  });
+
+  it('that fails beside others fails the turn when all have ended, and those that ended are not run again', async () => {
+    tools = ['look_up'];
+    let fails = true;
+    let slowEnded = false;
+    lookUp = async ({ callId }) => {
+      if (callId.endsWith('/0') && fails) throw new TypeError('broken');
+      await new Promise((done) => setTimeout(done, 20));
+      slowEnded = true;
+      return callId.slice(-1);
+    };
+    await parts().prepare();
+    await called(1, ['look_up', 'x'], ['look_up', 'y']);
+    await expect(parts().act(1)).rejects.toMatchObject({ type: 'ToolFailed' });
+    expect(slowEnded).toBe(true);
+    fails = false;
+    await parts().act(1);
+    expect(ran).toEqual(['look_up x 3', 'look_up y 3', 'look_up x 3']);
+    expect(await answers(1)).toEqual(['0', '1']);
+  });
+
   it('is offered in the order of the task, with its schema in the prompt', async () => {
     tools = ['order', { name: 'look_up' }];
     const { deps, engine, store } = world.now;

@@ -3,25 +3,23 @@
  * is not trusted, and it does not grow on the way.
  */
 
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
 
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 
-import { restoreSnapshot, takeSnapshot } from '../../../sandboxes/snapshot.ts';
-import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import type { Sandbox } from '../../../sandboxes/sandbox.ts';
+import { restoreSnapshot, type Snapshot, takeSnapshot } from '../../../sandboxes/snapshot.ts';
 import { sh, specOf } from '../harness.ts';
 import { openBenches, python, SMALL, underAttack } from './host.ts';
 
 const benches = await openBenches();
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-archives-'));
-const store = openSqliteStore(join(dir, 'store'));
-afterAll(async () => {
-  await store.close();
-  rmSync(dir, { recursive: true, force: true });
-});
 const ESCAPED = `/tmp/longhaul-escaped-${process.pid}`;
+
+async function taken(sandbox: Sandbox, callId: string): Promise<Snapshot> {
+  const snapshot = await takeSnapshot(sandbox, '/workspace', callId);
+  if (typeof snapshot === 'string') throw new Error(snapshot);
+  return snapshot;
+}
 
 describe.each(benches)('$name', (bench) => {
   it('links, odd names, set-uid bits and pipes are restored unchanged, and give no access', async () => {
@@ -32,17 +30,9 @@ describe.each(benches)('$name', (bench) => {
         'cp /usr/bin/id id; chmod 6755 id; mkfifo pipe; echo deep > d/file; ln d/file hard',
       ];
       await sh(sandbox, files.join('\n'));
-      await sh(
-        sandbox,
-        `export PATH=/tmp/evil:$PATH BASH_ENV=/tmp/evil LD_PRELOAD=/tmp/evil.so; tar() { echo hijacked; }; export -f tar; cd d`,
-      );
-      const snapshot = await takeSnapshot(sandbox, store, 'hostile');
-      const restored = await restoreSnapshot(
-        bench.provider,
-        store,
-        specOf(`${id}/restored`, { limits: SMALL }),
-        snapshot,
-      );
+      await sh(sandbox, `export PATH=/tmp/evil:$PATH BASH_ENV=/tmp/evil LD_PRELOAD=/tmp/evil.so; cd d`);
+      const snapshot = await taken(sandbox, 'hostile');
+      const restored = await restoreSnapshot(bench.provider, specOf(`${id}/restored`, { limits: SMALL }), snapshot);
       const look =
         'cd /workspace; ls -A | sha256sum; stat -c "%A %h" -- * | sort | uniq -c; readlink root up pid1 loop d/parent | tr "\\n" " "; ls | grep -c escaped; [ "$(./id -u)" = "$(id -u)" ] && echo own; stat -c %h hard; ls /tmp/evil 2>&1 | grep -c "No such"';
       const before = (await sh(sandbox, look, { fresh: true })).output;
@@ -69,15 +59,10 @@ describe.each(benches)('$name', (bench) => {
         'print(open("/workspace/x.tgz", "rb").read().hex())',
       ];
       const archive = Buffer.from((await sh(sandbox, python(evil.join('\n')))).output.trim(), 'hex');
-      const snapshot = {
-        digest: 'x',
-        workspace: await store.putObject(archive),
-        bytes: archive.length,
-        shell: { directory: '/workspace', exports: '' },
-      };
+      const snapshot = { archive, shell: { directory: '/workspace', exports: '' } };
       const spec = specOf(`${id}/by-hand`, { limits: SMALL });
       // Tar rejects devices and paths that lead outside: then there is no sandbox, and nothing was written outside.
-      await expect(restoreSnapshot(bench.provider, store, spec, snapshot)).rejects.toThrow(/unpack|snapshot/iu);
+      await expect(restoreSnapshot(bench.provider, spec, snapshot)).rejects.toThrow(/unpack|snapshot/iu);
       expect(await bench.provider.list()).not.toContain(spec.id);
       expect(existsSync(ESCAPED)).toBe(false);
     });
@@ -86,8 +71,8 @@ describe.each(benches)('$name', (bench) => {
   it('sparse files are packed by their data, and archive bombs are limited by the disk', async () => {
     await underAttack(bench, async (sandbox, id) => {
       await sh(sandbox, 'truncate -s 10M hole{1..300}; echo 1 > hole7');
-      const snapshot = await takeSnapshot(sandbox, store, 'holes');
-      expect(snapshot.bytes).toBeLessThan(200_000);
+      const snapshot = await taken(sandbox, 'holes');
+      expect(snapshot.archive.length).toBeLessThan(200_000);
       const bomb = Buffer.from(
         (
           await sh(
@@ -98,14 +83,9 @@ describe.each(benches)('$name', (bench) => {
         ).output,
         'base64',
       );
-      const swollen = {
-        digest: 'b',
-        workspace: await store.putObject(bomb),
-        bytes: bomb.length,
-        shell: { directory: '/workspace', exports: '' },
-      };
+      const swollen = { archive: bomb, shell: { directory: '/workspace', exports: '' } };
       await expect(
-        restoreSnapshot(bench.provider, store, specOf(`${id}/bomb`, { limits: { ...SMALL, diskMiB: 8 } }), swollen),
+        restoreSnapshot(bench.provider, specOf(`${id}/bomb`, { limits: { ...SMALL, diskMiB: 8 } }), swollen),
       ).rejects.toThrow();
       expect(await bench.provider.list()).not.toContain(`${id}/bomb`);
     });

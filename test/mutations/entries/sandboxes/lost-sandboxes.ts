@@ -7,6 +7,8 @@ const LOST = 'a sandbox is killed, or its first process';
 const DAEMON = 'the Docker daemon is killed';
 const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
 const RESTORE_TEST = 'test/activities/init/restore.test.ts';
+const SNAPSHOT_TEST = 'test/activities/init/from-snapshot.test.ts';
+const SNAPSHOTS_TEST = 'test/sandboxes/snapshot.test.ts';
 const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
 const RESTORED_MCP_TEST = 'test/activities/agent-run/mcp.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
@@ -188,5 +190,26 @@ export const lostSandboxes: readonly Mutation[] = [
     before: 'await repeatStart(stepping);',
     after: '',
     tests: [{ file: START_TEST, test: 'has run start again before the recorded calls, and the record of start stays' }],
+  },
+  {
+    name: 'calls whose effects a snapshot holds are run again',
+    fault: LOST,
+    file: 'activities/agent-run/tool-calls.ts',
+    before: 'if (turn <= after) continue;',
+    after: '',
+    tests: [
+      { file: SNAPSHOT_TEST, test: 'is restored from its last snapshot, and only the calls after it are run again' },
+    ],
+  },
+  {
+    name: 'a sandbox in which processes run has a snapshot',
+    fault: LOST,
+    file: 'sandboxes/snapshot.ts',
+    before: "return left === '' ? undefined :",
+    after: "return left !== '-' ? undefined :",
+    tests: [
+      { file: SNAPSHOT_TEST, test: 'in which a process ran has no snapshot, and has all its calls run again' },
+      { file: SNAPSHOTS_TEST, test: 'a process whose parent has ended' },
+    ],
   },
 ];
