@@ -165,7 +165,7 @@ function madeOf(
   return { workdir, env, files, folders: FOLDERS, ...built, ...(hasImage && { profile: 'swe' as const, setup: OWN }) };
 }
 
-function servicesOf({ environment, folder, name }: TaskFolder, env: Variables): Record<string, Service> {
+function servicesOf({ environment, name }: TaskFolder, env: Variables): Record<string, Service> {
   const file = COMPOSE.map((each) => join(environment, each)).find(isFile);
   const variables = { ...LEGACY, TASK_NAME: name, ...env };
   return file === undefined ? {} : readCompose(readFileSync(file, 'utf8'), file, variables);

@@ -26,9 +26,10 @@ export const exactMatch = (ref: string, pred: string): boolean => cleanAnswer(pr
 
 /** The Penn Treebank's rules that decide where a token of one character stands alone. */
 const RULES: ReadonlyArray<readonly [RegExp, string]> = [
-  [/([«“‘„]|``)/gu, ' $1 '],
-  [/^"/u, '`` '],
+  [/[«“‘„]|`+/gu, ' $& '],
+  [/^"/u, ' `` '],
   [/([ ([{<])("|'{2})/gu, '$1 `` '],
+  [/'(?!re|ve|ll|m|t|s|d|n)(?=[\p{L}\p{N}_](?![\p{L}\p{N}_]))/gu, "' "],
   [/([:,])([^\d])/gu, ' $1 $2'],
   [/([:,])$/u, ' $1 '],
   [/\.{2,}/gu, ' $& '],
@@ -38,13 +39,15 @@ const RULES: ReadonlyArray<readonly [RegExp, string]> = [
   [/[*]/gu, ' $& '],
   [/[\][(){}<>]/gu, ' $& '],
   [/--/gu, ' -- '],
+  [/[»”’]/gu, ' $& '],
   [/''/gu, " '' "],
   [/"/gu, " '' "],
+  [/$/u, ' '],
   [/([^' ])('s|'m|'d|') /gu, '$1 $2 '],
   [/([^' ])('ll|'re|'ve|n't) /gu, '$1 $2 '],
 ];
 
-const CLOSING = new Set([...`])}>"'»”’ \t\n\r\f\v`]);
+const CLOSING = new Set(`])}>"'»”’ \t\n\r\f\v`);
 
 /** A full stop at the end of the text stands alone, also before closing marks. By hand: a rule would be quadratic. */
 function withFinalStop(text: string): string {
@@ -63,7 +66,8 @@ export function tokensOf(text: string): string[] {
 /** `tokenize`: a reference of one character must be a token, so that `0` is not found in `10`. */
 export function mustInclude(ref: string, pred: string, tokenize: boolean): boolean {
   const [wanted, given] = [cleanAnswer(ref), cleanAnswer(pred)];
-  if (tokenize && [...wanted].length === 1 && tokensOf(wanted).length === 1) return tokensOf(given).includes(wanted);
+  if (tokenize && Array.from(wanted).length === 1 && tokensOf(wanted).length === 1)
+    return tokensOf(given).includes(wanted);
   return given.includes(wanted);
 }
 

@@ -93,7 +93,7 @@ function contentMatches(
     found === undefined || found.failed !== undefined
       ? ''
       : isPage
-        ? String(found.value ?? '')
+        ? pythonText(found.value ?? '')
         : pythonText(found.value);
   const content = decodeHTML(raw);
   if (exact !== undefined) return exactMatch(exact, content);

@@ -93,7 +93,7 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
   };
 
   return {
-    async ensure(image = BASE, hear = () => undefined, build = undefined) {
+    async ensure(image = BASE, hear = () => undefined, build) {
       const known = found.get(image);
       if (known !== undefined) return known;
       const running = looking.get(image) ?? begin(image, build);
