@@ -4,6 +4,7 @@ import { Interrupted } from '../../client/errors.ts';
 import type { Verb, Work } from '../verb.ts';
 import { asyncBench } from './bench/async.ts';
 import { batchBench } from './bench/batch.ts';
+import { codeSearchBench } from './bench/code-search.ts';
 import { dispatchBench } from './bench/dispatch.ts';
 import { durabilityBench } from './bench/durability.ts';
 import { orchestrationBench } from './bench/orchestration.ts';
@@ -20,6 +21,7 @@ const BENCHES: readonly Verb[] = [
   durabilityBench,
   asyncBench,
   sandboxBench,
+  codeSearchBench,
   sampleBench,
   poolBench,
   trainBench,
