@@ -2,6 +2,18 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { browser } from './browser/browser.ts';
+import { codeSearch } from './code-search.ts';
+import { checkTool } from './check-tool.ts';
+import { delegate } from './delegate.ts';
+import { editor } from './editor.ts';
+import { finish } from './finish.ts';
+import { jobs } from './jobs.ts';
+import { nextWithSummary } from './next-with-summary.ts';
+import { search } from './search.ts';
+import { viewImage } from './view-image.ts';
+import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
+
 const builtIn = [bash, editor, search, codeSearch, jobs, viewImage, finish, delegate, nextWithSummary, browser].map(
   (tool) => [tool.schema.function.name, tool] as const,
 );
