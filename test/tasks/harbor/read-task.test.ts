@@ -214,10 +214,10 @@ it('steps, the older layout, and how each is solved', async () => {
   const old = await (await open()).load('test', 1);
   expect(old.resources?.gradeSeconds).toBe(609);
   const ctx = { key: 'k', signal: new AbortController().signal };
-  expect((await old.oracle?.(ctx))?.map(({ toolCalls }) => toolCalls?.[0]?.arguments)).toEqual([
-    { command: 'echo a' },
-    { command: 'echo b' },
-    {},
+  expect(await old.oracle?.(ctx)).toMatchObject([
+    { toolCalls: [{ name: 'bash', arguments: { command: 'echo a' } }] },
+    { toolCalls: [{ name: 'bash', arguments: { command: 'echo b' } }] },
+    { toolCalls: [{ name: 'finish' }] },
   ]);
   expect((await steps.oracle?.(ctx))?.at(-1)?.content).toBe('Step a is done.');
   write({ 'two/task.yaml': 'instruction: Old.\nparser_name: odd\n' });

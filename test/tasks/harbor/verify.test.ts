@@ -57,7 +57,7 @@ function contextOf(sandbox: Sandbox, id: string): TaskContext {
 const work = (more: Partial<Work> = {}): Work => ({
   transcript: [],
   answer: '',
-  finish: 'finish',
+  finish: 'finish-tool',
   turns: 1,
   artifact: new Uint8Array(),
   state: undefined,

@@ -76,7 +76,7 @@ it.skipIf(!hasChromium)(
       const work = {
         transcript: [],
         answer: '',
-        finish: 'finish',
+        finish: 'finish-tool',
         turns: 1,
         artifact,
         state: {},
