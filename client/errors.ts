@@ -35,6 +35,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   MissingPrerequisites: 3,
   NotSetUp: 3,
   ModelUnavailable: 3,
+  DataUnavailable: 3,
   DiskUnusable: 3,
   StoreFull: 3,
   StoreReadOnly: 3,

@@ -12,8 +12,10 @@ export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../protoc
 export type { ConnectOptions } from './connect.ts';
 export { z } from 'zod';
 export { defineEnvironment } from '../tasks/registry.ts';
-export { BadRecord, readRecords, type Records } from '../tasks/data/read-records.ts';
-export { recordsDataset } from '../tasks/data/records-dataset.ts';
+export { BadRecord } from '../tasks/data/bad-record.ts';
+export { readRecords, type Records } from '../tasks/data/read-records.ts';
+export { openRecords, recordOptions } from '../tasks/data/record-options.ts';
+export { recordsDataset, type RecordTable } from '../tasks/data/records-dataset.ts';
 export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
@@ -61,6 +63,7 @@ export type {
   Dataset,
   Environment,
   EnvironmentIo,
+  HubFile,
   Resources,
   SandboxRequest,
   StepResult,

@@ -21,6 +21,7 @@ import { checkDeclaredJudges } from './judges-schema.ts';
 import { environmentNamed } from '../tasks/registry.ts';
 import { programOfTask } from '../tasks/program-of-task.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
+import { DataUnavailable } from '../trainer/hub/hub-file.ts';
 
 /** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
 const GENERATED = 1000;
@@ -57,13 +58,15 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
 }
 
 /**
- * Opens the dataset of one entry. `modules`: digest of its modules, imported. Errors: `UserInputError`, under `field`.
+ * Opens the dataset of one entry. `modules`: digest of its modules, imported. `known`: the entry when the run or eval
+ * started; its revisions of hubs are read as they were then. Errors: `UserInputError`, under `field`; `DataUnavailable`.
  */
 export async function openEntry(
   { environment: name, options, folder }: Pick<TaskEntry, 'environment' | 'options' | 'folder'>,
   field: { readonly name: string; readonly options: string },
   loader: TaskLoader,
   modules?: ObjectRef,
+  known?: TaskSource,
 ): Promise<{ readonly source: TaskSource; readonly dataset: Dataset }> {
   let environment;
   try {
@@ -75,11 +78,13 @@ export async function openEntry(
   }
   resolveOptions(environment, options, field.options);
   const source = { environment: name, options, ...(folder !== undefined && { folder }) };
+  const { commits: pinned } = known ?? {};
   try {
-    const dataset = await loader.open(source, modules);
-    return { source: { ...source, digest: dataset.digest }, dataset };
+    const { dataset, commits } = await loader.openPinned({ ...source, ...(pinned && { commits: pinned }) }, modules);
+    const isPinned = Object.keys(commits).length > 0;
+    return { source: { ...source, ...(isPinned && { commits }), digest: dataset.digest }, dataset };
   } catch (error) {
-    if (error instanceof UserInputError) throw error;
+    if (error instanceof UserInputError || error instanceof DataUnavailable) throw error;
     throw new UserInputError(field.options, options, `fix what ${name} cannot open (${messageWithPlace(error)})`, {
       cause: error,
     });
@@ -205,14 +210,15 @@ function refuseUntrainable(
 }
 
 /**
- * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. Errors: `UserInputError`
- * for an unknown environment or split, for invalid options, for more training or held-out tasks than it has, or if a
+ * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. `begun`: the sources of a
+ * run that has started before. Errors: `DataUnavailable` for records on a hub; `UserInputError` for an unknown environment or split, for invalid options, for more training or held-out tasks than it has, or if a
  * task does not load.
  */
 export async function checkTasksOfRun(
   { tasks: entries, evaluation, batch, agent, judges }: Asked,
   loader: TaskLoader,
   modules?: ObjectRef,
+  begun: Readonly<Record<string, TaskSource>> = {},
 ): Promise<CheckedTasks> {
   const isOne = entries.length === 1;
   const sources: Record<string, TaskSource> = {};
@@ -227,6 +233,7 @@ export async function checkTasksOfRun(
       { name: fields.name, options: `${at}.options` },
       loader,
       modules,
+      begun[entry.source],
     );
     const { source, split, weight } = entry;
     const size = sizeOf(dataset, split, `${at}.split`, source);

@@ -106,13 +106,15 @@ export function taskIdsOf(tasks: TaskSelection): readonly string[] {
 
 /**
  * The sources of the tasks; `undefined` for tasks by their keys without modules. `modules`: digest of the eval's
- * modules, imported. Errors: `UserInputError` for an unknown task.
+ * modules, imported. `begun`: the sources of an eval that has started before. Errors: `DataUnavailable` for records on
+ * a hub; `UserInputError` for an unknown task.
  */
 export async function checkTasks(
   tasks: TaskSelection,
   loader: TaskLoader,
   modules?: ObjectRef,
   judges?: Judges,
+  begun: Readonly<Record<string, TaskSource>> = {},
 ): Promise<Readonly<Record<string, TaskSource>> | undefined> {
   if (!('ids' in tasks)) {
     const { name, split } = tasks;
@@ -122,6 +124,7 @@ export async function checkTasks(
       { name: 'tasks.name', options: 'tasks.options' },
       loader,
       modules,
+      begun[name],
     );
     checkDeclaredJudges([name], judges, modules);
     sizeOf(dataset, split, 'tasks.split', name);

@@ -223,13 +223,13 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
       'stop the stack and restore the store from a copy, or start a run with another name; `npx longhaul doctor --store` lists the damaged records',
   },
   'data-changed': {
-    detected: 'the records of a dataset are not those with which the run or eval started',
-    errors: ['DataChanged'],
+    detected: 'the records of a dataset are not those with which the run or eval started, or a hub does not give them',
+    errors: ['DataChanged', 'DataUnavailable'],
     retried: [],
     recovery: 'hold',
     breaks: true,
     remedy:
-      'restore the files that the message names, then `npx longhaul resume RUN`; or start a run with another name',
+      'restore the files that the message names, or the way to the hub, then `npx longhaul resume RUN`; or start a run with another name',
   },
   timeout: {
     detected: 'an activity ran over its time limit on every try, or no worker polled its queue for a week',

@@ -12,6 +12,8 @@ export interface TaskSource {
   readonly options: Readonly<Record<string, unknown>>;
   /** Absolute. Relative paths in `options` start there; absent: at the process's own folder. */
   readonly folder?: string;
+  /** The commit of each `OWNER/NAME@REVISION` of a hub that `options` name, as it was when the run or eval started. */
+  readonly commits?: Readonly<Record<string, string>>;
   /** The dataset's digest when the run or eval started. Absent: any. */
   readonly digest?: string;
 }

@@ -22,7 +22,20 @@ const SUBJECTS = {
 };
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
-const SECTIONS = { 'gym.json': ['meta'], 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
+const SECTIONS = {
+  'gym.json': [
+    'meta',
+    'aime',
+    'aime_strict_box',
+    'default_aggregate_metrics',
+    'em_normalize',
+    'gsm8k_env',
+    'gsm8k_multi_turn',
+    'gsm8k_multi_turn_aggregate',
+    'gsm8k_reward',
+  ],
+  'transitions.json': ['meta', 'merge', 'stepwise_merge'],
+};
 
 /** `FILE SECTION` for each section that no test reads yet. */
 function unreadSections(folder, name) {

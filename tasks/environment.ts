@@ -32,6 +32,20 @@ export interface EnvironmentIo {
    * folder. Errors: `UserInputError` if this process may not read there.
    */
   path(name: string, path: string): string;
+  /**
+   * A file of a dataset on a hub, which the option `name` gives as `hub:OWNER/NAME@REVISION/PATH`: from the cache, else
+   * downloaded to it. For one run or eval, every process gets the same commit. Absent: hub ids cannot be used. Errors:
+   * `DataUnavailable`; `UserInputError` for another text.
+   */
+  hub?(name: string, id: string): Promise<HubFile>;
+}
+
+/** A file of a commit of a dataset. */
+export interface HubFile {
+  /** Absolute, in the hub's cache. */
+  readonly path: string;
+  /** 40 hexadecimal digits. */
+  readonly commit: string;
 }
 
 export interface Dataset {

@@ -6,11 +6,26 @@ import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import type { Environment } from './environment.ts';
 import { harbor } from './harbor/environment.ts';
+import { aime } from './math/aime.ts';
+import { gsm8k } from './math/gsm8k.ts';
+import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
+import { math } from './math/math.ts';
+import { qa, qaJudged } from './qa/qa.ts';
 import { sweMini } from './swe-mini/environment.ts';
 import { webArena } from './webarena/environment.ts';
 
-// One on each line.
-const builtIn: readonly Environment[] = [sweMini, harbor as Environment, webArena as Environment];
+const builtIn: readonly Environment[] = [
+  sweMini,
+  gsm8k,
+  gsm8kMultiTurn,
+  aime,
+  math,
+  qa,
+  qaJudged,
+  harbor as Environment,
+  webArena as Environment,
+  // One a line.
+];
 
 const environments = new Registry<Environment>(
   'environment',

@@ -14,7 +14,9 @@ import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
 import { readCatalog } from '../store/read-records.ts';
+import { parseHubFile } from '../trainer/hub/hub-file.ts';
 import { type Dataset, type EnvironmentIo, hasSandbox, MAIN, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
 import { checkResources, type Machine, machineOf } from './resources.ts';
@@ -56,17 +58,24 @@ class Recent<T> {
   }
 
   of(key: string, make: () => Promise<T>): Promise<T> {
-    const known = this.#values.get(key);
-    if (known !== undefined) return known;
+    return this.#values.get(key) ?? this.set(key, make());
+  }
+
+  set(key: string, made: Promise<T>): Promise<T> {
     const [oldest] = this.#values.keys();
     if (this.#values.size >= this.#most && oldest !== undefined) this.#values.delete(oldest);
-    const made = make();
     this.#values.set(key, made);
     made.catch(() => {
       if (this.#values.get(key) === made) this.#values.delete(key);
     });
     return made;
   }
+}
+
+/** A dataset, and the commit of each `OWNER/NAME@REVISION` of a hub that it was read from. */
+export interface PinnedDataset {
+  readonly dataset: Dataset;
+  readonly commits: Readonly<Record<string, string>>;
 }
 
 /** Called with each path in an environment's options, before it is read. Errors: any, if it may not be read. */
@@ -78,7 +87,7 @@ export class TaskLoader {
   readonly #store: BundleStore | undefined;
   readonly #mayRead: MayRead;
   readonly #catalogs = new Recent<TaskCatalog>(MOST.catalogs);
-  readonly #datasets = new Recent<Dataset>(MOST.datasets);
+  readonly #datasets = new Recent<PinnedDataset>(MOST.datasets);
   readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
 
   /** `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read. */
@@ -92,21 +101,55 @@ export class TaskLoader {
    * not those of the catalog.
    */
   async open(source: TaskSource, modules?: ObjectRef): Promise<Dataset> {
-    const { environment: name, options: given, folder = '.' } = source;
+    return (await this.openPinned(source, modules)).dataset;
+  }
+
+  /** As `open`. Revisions of hubs that `source.commits` does not have are looked up. */
+  async openPinned(source: TaskSource, modules?: ObjectRef): Promise<PinnedDataset> {
+    const { environment: name, options: given, folder = '.', commits: known = {} } = source;
     const environment = environmentNamed(name, modules);
-    const io: EnvironmentIo = {
-      path: (option, path) => {
-        const absolute = resolve(folder, path);
-        this.#mayRead(`task.options.${option}`, absolute);
-        return absolute;
+    const options = resolveOptions(environment, given, 'task.options');
+    const keyOf = (commits: PinnedDataset['commits']): string =>
+      sha256(
+        JSON.stringify([
+          modules,
+          name,
+          options,
+          folder,
+          Object.entries(commits).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+        ]),
+      );
+    const opened = this.#datasets.of(keyOf(known), async () => {
+      const commits = { ...known };
+      return { dataset: await environment.open(options, this.#io(folder, commits)), commits };
+    });
+    const { dataset, commits } = await opened;
+    // Later calls name the commits that this one found.
+    if (keyOf(commits) !== keyOf(known)) void this.#datasets.of(keyOf(commits), () => opened);
+    if (source.digest !== undefined && source.digest !== dataset.digest) throw new DataChanged(name, given);
+    return { dataset, commits };
+  }
+
+  /** `commits`: of revisions on hubs. New ones are added. */
+  #io(folder: string, commits: Record<string, string>): EnvironmentIo {
+    const mayRead = (option: string, path: string): string => {
+      this.#mayRead(`task.options.${option}`, path);
+      return path;
+    };
+    return {
+      path: (option, path) => mayRead(option, resolve(folder, path)),
+      hub: async (option, text) => {
+        const id = parseHubFile(text);
+        if (id === undefined)
+          throw new UserInputError(`task.options.${option}`, text, 'give hub:OWNER/NAME@REVISION/PATH');
+        const revision = `${id.repo}@${id.revision}`;
+        // Loaded here: most processes read none.
+        const { resolveHubFile } = await import('../trainer/hub/resolve-file.ts');
+        const { path, commit } = await resolveHubFile({ ...id, revision: commits[revision] ?? id.revision });
+        commits[revision] = commit;
+        return { path: mayRead(option, path), commit };
       },
     };
-    const options = resolveOptions(environment, given, 'task.options');
-    const dataset = await this.#datasets.of(sha256(JSON.stringify([modules, name, options, folder])), () =>
-      environment.open(options, io),
-    );
-    if (source.digest !== undefined && source.digest !== dataset.digest) throw new DataChanged(name, given);
-    return dataset;
   }
 
   /**

@@ -167,7 +167,8 @@ export async function openRun(
   const known = await store.get<RunRecord>(keys.run(config.run));
   const modules = await openModules(config.modules, known?.tasks.catalog, { store, moduleGuard });
   checkDefinitions(config.algorithm, config.training?.mode, modules);
-  const checked = await checkTasksOfRun(config, tasks, modules);
+  const begun = known && (await readCatalog(known.tasks.catalog, store)).sources;
+  const checked = await checkTasksOfRun(config, tasks, modules, begun);
   const runDir = join(config.dir, config.run);
   if (!known) await checkFolder(config.run, runDir);
   const opened = await openPolicy(config, known, modules, describePolicy);

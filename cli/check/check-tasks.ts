@@ -7,7 +7,7 @@ import { messageWithPlace } from '../../modules/own-frame.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { taskKey, type TaskSource } from '../../protocol/task-key.ts';
-import type { BadRecord } from '../../tasks/data/read-records.ts';
+import type { BadRecord } from '../../tasks/data/bad-record.ts';
 import type { Dataset, Task } from '../../tasks/environment.ts';
 import { programOfTask } from '../../tasks/program-of-task.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
@@ -58,10 +58,31 @@ export function spread(from: number, count: number, most: number): number[] {
 /** By its name: a module may use another copy of this package. */
 const isBadRecord = (error: unknown): error is BadRecord => error instanceof Error && error.name === 'BadRecord';
 
+const badRecordOf = (error: unknown): BadRecord | undefined =>
+  [error, (error as { cause?: unknown } | undefined)?.cause].find(isBadRecord);
+
+const placeOf = ({ file, number, field }: BadRecord): Pick<Problem, 'file' | 'number' | 'field'> => ({
+  file,
+  number,
+  field,
+});
+
 function problemOf(source: string, error: unknown, of: Pick<Problem, 'task' | 'label'> = {}): Problem {
-  const bad = [error, (error as { cause?: unknown } | undefined)?.cause].find(isBadRecord);
-  const where = bad === undefined ? {} : { file: bad.file, number: bad.number, field: bad.field };
-  return { source, ...of, ...where, message: messageWithPlace(error) };
+  const bad = badRecordOf(error);
+  return { source, ...of, ...(bad && placeOf(bad)), message: messageWithPlace(error) };
+}
+
+/** What prevents that a dataset opens: each of the bad records that were found, or the error. */
+function problemsOf(source: string, error: unknown): Problem[] {
+  const bad = badRecordOf(error);
+  const { more = [] } = bad ?? {};
+  if (bad === undefined || more.length === 0) return [problemOf(source, error)];
+  const { file, number, field, reason } = bad;
+  const first = `${file}, record ${number}${field === '' ? '' : `, field ${field}`}: ${reason}`;
+  return [
+    { source, ...placeOf(bad), message: first },
+    ...more.map((one) => ({ source, ...placeOf(one), message: one.message })),
+  ];
 }
 
 interface Checking {
@@ -117,7 +138,8 @@ async function checkEntry(
   if (!(typeof opened === 'object' && opened !== null && 'dataset' in opened)) {
     if (!(opened instanceof Error && opened.cause instanceof Error) || opened.cause.name === 'UnknownName')
       throw opened;
-    return { source, environment, splits: [], bad: 1, problems: [problemOf(source, opened.cause)] };
+    const problems = problemsOf(source, opened.cause);
+    return { source, environment, splits: [], bad: problems.length, problems };
   }
   const { dataset, source: known } = opened as Awaited<ReturnType<typeof openEntry>>;
   const splits: CheckedSplit[] = [];

@@ -17,7 +17,7 @@ const count = z.int().min(1);
 const oneOrMore = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)], 'give a file, or a list of files');
 
 const data = z.strictObject({
-  /** Files of records: `.jsonl`, `.ndjson`, `.json`, `.parquet`. */
+  /** Files of records, as `readRecords` reads them. */
   files: oneOrMore.optional(),
   /** Examples that a recipe makes, without end. */
   generate: z.enum(GENERATORS).optional(),

@@ -1,7 +1,10 @@
 /**
- * The rows of a Parquet file as JSON has them: texts, numbers, booleans, lists and objects. One row group is in memory
- * at a time.
+ * The rows of a Parquet file as JSON has them: texts, numbers, booleans, lists and objects. A slice of a row group is in
+ * memory at a time, whatever the size of the groups is.
  */
+
+/** Bytes of a slice, as its columns are without compression. */
+const SLICE = 16 * 1024 * 1024;
 
 /** Errors: `TypeError` for a value that JSON cannot hold. */
 function plain(value: unknown): unknown {
@@ -25,11 +28,17 @@ export async function* parquetRows(file: string): AsyncGenerator<Record<string, 
   const { compressors } = await import('hyparquet-compressors');
   const bytes = await asyncBufferFromFile(file);
   const metadata = await parquetMetadataAsync(bytes);
-  let rowStart = 0;
+  let begin = 0;
   for (const group of metadata.row_groups) {
-    const rowEnd = rowStart + Number(group.num_rows);
-    const rows = await parquetReadObjects({ file: bytes, metadata, compressors, rowStart, rowEnd });
-    for (const row of rows) yield plain(row) as Record<string, unknown>;
-    rowStart = rowEnd;
+    const end = begin + Number(group.num_rows);
+    const slices = Math.max(1, Math.ceil(Number(group.total_byte_size) / SLICE));
+    const step = Math.max(1, Math.ceil((end - begin) / slices));
+    for (let rowStart = begin; rowStart < end; rowStart += step) {
+      const rowEnd = Math.min(end, rowStart + step);
+      const range = { rowStart, rowEnd, useOffsetIndex: slices > 1 };
+      const rows = await parquetReadObjects({ file: bytes, metadata, compressors, ...range });
+      for (const row of rows) yield plain(row) as Record<string, unknown>;
+    }
+    begin = end;
   }
 }

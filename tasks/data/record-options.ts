@@ -6,10 +6,15 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Dataset, EnvironmentIo, Task } from '../environment.ts';
-import { type Records, readRecords } from './read-records.ts';
-import { recordsDataset } from './records-dataset.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { checked, Faults } from './bad-record.ts';
+import { readRaw } from './raw-records.ts';
+import { RecordShelf } from './record-shelf.ts';
+import { type RecordTable, recordsDataset } from './records-dataset.ts';
 
-const path = z.string().min(1, 'give the path of a file of records');
+const path = z.string().min(1, 'give the path of a file of records, or hub:OWNER/NAME@REVISION/PATH');
+
+const sha256 = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
 /** Fields for the `options` schema of an environment: `z.strictObject({ ...recordOptions, … })`. */
 export const recordOptions = {
@@ -44,20 +49,19 @@ function mapped(record: unknown, fields: Readonly<Record<string, string>>): unkn
   return { ...record, ...Object.fromEntries(named) };
 }
 
-function joined<Row>(parts: ReadonlyArray<Records<Row>>): Records<Row> {
-  const [only] = parts;
-  if (only !== undefined && parts.length === 1) return only;
-  const digests = parts.map(({ digest }) => digest);
-  return {
-    digest: createHash('sha256').update(JSON.stringify(digests)).digest('hex'),
-    rows: parts.flatMap(({ rows }) => rows),
-  };
+/** A file that an option names, and its commit if it is on a hub. */
+async function located(io: EnvironmentIo, option: string, text: string): Promise<{ path: string; commit?: string }> {
+  if (!text.startsWith('hub:')) return { path: io.path(option, text) };
+  if (io.hub === undefined)
+    throw new UserInputError(option, text, 'give the path of a file: hub ids cannot be used here');
+  return io.hub(option, text);
 }
 
 /**
  * Reads the files of `options.data`, checks each record by `schema` after its fields are mapped, and returns the tasks
- * that `taskOf` makes of them. `labelOf`: a record's name in its source. Errors: `BadRecord`, with the file, the
- * record's number and the field; `UserInputError` for a file that cannot be read.
+ * that `taskOf` makes of them. Records are not kept in memory: each is read and checked again when its task is loaded.
+ * `labelOf`: a record's name in its source. Errors: `BadRecord`, with the file, the record's number and the field of the
+ * first ones of all files; `UserInputError` for a file that cannot be read; `DataUnavailable` for one on a hub.
  */
 export async function openRecords<Row>(
   { data, fields }: RecordOptions,
@@ -67,13 +71,38 @@ export async function openRecords<Row>(
   labelOf?: (row: Row) => string,
 ): Promise<Dataset> {
   const read = z.preprocess((record) => mapped(record, fields), schema) as z.ZodType<Row>;
-  const splits: Record<string, Records<Row>> = {};
-  for (const [split, files] of Object.entries(data)) {
-    const parts: Array<Records<Row>> = [];
-    for (const file of [files].flat()) parts.push(await readRecords(io.path(`data.${split}`, file), read));
-    splits[split] = joined(parts);
-  }
-  const dataset = recordsDataset(splits, taskOf, labelOf);
-  const digest = createHash('sha256').update(JSON.stringify([dataset.digest, Object.entries(fields)]));
-  return { ...dataset, digest: digest.digest('hex') };
+  const faults = new Faults();
+  const commits: string[] = [];
+  const tableOf = async (split: string, files: readonly string[]): Promise<RecordTable<Row>> => {
+    const shelf = new RecordShelf();
+    const labels: string[] = [];
+    const digests: string[] = [];
+    for (const file of files) {
+      const { path: at, commit } = await located(io, `data.${split}`, file);
+      if (commit !== undefined) commits.push(commit);
+      const digest = await readRaw(at, (raw) => {
+        for (const row of checked(at, raw, read, faults)) {
+          if ('value' in raw) shelf.put(raw.value);
+          if (labelOf !== undefined) labels.push(labelOf(row));
+        }
+      });
+      digests.push(digest);
+    }
+    const [only = ''] = digests;
+    return {
+      digest: digests.length === 1 ? only : sha256(digests),
+      size: shelf.size,
+      row: async (index) => {
+        const value = await shelf.get(index);
+        return value === undefined ? undefined : read.parse(value);
+      },
+      ...(labelOf !== undefined && { labels }),
+    };
+  };
+  const splits: Record<string, RecordTable<Row>> = {};
+  for (const [split, files] of Object.entries(data)) splits[split] = await tableOf(split, [files].flat());
+  faults.check();
+  const dataset = recordsDataset(splits, taskOf);
+  const parts = [dataset.digest, Object.entries(fields), ...(commits.length > 0 ? [commits] : [])];
+  return { ...dataset, digest: sha256(parts) };
 }

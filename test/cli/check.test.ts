@@ -104,6 +104,22 @@ it('the first bad record is named by file, number and field', async () => {
   expect(code).toBe(2);
 });
 
+it('several bad records are named together, each by file, number and field', async () => {
+  writeModule();
+  write('sums.jsonl', [...rows(0, 'two', 4, null), '{', ...rows(6)]);
+  write('check.yaml', config);
+  const { document } = await check();
+  const file = join(dir, 'sums.jsonl');
+  expect(document.sources[0]).toMatchObject({
+    bad: 3,
+    problems: [
+      { file, number: 2, field: 'sum', message: expect.not.stringContaining('more') as string },
+      { file, number: 4, field: 'sum' },
+      { file, number: 5, field: '' },
+    ],
+  });
+});
+
 it('each task that does not load is named, with the place of what threw', async () => {
   writeModule(
     'true',

@@ -79,7 +79,7 @@ export async function downloadFile(
   onBytes: (bytes: number) => void,
 ): Promise<void> {
   const [blob, pointer] = [path.join(places.blobs, file.etag), path.join(places.snapshot, file.path)];
-  await Promise.all([places.blobs, places.snapshot].map((folder) => mkdir(folder, { recursive: true })));
+  await Promise.all([places.blobs, path.dirname(pointer)].map((folder) => mkdir(folder, { recursive: true })));
   if (
     await stat(pointer).then(
       () => true,
@@ -94,5 +94,5 @@ export async function downloadFile(
     await rename(incomplete, blob);
   }
   await rm(pointer, { force: true });
-  await symlink(path.relative(places.snapshot, blob), pointer);
+  await symlink(path.relative(path.dirname(pointer), blob), pointer);
 }

@@ -18,8 +18,11 @@ export function hubCache(env: Environment = process.env): string {
   return explicit ?? path.join(hubHome(env), 'hub');
 }
 
-export const repoFolder = (cache: string, { repo }: HubId): string =>
-  path.join(cache, `models--${repo.replace('/', '--')}`);
+/** What a repository has: the hub keeps both kinds under the same names. */
+export type RepoKind = 'model' | 'dataset';
+
+export const repoFolder = (cache: string, { repo }: HubId, kind: RepoKind = 'model'): string =>
+  path.join(cache, `${kind}s--${repo.replace('/', '--')}`);
 export const snapshotFolder = (folder: string, commit: string): string => path.join(folder, 'snapshots', commit);
 export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);
 
@@ -51,13 +54,29 @@ export async function isComplete(folder: string): Promise<boolean> {
   return all(['config.json', 'tokenizer.json', ...(await shardsOf(folder))]);
 }
 
+/** The commit of the revision at its last download; `undefined` if the cache does not know it. */
+export async function cachedCommit(cache: string, id: HubId, kind: RepoKind = 'model'): Promise<string | undefined> {
+  if (isCommit(id.revision)) return id.revision;
+  const ref = path.join(repoFolder(cache, id, kind), 'refs', id.revision);
+  const text = await readFile(ref, 'utf8').catch(() => undefined);
+  return text?.trim();
+}
+
 /** The snapshot of the revision at its last download; `undefined` if it is not complete in the cache. */
 export async function cachedSnapshot(cache: string, id: HubId): Promise<string | undefined> {
-  const folder = repoFolder(cache, id);
-  const commit = isCommit(id.revision)
-    ? id.revision
-    : await readFile(path.join(folder, 'refs', id.revision), 'utf8').catch(() => undefined);
+  const commit = await cachedCommit(cache, id);
   if (commit === undefined) return undefined;
-  const snapshot = snapshotFolder(folder, commit.trim());
+  const snapshot = snapshotFolder(repoFolder(cache, id), commit);
   return (await isComplete(snapshot)) ? snapshot : undefined;
+}
+
+/** A file of the revision at its last download; `undefined` if it is not in the cache. */
+export async function cachedFile(
+  cache: string,
+  id: HubId & { readonly path: string },
+): Promise<{ readonly path: string; readonly commit: string } | undefined> {
+  const commit = await cachedCommit(cache, id, 'dataset');
+  if (commit === undefined) return undefined;
+  const file = path.join(snapshotFolder(repoFolder(cache, id, 'dataset'), commit), id.path);
+  return (await exists(file)) ? { path: file, commit } : undefined;
 }

@@ -1,9 +1,8 @@
 /** From a path or a hub id to a policy's directory. Without a network, the error names the cache and the remedies. */
 
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
-import { type Environment, hubHome, cachedSnapshot, hubCache, isCommit, isComplete } from './hub-cache.ts';
-import type { DownloadProgress } from './download-model.ts';
+import { type Environment, cachedSnapshot, hubCache, isCommit, isComplete } from './hub-cache.ts';
+import { hubEndpoint, hubToken, isOffline, reasonOf } from './hub-access.ts';
+import type { DownloadProgress } from './download-repo.ts';
 import { type HubId, parseHubId } from './hub-id.ts';
 import { folderOf } from '../../protocol/policy-uri.ts';
 import { readAdapterJson } from '../lora/adapter-files.ts';
@@ -40,24 +39,19 @@ function refusal(id: HubId, cache: string, status: number): ModelUnavailable {
   return new ModelUnavailable(id, cache, problem, `${remedy}; or give the path of its directory`);
 }
 
-function reasonOf(error: unknown): string {
-  const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : '';
-  return error instanceof Error ? `${error.message}${cause}` : String(error);
-}
-
 async function fromHub(
   id: HubId,
   { env = process.env, onProgress = () => undefined }: ResolveOptions,
 ): Promise<string> {
-  const [cache, endpoint] = [hubCache(env), env['HF_ENDPOINT'] ?? 'https://huggingface.co'];
+  const [cache, endpoint] = [hubCache(env), hubEndpoint(env)];
   const cached = await cachedSnapshot(cache, id);
   if (cached !== undefined && isCommit(id.revision)) return cached;
-  if (['1', 'true', 'yes', 'on'].includes((env['HF_HUB_OFFLINE'] ?? '').toLowerCase())) {
+  if (isOffline(env)) {
     if (cached !== undefined) return cached;
     throw new ModelUnavailable(id, cache, 'HF_HUB_OFFLINE forbids the network', withoutHub);
   }
   // The hub's client is large: it is loaded only for a hub id.
-  const { downloadModel, isPassing, refusedWith } = await import('./download-model.ts');
+  const { downloadModel, isPassing, refusedWith } = await import('./download-repo.ts');
   try {
     const snapshot = await downloadModel(id, { cache, endpoint, token: await hubToken(env) }, onProgress);
     if (await isComplete(snapshot)) return snapshot;
@@ -99,21 +93,4 @@ export async function resolveModel(text: string, options: ResolveOptions = {}): 
   const snapshot = await fromHub(id, options);
   await refuseFolder(id, hubCache(options.env), snapshot);
   return snapshot;
-}
-
-const given = (text: string | undefined): string | undefined => text?.trim() || undefined;
-
-/**
- * The hub's token, found as by `huggingface_hub`: `HF_TOKEN`, else the file `HF_TOKEN_PATH`, else the file
- * `HF_HOME/token`; `undefined` if there is none.
- */
-async function hubToken(env: Environment): Promise<string | undefined> {
-  const said = given(env['HF_TOKEN']) ?? given(env['HUGGING_FACE_HUB_TOKEN']);
-  if (said !== undefined) return said;
-  try {
-    return given(await readFile(env['HF_TOKEN_PATH'] ?? path.join(hubHome(env), 'token'), 'utf8'));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }

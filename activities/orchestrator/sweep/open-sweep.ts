@@ -19,7 +19,7 @@ import type { ConfigChange } from '../../../protocol/run-config.ts';
 import { type Budgets, budgetsIn, budgetsOf } from '../../../reports/budgets.ts';
 import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
-import { putCatalog } from '../../../store/read-records.ts';
+import { putCatalog, readCatalog } from '../../../store/read-records.ts';
 import type { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkPolicy, describedBy } from '../open-policy.ts';
 import { refuseOtherConfig } from '../open-run.ts';
@@ -274,7 +274,8 @@ export async function openSweep(
   const config = resolveSweepConfig(named(given, id), process.cwd());
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
   const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
-  const sources = await checkTasks(config.tasks, tasks, modules, config.judges);
+  const begun = known?.catalog === undefined ? undefined : (await readCatalog(known.catalog, store)).sources;
+  const sources = await checkTasks(config.tasks, tasks, modules, config.judges, begun);
   const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store, modules);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);

@@ -1,4 +1,7 @@
-/** A hub on loopback over HTTP: a repository's commit, its files, ranges of them; it can break off and refuse. */
+/**
+ * A hub on loopback over HTTP: the commit of a model or a dataset, its files, ranges of them; it can break off and
+ * refuse.
+ */
 
 import { createHash } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http';
@@ -21,7 +24,7 @@ export interface FakeHub {
 const sha256 = (data: Buffer): string => createHash('sha256').update(data).digest('hex');
 
 function tree(files: ReadonlyMap<string, Buffer>): unknown[] {
-  const isLarge = (name: string): boolean => name.endsWith('.safetensors');
+  const isLarge = (name: string): boolean => /\.(safetensors|parquet)$/.test(name);
   return [...files].map(([path, data]) => ({
     type: 'file',
     path,
@@ -50,7 +53,20 @@ function sendFile(request: IncomingMessage, response: ServerResponse, data: Buff
   response.end(body);
 }
 
-export async function startFakeHub(repo: string, files: ReadonlyMap<string, Buffer>): Promise<FakeHub> {
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+}
+
+/** The path of a dataset's file begins with `datasets/`, that of a model's does not. */
+const PREFIX = { model: '', dataset: 'datasets/' } as const;
+
+export async function startFakeHub(
+  repo: string,
+  files: ReadonlyMap<string, Buffer>,
+  kind: 'model' | 'dataset' = 'model',
+): Promise<FakeHub> {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url ?? '', 'http://hub');
     hub.asked.push(`${request.method} ${decodeURIComponent(pathname)} ${request.headers.range ?? ''}`.trim());
@@ -58,7 +74,7 @@ export async function startFakeHub(repo: string, files: ReadonlyMap<string, Buff
     const json = (status: number, body: unknown): void =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     if (hub.refuse !== undefined) return json(hub.refuse, { error: 'no' });
-    if (pathname.startsWith(`/api/models/${repo}/revision/`)) {
+    if (pathname.startsWith(`/api/${kind}s/${repo}/revision/`)) {
       return json(200, {
         _id: '1',
         id: repo,
@@ -70,8 +86,15 @@ export async function startFakeHub(repo: string, files: ReadonlyMap<string, Buff
         lastModified: '2025-01-01T00:00:00.000Z',
       });
     }
-    if (pathname === `/api/models/${repo}/tree/${hub.commit}`) return json(200, tree(hub.files));
-    const data = hub.files.get(pathname.replace(`/${repo}/resolve/${hub.commit}/`, ''));
+    if (pathname === `/api/${kind}s/${repo}/tree/${hub.commit}`) return json(200, tree(hub.files));
+    if (pathname === `/api/${kind}s/${repo}/paths-info/${hub.commit}`)
+      return void bodyOf(request).then((body) => {
+        const { paths } = body as { paths: readonly string[] };
+        json(200, tree(new Map([...hub.files].filter(([path]) => paths.includes(path)))));
+      });
+    const data = hub.files.get(
+      decodeURIComponent(pathname).replace(`/${PREFIX[kind]}${repo}/resolve/${hub.commit}/`, ''),
+    );
     if (data === undefined) return json(404, { error: 'Entry not found' });
     return sendFile(request, response, data, hub);
   });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { z } from 'zod';
-import { openRecords, recordOptions } from '../../tasks/data/record-options.ts';
+import { openRecords, recordOptions } from '../../../tasks/data/record-options.ts';
 
 let folder: string;
 beforeEach(async () => {

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { z } from 'zod';
-import { readRecords } from '../../tasks/data/read-records.ts';
-import { recordsDataset } from '../../tasks/data/records-dataset.ts';
+import { readRecords } from '../../../tasks/data/read-records.ts';
+import { recordsDataset } from '../../../tasks/data/records-dataset.ts';
 
 const schema = z.object({ question: z.string(), level: z.int() });
 let dir: string;
@@ -36,7 +36,7 @@ it.each([
   expect((await readRecords(file(name, text), schema)).rows).toEqual(rows);
 });
 
-const fixture = (name: string) => join(import.meta.dirname, 'fixtures', name);
+const fixture = (name: string) => join(import.meta.dirname, '../fixtures', name);
 
 it('Parquet: reads the rows of every row group, in order', async () => {
   const { rows: read, digest } = await readRecords(fixture('zstd.parquet'), schema);
@@ -71,7 +71,7 @@ it.each([
   ['a.jsonl', `${lines[0]}\n{"question": "q"\n`, /a\.jsonl, record 2: .*JSON/],
   ['a.json', JSON.stringify([rows[0], { level: 1 }]), /a\.json, record 2, field question/],
   ['a.json', '{"rows": []}', /a\.json, record 1: the file must have one JSON array/],
-  ['a.csv', 'question,level', /file: .*a\.csv.* give a file of records: \.jsonl, \.ndjson, \.json or \.parquet/],
+  ['a.yaml', 'question: 1', /file: .*a\.yaml.* give a file of records: \.jsonl, .*\.csv.* or \.parquet/],
 ])('%s: %# is refused by file, number and field', async (name, text, message) => {
   await expect(readRecords(file(name, text), schema)).rejects.toThrow(message);
 });

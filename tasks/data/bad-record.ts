@@ -1,0 +1,65 @@
+/** Invalid records: each has its file, its number and its field, and the first ones are reported together. */
+
+import type { z } from 'zod';
+
+/** An invalid record. */
+export class BadRecord extends Error {
+  override readonly name = 'BadRecord';
+  readonly file: string;
+  /** From 1: the line, the element of the array, or the row; a table's header does not count. */
+  readonly number: number;
+  /** Dotted. Empty for the whole record. */
+  readonly field: string;
+  /** What is wrong with it. */
+  readonly reason: string;
+  /** The bad records that were found after this one. */
+  readonly more: readonly BadRecord[];
+
+  constructor(file: string, number: number, field: string, reason: string, more: readonly BadRecord[] = []) {
+    const others = more.length === 0 ? '' : ` (and ${more.length} more: npx longhaul check names them)`;
+    super(`${file}, record ${number}${field === '' ? '' : `, field ${field}`}: ${reason}${others}`);
+    this.file = file;
+    this.number = number;
+    this.field = field;
+    this.reason = reason;
+    this.more = more;
+  }
+}
+
+/** Reading stops at this number: if the mapping of fields is wrong, every record is bad. */
+const MOST = 10;
+
+/** The bad records so far, of one file or of several. */
+export class Faults {
+  readonly #found: BadRecord[] = [];
+
+  /** Errors: `BadRecord`, if there are enough of them. */
+  add(file: string, number: number, field: string, reason: string): void {
+    this.#found.push(new BadRecord(file, number, field, reason));
+    if (this.#found.length >= MOST) this.check();
+  }
+
+  /** Errors: `BadRecord`, if there is one. */
+  check(): void {
+    const [first, ...more] = this.#found;
+    if (first === undefined) return;
+    throw new BadRecord(first.file, first.number, first.field, first.reason, more);
+  }
+}
+
+/** A record as a file has it: a value, or the reason why it has none. */
+export type RawRecord = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string });
+
+/** The record by the schema, in a list; none if it is bad. Errors: those of `faults`. */
+export function checked<Row>(file: string, raw: RawRecord, schema: z.ZodType<Row>, faults: Faults): readonly Row[] {
+  const { number } = raw;
+  if ('problem' in raw) {
+    faults.add(file, number, '', raw.problem);
+    return [];
+  }
+  const parsed = schema.safeParse(raw.value);
+  if (parsed.success) return [parsed.data];
+  const [issue] = parsed.error.issues;
+  faults.add(file, number, (issue?.path ?? []).join('.'), issue?.message ?? 'it is invalid');
+  return [];
+}
