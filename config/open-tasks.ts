@@ -51,6 +51,7 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
   checkSubAgents(agents, tools, servers, modules);
   const toolbox = toolsOfAll(tools, agents, servers, modules);
   checkServers(mcp, hasSandbox(task));
+  for (const [name, tool] of toolbox) tool.check(`tools.${name}.options`);
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)

@@ -190,11 +190,11 @@ async function answerOf(
   return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });
 }
 
-/** True if the calls may run at once: none changes anything, and none uses the sandbox. */
+/** True if the calls may run at once: none changes anything, depends on another one, or uses the sandbox. */
 function mayOverlap({ run: calls, tools }: TurnCalls): boolean {
   return calls.every(({ name }) => {
     const tool = tools.get(name);
-    return tool?.runs === 'worker' && tool.effect === 'none';
+    return tool?.runs === 'worker' && tool.effect === 'none' && !tool.inOrder;
   });
 }
 

@@ -1,5 +1,6 @@
 /**
- * Rolls tasks out with their gold solution and with an empty answer: a grader must give 1 to the one, 0 to the other.
+ * Rolls tasks out with their gold solution and with an empty answer: a grader must give 1 to the one, 0 or
+ * less to the other.
  */
 
 import type { Bundle } from '../../modules/bundle.ts';
@@ -10,7 +11,7 @@ import type { LoopState } from '../../workflows/rollout/rollout-loop.ts';
 import { type CheckedSource, spread } from './check-tasks.ts';
 import { openHere } from './roll-out-here.ts';
 
-/** The reward that each scripted policy must get. */
+/** The reward that each scripted policy must get; `empty` may get less. */
 const EXPECTED = { oracle: 1, empty: 0 } as const;
 type Scripted = keyof typeof EXPECTED;
 const SCRIPTED: readonly Scripted[] = ['oracle', 'empty'];
@@ -44,7 +45,10 @@ const CLOSE = 1e-6;
 
 function wrongOf(task: string, policy: Scripted, state: LoopState): WrongGrade | undefined {
   const { phase, reward = null, reason = '', message = '', failure = null, turn } = state;
-  if (phase === 'graded' && reward !== null && Math.abs(reward - EXPECTED[policy]) < CLOSE) return undefined;
+  // Some graders punish an answer in the wrong form by a reward below 0.
+  const isRight = (given: number): boolean =>
+    policy === 'empty' ? given < EXPECTED.empty + CLOSE : Math.abs(given - EXPECTED.oracle) < CLOSE;
+  if (phase === 'graded' && reward !== null && isRight(reward)) return undefined;
   const told = phase === 'graded' ? reason : message;
   return { task, policy, reward: phase === 'graded' ? reward : null, turns: turn, message: told, failure };
 }

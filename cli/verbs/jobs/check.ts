@@ -52,7 +52,10 @@ function graderLines({ policies, withoutOracle, wrong }: CheckedGraders): string
   });
   return [
     policies
-      .map(({ policy, expected, rollouts, right }) => `${policy}: ${right} of ${rollouts} scored ${expected}`)
+      .map(
+        ({ policy, expected, rollouts, right }) =>
+          `${policy}: ${right} of ${rollouts} scored ${expected}${policy === 'empty' ? ' or less' : ''}`,
+      )
       .join(' · '),
     ...(withoutOracle > 0 ? [`${withoutOracle} tasks have no function oracle, which returns a gold solution`] : []),
     ...shown,
@@ -124,7 +127,7 @@ export const checkVerb: Verb = {
           'No stack is needed, and nothing is started.',
       )
       .argument('<config>', 'configuration of a run or an eval, YAML')
-      .option('--oracle', 'roll tasks out too: gold solutions must score 1, empty ones 0')
+      .option('--oracle', 'roll tasks out too: gold solutions must score 1, empty ones 0 or less')
       .option(
         '--tasks <n>',
         `tasks of each split, evenly spread; default: ${LOADED}, of which --oracle rolls out ${ROLLED_OUT}`,
