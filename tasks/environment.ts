@@ -58,6 +58,8 @@ export interface Dataset {
   readonly digest: string;
   /** Number of tasks of each split, by name (`train`, `held-out`, `test`). */
   readonly splits: Readonly<Record<string, number>>;
+  /** What a reader should know of the whole, such as records that were left out. `longhaul check` prints it. */
+  readonly notes?: readonly string[];
   /** The task's name in its source, for readers. Absent: it has none. */
   label?(split: string, index: number): string;
   /** Returns the same task in every process. Errors: `UnknownTask`; any for a bad record. */

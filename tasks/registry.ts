@@ -8,6 +8,7 @@ import { humaneval } from './code/humaneval.ts';
 import { lcb } from './code/lcb.ts';
 import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
+import { harbor } from './harbor/environment.ts';
 import { aime } from './math/aime.ts';
 import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
 import { gsm8k } from './math/gsm8k.ts';
@@ -22,6 +23,7 @@ import { text2sql } from './sql/environment.ts';
 import { text2sqlMini } from './sql/mini/environment.ts';
 import { sweBench } from './swe-bench/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
+import { webArena } from './webarena/environment.ts';
 
 const builtIn: readonly Environment[] = [
   sweMini,
@@ -43,6 +45,8 @@ const builtIn: readonly Environment[] = [
   browsecompPlus as Environment,
   memoryEnvironment as Environment,
   // One a line.
+  harbor as Environment,
+  webArena as Environment,
 ];
 
 const environments = new Registry<Environment>(

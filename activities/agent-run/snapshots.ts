@@ -36,7 +36,8 @@ async function latest(attempt: Attempt, store: Store): Promise<SnapshotRecord | 
 /** True if everything that a task changes is in a snapshot of its one sandbox. */
 function fits({ sandboxes = {}, mcp }: Task): boolean {
   const { [MAIN]: main, ...others } = sandboxes;
-  return main !== undefined && main.profile !== 'swe' && mcp === undefined && Object.keys(others).length === 0;
+  const isWhole = main !== undefined && main.profile !== 'swe' && main.folders === undefined;
+  return isWhole && mcp === undefined && Object.keys(others).length === 0;
 }
 
 async function taken(sandbox: Sandbox, workdir: string, callId: string) {

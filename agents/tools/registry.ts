@@ -2,6 +2,7 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { browser } from './browser/browser.ts';
 import { checkTool } from './check-tool.ts';
 import { codeInterpreter } from './code-interpreter.ts';
 import { codeSearch } from './code-search.ts';
@@ -39,6 +40,7 @@ const builtIn: readonly Tool[] = [
   getDocument,
   searchEngine,
   webBrowser,
+  browser,
 ];
 const named = builtIn.map((tool) => [tool.schema.function.name, tool] as const);
 const tools = new Registry<Tool>('tool', Object.fromEntries(named));
