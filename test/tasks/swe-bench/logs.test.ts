@@ -52,7 +52,7 @@ describe('recorded logs', () => {
       return [found.size, [...found.values()].filter((one) => one === 'FAILED').length];
     };
     // Two tests have names with line feeds, of which the first word is left.
-    expect([verdict('sqlfluff-before.log'), verdict('sqlfluff-after.log')]).toEqual([
+    expect([verdict('sqlfluff-before.txt'), verdict('sqlfluff-after.txt')]).toEqual([
       [6, 2],
       [6, 0],
     ]);
