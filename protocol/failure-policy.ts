@@ -174,7 +174,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'environment-failed': {
     detected:
       "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
-    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused'],
+    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'McpFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,
