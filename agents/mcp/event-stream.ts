@@ -40,8 +40,8 @@ export class EventStream {
       this.#data = [];
       return data.length === 0 ? [] : [data.join('\n')];
     }
-    const [, value] = /^data(?:: ?(.*))?$/su.exec(line) ?? [undefined, undefined];
-    if (value !== undefined) this.#data.push(value);
+    const field = /^data(?:: ?(.*))?$/su.exec(line);
+    if (field !== null) this.#data.push(field[1] ?? '');
     return [];
   }
 }

@@ -92,7 +92,7 @@ export interface HttpCall {
 
 /** A call that takes too long is an observation only if the server lives: it answers another request. */
 async function slow(transport: HttpTransport, call: HttpCall, ms: number, cause: ServiceUnavailable): Promise<string> {
-  const pingMs = Math.min(PING_MS, call.deadline - Date.now() - REPORT_MS / 2);
+  const pingMs = Math.min(PING_MS, (call.deadline - Date.now()) / 2);
   const { kind } = await transport.request('ping', {}, Math.max(1, pingMs)).catch((error: unknown) => {
     call.peer.signal.throwIfAborted();
     throw error instanceof ServiceUnavailable ? cause : error;
