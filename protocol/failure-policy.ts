@@ -147,7 +147,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'service-unavailable': {
     detected:
-      'a server that a tool or the environment uses (retrieval, search, pages) gave no answer, or refuses its key',
+      'a server that a tool or the environment uses (retrieval, search, pages, MCP) gave no answer, or refuses its key',
     errors: ['ServiceUnavailable'],
     retried: ['init', 'agent-run', 'reward'],
     recovery: 'hold',
@@ -173,7 +173,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'environment-failed': {
     detected:
-      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
+      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load, or an MCP server cannot be used",
     errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'McpFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',

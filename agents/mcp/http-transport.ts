@@ -5,6 +5,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { guardedLookup } from '../../endpoints/never-asked.ts';
+import { isObject } from '../../protocol/message.ts';
 import type { McpSession } from '../../protocol/records.ts';
 import { exchange, type HttpAnswer, retryAfterMs } from '../web/http.ts';
 import { checkServer, keyFor } from '../web/operator-lists.ts';
@@ -135,7 +136,7 @@ export class HttpTransport {
     timeoutMs: number,
     isEnough?: (part: Buffer, headers: HttpAnswer['headers']) => boolean,
   ): Promise<Posted | 'too-long'> {
-    const { name, spec, signal } = this.#peer;
+    const { name, signal } = this.#peer;
     checkServer(`mcp.${name}.url`, this.#url);
     this.#key = this.#keyToSend();
     const { id, revision } = this.#session ?? {};
@@ -163,12 +164,11 @@ export class HttpTransport {
   #stopped(answer: HttpAnswer, text: string, method: string): HttpAnswered | undefined {
     const { status } = answer;
     if (status >= 200 && status < 300) return undefined;
+    const [said] = OF_REQUEST.includes(status) ? (messagesIn(this.#withoutKey(text)) ?? []) : [];
     const isKnown = this.#session?.id !== undefined;
-    // Some servers say 400 for a session that they do not know, and say so.
-    if (isKnown && (status === 404 || (status === 400 && /\bsession\b/iu.test(text.slice(0, 1000)))))
+    if (isKnown && (status === 404 || (status === 400 && said !== undefined && refusesSession(said))))
       return { kind: 'forgotten' };
     if (OF_REQUEST.includes(status)) {
-      const [said] = messagesIn(this.#withoutKey(text)) ?? [];
       const outcome = said && outcomeOf(said);
       return outcome?.kind === 'error' ? { ...outcome, session: undefined } : { kind: 'refused', status };
     }
@@ -218,6 +218,17 @@ export class HttpTransport {
     const cancelled = line({ method: 'notifications/cancelled', params: { requestId, reason: 'timed out' } });
     await this.#post(cancelled, CANCEL_MS).catch(() => undefined);
   }
+}
+
+/**
+ * The protocol has 404 for a session that is not known. Servers made from an example of the official SDK answer 400 with
+ * an error of their transport, which belongs to no request: no argument of a call can bring it about.
+ */
+function refusesSession({ id, error }: Json): boolean {
+  const { code, message } = (isObject(error) ? error : {}) as Json;
+  return (
+    (id ?? null) === null && code === -32_000 && /\bsession\b|\bnot initialized\b/iu.test(String(message).slice(0, 500))
+  );
 }
 
 function isEvents(headers: HttpAnswer['headers']): boolean {

@@ -2,6 +2,7 @@
  * Hunts servers over HTTP that make a worker wait, read or send too much, that take over a session, send it elsewhere, or
  * get a key that is not theirs; and outages that look like answers. A real server on loopback.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkReach, checkServers, type McpHttpServer, type McpServers } from '../../../agents/mcp/server.ts';
@@ -199,6 +200,31 @@ describe('a session', () => {
       name: 'ServiceUnavailable',
       message: expect.stringContaining('forgets a session as soon as it has begun') as string,
     });
+  });
+
+  it('may be refused with 400 by the transport of a server; what a call causes is no such refusal', async () => {
+    const server = await serve();
+    const { does, recorded } = await opened(server);
+    const first = recorded[0]?.id;
+    const says = (id: unknown, code: number) => ({
+      instead: (request: IncomingMessage, { method }: Record<string, unknown>, response: ServerResponse) => {
+        if (method !== 'tools/call' || request.headers['mcp-session-id'] !== first) return false;
+        const error = { code, message: 'Bad Request: No valid session ID provided' };
+        response.writeHead(400).end(JSON.stringify({ jsonrpc: '2.0', error, id }));
+        return true;
+      },
+    });
+    for (const [id, code] of [
+      ['1', -32_000],
+      [null, -32_602],
+    ] as const) {
+      server.options = says(id, code);
+      expect(await does('greet')).toBe('Error: Bad Request: No valid session ID provided');
+    }
+    expect(recorded).toHaveLength(1);
+    server.options = says(null, -32_000);
+    expect(await does('greet')).toBe('naïve ✓');
+    expect(recorded).toHaveLength(2);
   });
 
   it('of calls with effects is not begun anew: what it held is gone', async () => {
