@@ -94,8 +94,9 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'check whether a host or a daemon died, or memory ran out (`dmesg`)',
   },
   'restore-failed': {
-    detected: "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's",
-    errors: ['RestoreFailed'],
+    detected:
+      "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's; an environment in Python, made again, gave other replies",
+    errors: ['RestoreFailed', 'PythonReplayDiffers'],
     retried: [],
     recovery: 'restart',
     breaks: false,
@@ -174,7 +175,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'environment-failed': {
     detected:
       "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load, or an MCP server cannot be used",
-    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'McpFailed'],
+    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'PythonFailed', 'PythonTimedOut', 'McpFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,

@@ -38,6 +38,11 @@ export interface EnvironmentIo {
    * `DataUnavailable`; `UserInputError` for another text.
    */
   hub?(name: string, id: string): Promise<HubFile>;
+  /**
+   * As `path`, for a program, or a file or folder with code. Errors: `UserInputError` if this process may not run it.
+   * Absent: it runs none.
+   */
+  code?(name: string, path: string): string;
 }
 
 /** A file of a commit of a dataset. */
@@ -53,6 +58,8 @@ export interface Dataset {
   readonly digest: string;
   /** Number of tasks of each split, by name (`train`, `held-out`, `test`). */
   readonly splits: Readonly<Record<string, number>>;
+  /** What a reader should know of the whole, such as records that were left out. `longhaul check` prints it. */
+  readonly notes?: readonly string[];
   /** The task's name in its source, for readers. Absent: it has none. */
   label?(split: string, index: number): string;
   /** Returns the same task in every process. Errors: `UnknownTask`; any for a bad record. */
@@ -122,6 +129,11 @@ export interface Task {
    * `segment` counts from 2. Pure. Absent: these.
    */
   openSegment?(summary: string, segment: number): readonly Message[];
+  /**
+   * True: `step` depends on its state and message alone, uses nothing of `ctx`, and changes nothing. `longhaul rescore`
+   * calls such a step again, and refuses to grade rollouts with other steps. Absent: it is not known.
+   */
+  readonly stepIsPure?: boolean;
   /**
    * Returns the artifact to grade (a diff), taken from the agent's sandboxes before their release. Absent: there is
    * none. If the agent's own actions prevent it, that fact is the artifact. If the machine may be at fault, it throws,

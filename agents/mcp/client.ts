@@ -138,13 +138,16 @@ export interface McpCall {
   /** Prefix of the journal's keys: a repeated call attaches to the one that runs, or returns its answer. */
   readonly callId: string;
   readonly timeoutMs: number;
+  /** True: a server that does not run is started without a word, since its first call starts it. */
+  readonly startsQuietly?: boolean;
 }
 
 /**
  * The answer of a tool as a text, also if its server ended or wrote nonsense. A server that had ended before is started
  * again, and the answer says so. Errors: those of the sandbox.
  */
-export async function callTool({ sandbox, server, spec, tool, args, callId, timeoutMs }: McpCall): Promise<string> {
+export async function callTool(call: McpCall): Promise<string> {
+  const { sandbox, server, spec, tool, args, callId, timeoutMs, startsQuietly = false } = call;
   const params = { name: tool, arguments: args };
   try {
     const session = new Session(sandbox, server, spec, callId, timeoutMs);
@@ -153,6 +156,7 @@ export async function callTool({ sandbox, server, spec, tool, args, callId, time
     const again = new Session(sandbox, server, spec, `${callId}#again`, timeoutMs);
     await again.start();
     const text = textOf(await again.request('tools/call', params, [INITIALIZED]), again, timeoutMs);
+    if (startsQuietly) return text;
     return `[the MCP server ${server} had ended ${answered.how}\nit was started again]\n${text}`;
   } catch (error) {
     if (error instanceof McpFailed) return `Error: ${error.message}`;

@@ -4,9 +4,11 @@
  */
 
 import { randomUUID } from 'node:crypto';
+import { EndpointError } from '../../endpoints/endpoint-error.ts';
 import { guardedLookup } from '../../endpoints/never-asked.ts';
 import { isObject } from '../../protocol/message.ts';
 import type { McpSession } from '../../protocol/records.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
 import { exchange, type HttpAnswer, retryAfterMs } from '../web/http.ts';
 import { checkServer, keyFor } from '../web/operator-lists.ts';
 import { ServiceUnavailable } from '../web/service-unavailable.ts';
@@ -153,6 +155,9 @@ export class HttpTransport {
       const answer = await exchange({ ...asked, signal, lookup: guardedLookup, ...(isEnough && { isEnough }) });
       return { answer, text: answer.bytes.toString('utf8') };
     } catch (error) {
+      // A name that leads to an address that is never asked.
+      if (error instanceof EndpointError)
+        throw new UserInputError(`mcp.${name}.url`, this.#url.href, error.message, { cause: error });
       if (!(error instanceof ServiceUnavailable)) throw error;
       if ((error.cause as NodeJS.ErrnoException | undefined)?.code === 'ERR_BUFFER_TOO_LARGE') return 'too-long';
       const { kind, message, unsent, cause } = error;

@@ -2,7 +2,9 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
+import { browser } from './browser/browser.ts';
 import { checkTool } from './check-tool.ts';
+import { codeInterpreter } from './code-interpreter.ts';
 import { codeSearch } from './code-search.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
@@ -24,6 +26,7 @@ const builtIn: readonly Tool[] = [
   bash,
   editor,
   search,
+  codeInterpreter,
   codeSearch,
   jobs,
   viewImage,
@@ -37,6 +40,7 @@ const builtIn: readonly Tool[] = [
   getDocument,
   searchEngine,
   webBrowser,
+  browser,
 ];
 const named = builtIn.map((tool) => [tool.schema.function.name, tool] as const);
 const tools = new Registry<Tool>('tool', Object.fromEntries(named));

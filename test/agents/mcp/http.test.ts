@@ -3,6 +3,7 @@
  * get a key that is not theirs; and outages that look like answers. A real server on loopback.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { lookup } from 'node:dns';
 import { gzipSync } from 'node:zlib';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkReach, checkServers, type McpHttpServer, type McpServers } from '../../../agents/mcp/server.ts';
@@ -12,6 +13,8 @@ import { classOfError, FAILURES } from '../../../protocol/failure-policy.ts';
 import type { McpSession } from '../../../protocol/records.ts';
 import { ServiceUnavailable } from '../../../agents/web/service-unavailable.ts';
 import { type McpHttpTestServer, type McpServerOptions, startMcpServer, TOOLS } from '../../support/mcp-http-server.ts';
+
+vi.mock('node:dns', { spy: true });
 
 const KEY = 'secret-key-"123"';
 const { signal } = new AbortController();
@@ -319,6 +322,15 @@ describe('where a worker may go', () => {
     expect(() => checkReach({ far: { url: 'https://host/mcp', key: 'K' } })).toThrow(
       /^mcp\.far\.key: "K" .*LONGHAUL_KEYS=K@https:\/\/host/u,
     );
+    vi.mocked(lookup).mockImplementationOnce(((...given: unknown[]) => {
+      const callback = given.at(-1) as (error: null, found: unknown) => void;
+      callback(null, [{ address: '169.254.169.254', family: 4 }]);
+    }) as typeof lookup);
+    const named = listOverHttp({ far: { url: 'http://metadata.example/mcp' } }, signal);
+    expect(await refused(named)).toMatchObject({
+      name: 'UserInputError',
+      message: expect.stringMatching(/^mcp\.far\.url: .*resolves to 169\.254\.169\.254/u) as string,
+    });
     const server = await serve();
     const { does } = await opened(server);
     vi.stubEnv('LONGHAUL_ENDPOINTS', 'https://listed.example/mcp');
