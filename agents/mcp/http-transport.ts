@@ -9,6 +9,7 @@ import { guardedLookup } from '../../endpoints/never-asked.ts';
 import { isObject } from '../../protocol/message.ts';
 import type { McpSession } from '../../protocol/records.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
+import { isDeep } from '../tools/arguments.ts';
 import { exchange, type HttpAnswer, retryAfterMs } from '../web/http.ts';
 import { checkServer, keyFor } from '../web/operator-lists.ts';
 import { ServiceUnavailable } from '../web/service-unavailable.ts';
@@ -19,6 +20,7 @@ import { type McpHttpServer, serverText } from './server.ts';
 export const MOST_ANSWER_BYTES = 4 << 20;
 /** Requests of the server's own that are answered while one request waits. */
 const MOST_REPLIES = 20;
+const REPLY_MS = 3000;
 /** Statuses with which a server refuses what is asked. */
 const OF_REQUEST = [400, 413, 414, 422];
 /** To tell a server that an answer is not awaited any more. */
@@ -80,7 +82,7 @@ export class HttpTransport {
       if (messages === undefined) nonsense.push(text.slice(0, 100));
       for (const message of messages ?? []) {
         if (isRequest(message) && replies.length < MOST_REPLIES)
-          replies.push(this.#post(reply(message), timeoutMs).catch(() => undefined));
+          replies.push(this.#post(reply(message), Math.min(timeoutMs, REPLY_MS)).catch(() => undefined));
         else if (message['id'] === id && message['method'] === undefined) received.push(message);
       }
       return received.length > 0 || nonsense.length > 0;
@@ -113,7 +115,10 @@ export class HttpTransport {
     }
     const session = answer.headers['mcp-session-id'];
     const outcome = outcomeOf(found);
-    if (outcome === undefined) return { kind: 'too-long' };
+    if (outcome === undefined) {
+      if (isDeep(found)) return { kind: 'too-long' };
+      throw this.unavailable('answer', `answered ${method} without a result`);
+    }
     return { ...outcome, session: Array.isArray(session) ? session[0] : session };
   }
 

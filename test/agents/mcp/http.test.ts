@@ -260,6 +260,12 @@ describe('a server that is down is never an observation', () => {
       },
     }) satisfies McpServerOptions;
   const json = { 'content-type': 'application/json' };
+  const noResult = {
+    instead: (_, { id, method }, response) => {
+      if (method === 'tools/call') response.writeHead(200, json).end(JSON.stringify({ jsonrpc: '2.0', id }));
+      return method === 'tools/call';
+    },
+  } satisfies McpServerOptions;
 
   it.each<[string, McpServerOptions, object]>([
     ['refuses the key', status(401), { kind: 'key', unsent: true }],
@@ -270,6 +276,7 @@ describe('a server that is down is never an observation', () => {
     ['answers with a page', status(200, { 'content-type': 'text/html' }, '<html>'), { kind: 'answer', unsent: false }],
     ['answers nothing', status(200, json), { kind: 'answer', unsent: false }],
     ['answers another request', status(200, json, '{"jsonrpc":"2.0","id":1,"result":{}}'), { kind: 'answer' }],
+    ['answers without a result', noResult, { kind: 'answer', unsent: false }],
     ['ends its stream early', status(200, { 'content-type': 'text/event-stream' }, 'data: {}\n\n'), { kind: 'answer' }],
   ])('one that %s', async (_, options, expected) => {
     const server = await serve();
