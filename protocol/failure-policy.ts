@@ -148,7 +148,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'service-unavailable': {
     detected:
-      'a server that a tool or the environment uses (retrieval, search, pages) gave no answer, or refuses its key',
+      'a server that a tool or the environment uses (retrieval, search, pages, MCP) gave no answer, or refuses its key',
     errors: ['ServiceUnavailable'],
     retried: ['init', 'agent-run', 'reward'],
     recovery: 'hold',
@@ -174,8 +174,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'environment-failed': {
     detected:
-      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
-    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'PythonFailed', 'PythonTimedOut'],
+      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load, or an MCP server cannot be used",
+    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'PythonFailed', 'PythonTimedOut', 'McpFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,

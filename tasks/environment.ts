@@ -103,7 +103,7 @@ export interface Task {
   readonly messages: readonly Message[];
   /** Names of tools, or names and options. Their order is that of the prompt. */
   readonly tools: readonly ToolChoice[];
-  /** Servers of further tools by name, which run in the sandbox `main`. Their tools are offered as `NAME__TOOL`. */
+  /** Servers of further tools by name, in the sandbox `main` or over HTTP. Their tools are offered as `NAME__TOOL`. */
   readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;

@@ -4,6 +4,7 @@
  * after it was taken, and what is restored from it is compared with a recorded digest like every restored sandbox.
  */
 
+import { anyInSandbox } from '../../agents/mcp/server.ts';
 import type { ActRecord, SnapshotRecord } from '../../protocol/records.ts';
 import { attemptKey, keys } from '../../protocol/records.ts';
 import type { Attempt } from '../../protocol/stages.ts';
@@ -37,7 +38,7 @@ async function latest(attempt: Attempt, store: Store): Promise<SnapshotRecord | 
 function fits({ sandboxes = {}, mcp }: Task): boolean {
   const { [MAIN]: main, ...others } = sandboxes;
   const isWhole = main !== undefined && main.profile !== 'swe' && main.folders === undefined;
-  return isWhole && mcp === undefined && Object.keys(others).length === 0;
+  return isWhole && !anyInSandbox(mcp) && Object.keys(others).length === 0;
 }
 
 async function taken(sandbox: Sandbox, workdir: string, callId: string) {

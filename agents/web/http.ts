@@ -21,6 +21,8 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /** Resolves names and checks their addresses. */
   readonly lookup: LookupFunction;
+  /** Sees each part of an answer that is not compressed, and ends the reading by true. Absent: it is read to its end. */
+  readonly isEnough?: (part: Buffer, headers: IncomingHttpHeaders) => boolean;
 }
 
 export interface HttpAnswer {
@@ -30,7 +32,12 @@ export interface HttpAnswer {
   readonly isCut: boolean;
 }
 
-function send({ url, method, headers, body, lookup }: HttpRequest, signal: AbortSignal): Promise<IncomingMessage> {
+/** `connected` is called when the server can begin to read. */
+function send(
+  { url, method, headers, body, lookup }: HttpRequest,
+  signal: AbortSignal,
+  connected: () => void,
+): Promise<IncomingMessage> {
   const payload = body === undefined ? undefined : Buffer.from(body);
   const length = payload && { 'content-length': String(payload.length) };
   // No connection is kept: the next request may have other rules about addresses.
@@ -38,17 +45,22 @@ function send({ url, method, headers, body, lookup }: HttpRequest, signal: Abort
   return new Promise((resolve, reject) => {
     const sent = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, options, resolve);
     sent.on('error', reject);
+    sent.once('socket', (socket) => socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', connected));
     sent.end(payload);
   });
 }
 
-async function read(answer: IncomingMessage, maxBytes: number): Promise<Pick<HttpAnswer, 'bytes' | 'isCut'>> {
+async function read(
+  answer: IncomingMessage,
+  { maxBytes, isEnough }: HttpRequest,
+): Promise<Pick<HttpAnswer, 'bytes' | 'isCut'>> {
+  const isPlain = answer.headers['content-encoding'] === undefined;
   const chunks: Buffer[] = [];
   let length = 0;
   for await (const chunk of answer as AsyncIterable<Buffer>) {
     chunks.push(chunk);
     length += chunk.length;
-    if (length > maxBytes) break;
+    if (length > maxBytes || (isPlain && isEnough?.(chunk, answer.headers) === true)) break;
   }
   answer.destroy();
   return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), isCut: length > maxBytes };
@@ -82,20 +94,24 @@ export async function exchange(request: HttpRequest): Promise<HttpAnswer> {
   const { url, signal, timeoutMs, maxBytes } = request;
   signal.throwIfAborted();
   const over = AbortSignal.timeout(Math.max(1, Math.floor(timeoutMs)));
+  let unsent = true;
   try {
-    const answer = await send(request, AbortSignal.any([signal, over]));
-    const { bytes, isCut } = await read(answer, maxBytes);
+    const answer = await send(request, AbortSignal.any([signal, over]), () => {
+      unsent = false;
+    });
+    const { bytes, isCut } = await read(answer, request);
     const { statusCode: status = 0, headers } = answer;
     return { status, headers, isCut, bytes: inflated(bytes, headers['content-encoding'], maxBytes) };
   } catch (error) {
     signal.throwIfAborted();
     if (over.aborted)
-      throw new ServiceUnavailable('timeout', `${url.origin} gave no answer within ${timeoutMs / 1000} s`);
+      throw new ServiceUnavailable('timeout', `${url.origin} gave no answer within ${timeoutMs / 1000} s`, { unsent });
     // An address that may not be used is no failure of a server.
     if (error instanceof Error && error.name !== 'Error' && !('code' in error)) throw error;
     const { code, message } = error as NodeJS.ErrnoException;
     throw new ServiceUnavailable('connection', `${url.origin}: ${message || code || 'the connection failed'}`, {
       cause: error,
+      unsent,
     });
   }
 }

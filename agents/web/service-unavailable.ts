@@ -5,6 +5,8 @@ export interface ServiceDetails {
   readonly status?: number;
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
+  /** True if the request cannot have had an effect: it was not sent, or the server refused it. Default: false. */
+  readonly unsent?: boolean;
 }
 
 /** The failure `service-unavailable`: never an observation, and never a reward. */
@@ -14,11 +16,13 @@ export class ServiceUnavailable extends Error {
   readonly kind: 'connection' | 'timeout' | 'server' | 'client' | 'not-json' | 'answer' | 'key';
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly unsent: boolean;
 
   constructor(kind: ServiceUnavailable['kind'], message: string, details: ServiceDetails = {}) {
     super(message, { cause: details.cause });
     this.kind = kind;
     this.status = details.status;
     this.retryAfterMs = details.retryAfterMs;
+    this.unsent = details.unsent ?? false;
   }
 }
