@@ -55,8 +55,8 @@ export const graders: readonly Mutation[] = [
     name: 'git that was cut off is taken for no change',
     fault: COLLECTION,
     file: 'tasks/swe-mini/collect.ts',
-    before: 'if (cut === undefined) return taken(result);',
-    after: 'if (cut !== null) return taken(result);',
+    before: 'if (cut === undefined) return taken(result, bounds);',
+    after: 'if (cut !== null) return taken(result, bounds);',
     tests: [
       { file: HOST_AT_FAULT_TEST, test: 'takes a time-out for no word on what changed' },
       { file: HOST_AT_FAULT_TEST, test: 'takes a signal for no word on what changed' },
