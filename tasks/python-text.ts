@@ -26,3 +26,12 @@ const DIGITS = new RegExp(String.raw`^[\p{Nd}${OTHER_DIGITS}]+$`, 'u');
 
 /** Python's `text.isdigit()`. */
 export const isDigits = (text: string): boolean => DIGITS.test(text);
+
+/** Decimal digits of every script as 0 to 9, as Python's `int` reads them. Each script has a run from 0 to 9. */
+export const asciiDigits = (text: string): string =>
+  text.replaceAll(/[^\P{Nd}\d]/gu, (digit) => {
+    const code = digit.codePointAt(0) ?? 0;
+    let first = code;
+    while (/\p{Nd}/u.test(String.fromCodePoint(first - 1))) first -= 1;
+    return String((code - first) % 10);
+  });
