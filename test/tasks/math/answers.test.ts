@@ -194,3 +194,20 @@ test.each([
     expect(await answered(task, message)).toMatchObject({ code: 'graded', reward: 0 });
   }
 });
+
+test.each([12345678901234567890, 1e300, 1e-7])(
+  'the answer %s, which the file writes in another way, is refused',
+  async (answer) => {
+    for (const environment of [math, gsm8k] as Environment[])
+      await expect(openedWith(environment, [{ question: 'How many?', answer }])).rejects.toThrow(
+        /record 1, field answer: .*write it as a text/,
+      );
+  },
+);
+
+test('other numbers are answers', async () => {
+  for (const answer of [1, -0.25, 9007199254740991, 0.000001]) {
+    const task = await openedWith(math, [{ question: 'How many?', answer }]);
+    expect(await answered(task, raw`\boxed{${answer}}`)).toMatchObject({ passed: true });
+  }
+});
