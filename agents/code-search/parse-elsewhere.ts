@@ -4,7 +4,6 @@
  */
 
 import { Worker } from 'node:worker_threads';
-import type { ParsedFile } from './parse-file.ts';
 import type { ParseAnswer, ParseRequest } from './parser-thread.ts';
 
 const HEAP_MIB = 1024;

@@ -195,15 +195,12 @@ test.each([
   }
 });
 
-test.each([12345678901234567890, 1e300, 1e-7])(
-  'the answer %s, which the file writes in another way, is refused',
-  async (answer) => {
-    for (const environment of [math, gsm8k] as Environment[])
-      await expect(openedWith(environment, [{ question: 'How many?', answer }])).rejects.toThrow(
-        /record 1, field answer: .*write it as a text/,
-      );
-  },
-);
+test.each([2 ** 64, 1e300, 1e-7])('the answer %s, which the file writes in another way, is refused', async (answer) => {
+  for (const environment of [math, gsm8k] as Environment[])
+    await expect(openedWith(environment, [{ question: 'How many?', answer }])).rejects.toThrow(
+      /record 1, field answer: .*write it as a text/,
+    );
+});
 
 test('other numbers are answers', async () => {
   for (const answer of [1, -0.25, 9007199254740991, 0.000001]) {
