@@ -61,9 +61,10 @@ export function renderAfterTurn(
   first: readonly Message[],
   added: readonly Message[],
   tools: readonly ToolSchema[],
+  options: { readonly addGenerationPrompt: boolean } = { addGenerationPrompt: true },
 ): number[] | undefined {
   const messages: Message[] = [...first, { role: 'assistant', content: MARK }, ...added];
-  const text = tokenizer.renderChat(messages, tools, { addGenerationPrompt: true });
+  const text = tokenizer.renderChat(messages, tools, options);
   const at = text.indexOf(MARK);
   const end = at < 0 ? -1 : text.indexOf(tokenizer.endOfTurn, at + MARK.length);
   return end < 0 ? undefined : tokenizer.encode(text.slice(end + tokenizer.endOfTurn.length));

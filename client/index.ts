@@ -48,7 +48,7 @@ export type { LossSettings } from '../protocol/algorithm.ts';
 export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
 export type { ImageRef } from '../protocol/image.ts';
 export type { Message, ToolCall, ToolSchema } from '../protocol/message.ts';
-export type { McpServer } from '../agents/mcp/server.ts';
+export type { McpHttpServer, McpSandboxServer, McpServer } from '../agents/mcp/server.ts';
 export type {
   Observation,
   Tool,

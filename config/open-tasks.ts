@@ -1,6 +1,6 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
-import { checkServers } from '../agents/mcp/server.ts';
+import { checkReach, checkServers } from '../agents/mcp/server.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { closest } from '../modules/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
@@ -51,6 +51,8 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
   checkSubAgents(agents, tools, servers, modules);
   const toolbox = toolsOfAll(tools, agents, servers, modules);
   checkServers(mcp, hasSandbox(task));
+  checkReach(mcp);
+  for (const [name, tool] of toolbox) tool.check(`tools.${name}.options`);
   if (hasSandbox(task)) return;
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)

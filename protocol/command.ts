@@ -15,7 +15,12 @@ export type Command =
   /** The message is the answer: end. */
   | { readonly do: 'answer' }
   /** Open a new segment: the next prompt is the agent's opening and this summary, in place of the messages so far. */
-  | { readonly do: 'summarise'; readonly summary: string }
+  | {
+      readonly do: 'summarise';
+      readonly summary: string;
+      /** What the task shows in that segment, in place of the opening and the summary. Absent: these. */
+      readonly opening?: readonly Message[];
+    }
   | Delegate;
 
 /** Let a sub-agent work. It acts in the same sandboxes and budgets, and what it answers is told to this agent. */

@@ -94,8 +94,9 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'check whether a host or a daemon died, or memory ran out (`dmesg`)',
   },
   'restore-failed': {
-    detected: "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's",
-    errors: ['RestoreFailed'],
+    detected:
+      "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's; an environment in Python, made again, gave other replies",
+    errors: ['RestoreFailed', 'PythonReplayDiffers'],
     retried: [],
     recovery: 'restart',
     breaks: false,
@@ -145,6 +146,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: "check whether the judge's server runs, and its key and limits (docs/judges.md)",
   },
+  'service-unavailable': {
+    detected:
+      'a server that a tool or the environment uses (retrieval, search, pages, MCP) gave no answer, or refuses its key',
+    errors: ['ServiceUnavailable'],
+    retried: ['init', 'agent-run', 'reward'],
+    recovery: 'hold',
+    breaks: true,
+    remedy: "check whether the server that the message names runs, and the worker's key for it (docs/tools.md)",
+  },
   'budget-spent': {
     detected: 'the run, the eval or a judge has used the tokens, the money or the time of its budget',
     errors: ['BudgetSpent'],
@@ -164,8 +174,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'environment-failed': {
     detected:
-      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load",
-    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused'],
+      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load, or an MCP server cannot be used",
+    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'PythonFailed', 'PythonTimedOut', 'McpFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,

@@ -37,6 +37,8 @@ export type FailureClass =
   | 'endpoint-unavailable'
   /** A judge gave no answer. */
   | 'judge-unavailable'
+  /** A server that a tool or the environment uses gave no answer. */
+  | 'service-unavailable'
   /** The run, the eval or a judge has used what its budget allows. */
   | 'budget-spent'
   | 'grader-failed'

@@ -54,6 +54,11 @@ export const keys = {
   /** Bytes that the attempt's tools put into the store. */
   object: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, sha256: string) => `object:${attemptKey(attempt)}/${sha256}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,
+  /** The sessions of a server over HTTP, from 0: each begins when the server has forgotten the one before. */
+  mcpSession: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, server: string, number: number) =>
+    `${keys.mcpSessions(attempt, server)}${padded(number)}`,
+  /** Prefix of the server's sessions. */
+  mcpSessions: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, server: string) => `${keys.mcp(attempt)}/${server}/`,
   restored: (sandbox: string) => `restored:${sandbox}`,
   /** `place`: `start`, `step/TURN`, `tool/TURN/INDEX` or `grade`. `number` counts equal questions from 1. */
   ask: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, place: string, digest: string, number: number) =>
@@ -263,7 +268,7 @@ export interface StartRecord {
   readonly digest?: string;
 }
 
-/** The tools of the task's MCP servers, by server, as they were listed when the attempt's sandbox was made. */
+/** The tools of the task's MCP servers, by server, as they were listed when the attempt was prepared. */
 export type McpRecord = Readonly<
   Record<
     string,
@@ -276,6 +281,14 @@ export type McpRecord = Readonly<
     }>
   >
 >;
+
+/** A session at an MCP server over HTTP. */
+export interface McpSession {
+  /** What the server named it. Absent: it has none. */
+  readonly id?: string;
+  /** Of the protocol, as agreed. */
+  readonly revision: string;
+}
 
 /** A sandbox that replaced a lost one. */
 export interface RestoredRecord {

@@ -1,5 +1,6 @@
 /** What an attempt's agents and their environment said, and the ids of their contexts, from the records of its turns. */
 
+import type { Command } from './command.ts';
 import { callingTurn, type Place, sameAgent, sameContext } from './frames.ts';
 import type { Message } from './message.ts';
 import type { ActRecord, GenerateRecord } from './records.ts';
@@ -113,23 +114,25 @@ export function openedAt(turn: number, { turns }: Recorded): readonly Said[] {
   const name = record?.agentPath?.at(-1);
   if (record === undefined || turns.slice(0, turn - 1).some((one) => sameContext(one, record))) return [];
   if ((record.segment ?? 1) > 1) {
-    const summary = summaryBefore(turn, turns);
-    return summary === undefined ? [] : at(record, withSummary([], summary));
+    const command = summaryBefore(turn, turns);
+    return command === undefined ? [] : at(record, command.opening ?? withSummary([], command.summary));
   }
   const command = name === undefined ? undefined : turns[callingTurn(name) - 1]?.command;
   return command?.do === 'delegate' ? at(record, command.messages) : [];
 }
 
 /** The summary that opened the segment of `turn`. `undefined` if none did. */
-function summaryBefore(turn: number, turns: readonly GenerateRecord[]): string | undefined {
+function summaryBefore(turn: number, turns: readonly GenerateRecord[]): Summarise | undefined {
   const record = turns[turn - 1];
   const last = record && turns.slice(0, turn - 1).findLast((one) => sameAgent(one, record));
   return last && summaryIn(last);
 }
 
-/** The summary that a turn gives. */
-export const summaryIn = ({ command }: GenerateRecord): string | undefined =>
-  command?.do === 'summarise' ? command.summary : undefined;
+type Summarise = Extract<Command, { do: 'summarise' }>;
+
+/** The turn's command, if it opens a segment. */
+export const summaryIn = ({ command }: GenerateRecord): Summarise | undefined =>
+  command?.do === 'summarise' ? command : undefined;
 
 /** What is told after `turn`: to its agent, and to the caller of an agent whose last turn it is. */
 export function toldAfter(turn: number, recorded: Recorded, isLast = false): readonly Said[] {

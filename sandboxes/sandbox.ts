@@ -30,6 +30,13 @@ export interface SandboxSpec {
   readonly limits: SandboxLimits;
   /** The sandbox's image, for providers that have images. Default: a base image with bash, git and Python. */
   readonly image?: string;
+  /** How `image` is made on this host if it is not there; its tag is then named by its content. Absent: it is pulled. */
+  readonly build?: ImageBuild;
+  /**
+   * Further folders at the top level that the sandbox's user may write, empty at the start (`/tests`). They share a part
+   * of `diskMiB`. Default: none.
+   */
+  readonly folders?: readonly string[];
   /**
    * `strict` (default): only the workspace, /tmp and /dev/shm are writable. `swe`: all that the image's file modes
    * allow.
@@ -43,6 +50,16 @@ export interface SandboxSpec {
   readonly network?: SandboxNetwork;
   /** The sandbox ends itself if it was not renewed for this long. */
   readonly ttlSeconds: number;
+}
+
+/** A folder of this host from which the daemon builds an image. */
+export interface ImageBuild {
+  readonly context: string;
+  /** Path of the Dockerfile in `context`. */
+  readonly dockerfile: string;
+  readonly arguments?: Readonly<Record<string, string>>;
+  /** Default: 600. */
+  readonly seconds?: number;
 }
 
 /** A loopback interface that several sandboxes share. Nothing else is on it. */

@@ -34,16 +34,18 @@ export interface WarmPool extends SandboxProvider {
   stop(): Promise<void>;
 }
 
-const shapeOf = ({ workdir, limits, image, profile, cpus }: SandboxSpec): SandboxShape => ({
+const shapeOf = ({ workdir, limits, image, build, folders, profile, cpus }: SandboxSpec): SandboxShape => ({
   workdir,
   limits,
   ...(image === undefined ? {} : { image }),
+  ...(build === undefined ? {} : { build }),
+  ...(folders === undefined ? {} : { folders }),
   ...(profile === undefined ? {} : { profile }),
   ...(cpus === undefined ? {} : { cpus }),
 });
 
-const keyOf = (provider: string, { workdir, limits, image, profile, cpus }: SandboxShape): string => {
-  const fields = [provider, workdir, limits.memoryMiB, limits.processes, limits.diskMiB, image, profile, cpus];
+const keyOf = (provider: string, { workdir, limits, image, folders, profile, cpus }: SandboxShape): string => {
+  const fields = [provider, workdir, limits.memoryMiB, limits.processes, limits.diskMiB, image, profile, cpus, folders];
   return createHash('sha256').update(JSON.stringify(fields)).digest('hex').slice(0, 16);
 };
 

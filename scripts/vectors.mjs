@@ -18,7 +18,13 @@ const SUBJECTS = {
   'gym.json': ['test/tasks/vectors/'],
   'tool-arguments.json': ['test/trainer/tokenizer/tool-arguments.test.ts'],
   'toolparse.json': ['test/agents/codecs/skyrl-vectors.test.ts'],
-  'transitions.json': ['test/trainer/data/merge-transitions.test.ts', 'test/trainer/data/merge-steps.test.ts'],
+  'transitions.json': [
+    'test/trainer/data/merge-transitions.test.ts',
+    'test/trainer/data/merge-steps.test.ts',
+    'test/reports/export/skyrl-output.test.ts',
+    'test/agents/skyrl/encode-messages.test.ts',
+    'test/activities/skyrl-agent-runs.test.ts',
+  ],
 };
 
 /** Sections of a file that its tests read; `meta` has the file's origin. Absent: they read all sections. */
@@ -39,7 +45,7 @@ const SECTIONS = {
     'text2sql',
     'text2sql_constructor_errors',
   ],
-  'transitions.json': ['meta', 'merge', 'stepwise_merge'],
+  'transitions.json': ['meta', 'merge', 'stepwise_merge', 'post_process', 'message_encoding', 'agent_runs'],
 };
 
 /** `FILE SECTION` for each section that no test reads yet. */

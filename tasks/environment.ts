@@ -38,6 +38,11 @@ export interface EnvironmentIo {
    * `DataUnavailable`; `UserInputError` for another text.
    */
   hub?(name: string, id: string): Promise<HubFile>;
+  /**
+   * As `path`, for a program, or a file or folder with code. Errors: `UserInputError` if this process may not run it.
+   * Absent: it runs none.
+   */
+  code?(name: string, path: string): string;
 }
 
 /** A file of a commit of a dataset. */
@@ -53,6 +58,8 @@ export interface Dataset {
   readonly digest: string;
   /** Number of tasks of each split, by name (`train`, `held-out`, `test`). */
   readonly splits: Readonly<Record<string, number>>;
+  /** What a reader should know of the whole, such as records that were left out. `longhaul check` prints it. */
+  readonly notes?: readonly string[];
   /** The task's name in its source, for readers. Absent: it has none. */
   label?(split: string, index: number): string;
   /** Returns the same task in every process. Errors: `UnknownTask`; any for a bad record. */
@@ -96,7 +103,7 @@ export interface Task {
   readonly messages: readonly Message[];
   /** Names of tools, or names and options. Their order is that of the prompt. */
   readonly tools: readonly ToolChoice[];
-  /** Servers of further tools by name, which run in the sandbox `main`. Their tools are offered as `NAME__TOOL`. */
+  /** Servers of further tools by name, in the sandbox `main` or over HTTP. Their tools are offered as `NAME__TOOL`. */
   readonly mcp?: McpServers;
   /** The type of agent for the task, and its options. Absent: `tools` if the task has tools, else `text`. */
   readonly agent?: AgentChoice;
@@ -117,6 +124,16 @@ export interface Task {
    * world through `ctx` only. The state is JSON.
    */
   step?(ctx: TaskContext, state: unknown, message: string): Promise<StepResult>;
+  /**
+   * What the policy reads first in the segment that its summary opens, in place of the first messages and the summary.
+   * `segment` counts from 2. Pure. Absent: these.
+   */
+  openSegment?(summary: string, segment: number): readonly Message[];
+  /**
+   * True: `step` depends on its state and message alone, uses nothing of `ctx`, and changes nothing. `longhaul rescore`
+   * calls such a step again, and refuses to grade rollouts with other steps. Absent: it is not known.
+   */
+  readonly stepIsPure?: boolean;
   /**
    * Returns the artifact to grade (a diff), taken from the agent's sandboxes before their release. Absent: there is
    * none. If the agent's own actions prevent it, that fact is the artifact. If the machine may be at fault, it throws,

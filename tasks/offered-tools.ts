@@ -6,13 +6,14 @@ import type { Toolbox } from '../agents/tools/toolbox.ts';
 import { callingTurn, type Place } from '../protocol/frames.ts';
 import { type GenerateRecord, keys, type McpRecord } from '../protocol/records.ts';
 import type { Attempt } from '../protocol/stages.ts';
+import { mcpSessions } from '../store/mcp-sessions.ts';
 import type { Store } from '../store/store.ts';
 import type { SubAgents } from '../agents/sub-agents.ts';
 import type { TaskLoader, TaskRef } from './task-loader.ts';
 
 type Ref = TaskRef & Pick<Attempt, 'run' | 'rollout' | 'attempt'>;
 interface Deps {
-  readonly store: Pick<Store, 'get'>;
+  readonly store: Pick<Store, 'get' | 'putOnce' | 'list'>;
   readonly tasks: TaskLoader;
 }
 
@@ -22,7 +23,8 @@ async function servedTools(attempt: Ref, { store, tasks }: Deps): Promise<Toolbo
   const key = keys.mcp(attempt);
   const record = await store.get<McpRecord>(key);
   if (record === undefined) throw new Error(`${key} is not recorded`);
-  return new Map(mcpTools(task.mcp, record).map((tool) => [tool.schema.function.name, tool]));
+  const tools = mcpTools(task.mcp, record, (server) => mcpSessions(attempt, server, store));
+  return new Map(tools.map((tool) => [tool.schema.function.name, tool]));
 }
 
 /** The tool `delegate` names the task's agents. */

@@ -4,27 +4,49 @@ import { Definition } from '../modules/check-definition.ts';
 import { didYouMean } from '../modules/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
+import { humaneval } from './code/humaneval.ts';
+import { lcb } from './code/lcb.ts';
+import { mbpp } from './code/mbpp.ts';
 import type { Environment } from './environment.ts';
+import { harbor } from './harbor/environment.ts';
 import { aime } from './math/aime.ts';
 import { gsm8kMultiTurn } from './math/gsm8k-multi-turn.ts';
 import { gsm8k } from './math/gsm8k.ts';
 import { math } from './math/math.ts';
+import { python } from './python/environment.ts';
 import { qa, qaJudged } from './qa/qa.ts';
+import { browsecompPlus } from './search/browsecomp-plus.ts';
+import { memoryEnvironment } from './search/memory.ts';
+import { searchEnvironment } from './search/search.ts';
+import { searchcodeEnvironment } from './search/searchcode.ts';
 import { text2sql } from './sql/environment.ts';
 import { text2sqlMini } from './sql/mini/environment.ts';
+import { sweBench } from './swe-bench/environment.ts';
 import { sweMini } from './swe-mini/environment.ts';
+import { webArena } from './webarena/environment.ts';
 
 const builtIn: readonly Environment[] = [
   sweMini,
+  sweBench as Environment,
   gsm8k,
   gsm8kMultiTurn,
   aime,
   math,
   qa,
   qaJudged,
+  humaneval as Environment,
+  lcb as Environment,
+  mbpp as Environment,
+  python as Environment,
   text2sql as Environment,
   text2sqlMini as Environment,
+  searchEnvironment as Environment,
+  searchcodeEnvironment as Environment,
+  browsecompPlus as Environment,
+  memoryEnvironment as Environment,
   // One a line.
+  harbor as Environment,
+  webArena as Environment,
 ];
 
 const environments = new Registry<Environment>(

@@ -86,14 +86,19 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
 export class TaskLoader {
   readonly #store: BundleStore | undefined;
   readonly #mayRead: MayRead;
+  readonly #mayRun: MayRead;
   readonly #catalogs = new Recent<TaskCatalog>(MOST.catalogs);
   readonly #datasets = new Recent<PinnedDataset>(MOST.datasets);
   readonly #tasks = new Recent<LoadedTask>(MOST.tasks);
 
-  /** `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read. */
-  constructor(store?: BundleStore, mayRead: MayRead = () => undefined) {
+  /**
+   * `store`: has the catalogs and their modules. Absent: there are none. `mayRead`: absent: every path may be read.
+   * `mayRun`: called with each path of a program or of code; absent: what may be read may be run.
+   */
+  constructor(store?: BundleStore, mayRead: MayRead = () => undefined, mayRun: MayRead = mayRead) {
     this.#store = store;
     this.#mayRead = mayRead;
+    this.#mayRun = mayRun;
   }
 
   /**
@@ -138,6 +143,11 @@ export class TaskLoader {
     };
     return {
       path: (option, path) => mayRead(option, resolve(folder, path)),
+      code: (option, path) => {
+        const absolute = resolve(folder, path);
+        this.#mayRun(`task.options.${option}`, absolute);
+        return absolute;
+      },
       hub: async (option, text) => {
         const id = parseHubFile(text);
         if (id === undefined)

@@ -3,6 +3,7 @@
 import type { Observation, Tool } from '../../agents/tools/tool.ts';
 import { type ToolCall } from '../../protocol/message.ts';
 import type { Asking, Attempt } from '../../protocol/stages.ts';
+import { earlierCalls } from '../../store/earlier-calls.ts';
 import type { Store } from '../../store/store.ts';
 import { type AskDeps, withAsk } from '../ask.ts';
 import { orAborted } from '../or-aborted.ts';
@@ -22,7 +23,7 @@ export interface WorkerCall {
   readonly index: number;
   readonly callId: string;
   readonly timeoutMs: number;
-  readonly store: Pick<Store, 'getObject' | 'putOnceWithObject'>;
+  readonly store: Pick<Store, 'getObject' | 'putOnceWithObject' | 'list'>;
   readonly asking: AskDeps;
   readonly secrets: Secrets;
   /** Aborted if the answer no longer counts. */
@@ -48,6 +49,7 @@ export async function runInWorker(
     turn,
     objects: { get: store.getObject.bind(store), put: (bytes: Uint8Array) => putObjectOf(attempt, bytes, store) },
     secret: (name: string) => secrets.get(name),
+    earlierCalls: () => earlierCalls(call.name, attempt, { turn, index }, store),
     signal: either,
   };
   const spent = () => Math.min(timeoutMs, Date.now() - begun);

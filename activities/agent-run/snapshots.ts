@@ -4,6 +4,7 @@
  * after it was taken, and what is restored from it is compared with a recorded digest like every restored sandbox.
  */
 
+import { anyInSandbox } from '../../agents/mcp/server.ts';
 import type { ActRecord, SnapshotRecord } from '../../protocol/records.ts';
 import { attemptKey, keys } from '../../protocol/records.ts';
 import type { Attempt } from '../../protocol/stages.ts';
@@ -36,7 +37,8 @@ async function latest(attempt: Attempt, store: Store): Promise<SnapshotRecord | 
 /** True if everything that a task changes is in a snapshot of its one sandbox. */
 function fits({ sandboxes = {}, mcp }: Task): boolean {
   const { [MAIN]: main, ...others } = sandboxes;
-  return main !== undefined && main.profile !== 'swe' && mcp === undefined && Object.keys(others).length === 0;
+  const isWhole = main !== undefined && main.profile !== 'swe' && main.folders === undefined;
+  return isWhole && !anyInSandbox(mcp) && Object.keys(others).length === 0;
 }
 
 async function taken(sandbox: Sandbox, workdir: string, callId: string) {

@@ -108,6 +108,9 @@ function blameTool(error: unknown, { name }: ToolCall): never {
   return blameOwnCode(error, `the tool ${name}`, (message) => new ToolFailed(message));
 }
 
+/** True if the error says so: the call may be made again, whatever its tool changes. */
+const hadNoEffect = (error: unknown): boolean => error instanceof Error && 'unsent' in error && error.unsent === true;
+
 async function run(
   call: ToolCall,
   turn: number,
@@ -119,14 +122,20 @@ async function run(
   const { attempt, tools, sandbox, store, asking, secrets, signal } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   const execution = kind === 'tool' ? `tool:${callId}` : `replay:${sandbox?.id ?? ''}/${turn}/${index}`;
-  const began = isOutside(call, tools) && (await store.begun(execution)) > 0;
+  const outside = isOutside(call, tools);
+  // Executions that have begun, and are known to have had no effect.
+  const unsent = outside ? await store.begun(`${execution}/unsent`) : 0;
+  const began = outside && (await store.begun(execution)) > unsent;
   // Of two executions at once, the second one is not the first to begin either.
-  if (began || ((await store.begin(execution)) > 1 && isOutside(call, tools)))
+  if (began || ((await store.begin(execution)) > unsent + 1 && outside))
     return { observation: { content: OUTCOME_UNKNOWN }, ms: 0 };
   const tool = tools.get(call.name);
   if (tool?.runs === 'worker')
     return runInWorker({ call, tool, attempt, turn, index, callId, timeoutMs, store, asking, secrets, signal }).catch(
-      (error: unknown) => blameTool(error, call),
+      async (error: unknown) => {
+        if (outside && hadNoEffect(error)) await store.begin(`${execution}/unsent`);
+        return blameTool(error, call);
+      },
     );
   let ms = 0;
   const clocked =
@@ -190,11 +199,11 @@ async function answerOf(
   return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });
 }
 
-/** True if the calls may run at once: none changes anything, and none uses the sandbox. */
+/** True if the calls may run at once: none changes anything, depends on another one, or uses the sandbox. */
 function mayOverlap({ run: calls, tools }: TurnCalls): boolean {
   return calls.every(({ name }) => {
     const tool = tools.get(name);
-    return tool?.runs === 'worker' && tool.effect === 'none';
+    return tool?.runs === 'worker' && tool.effect === 'none' && !tool.inOrder;
   });
 }
 

@@ -19,7 +19,9 @@ import type { Store } from '../../store/store.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { allTools, offeredTools } from '../../tasks/offered-tools.ts';
 import { openingMessages } from '../../tasks/opening-messages.ts';
+import type { Task } from '../../tasks/environment.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
+import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
 
 /** Where a turn's messages come from. */
@@ -43,6 +45,8 @@ export interface AgentAtWork {
   readonly opening: readonly Message[];
   /** The same without a summary. */
   readonly firstOpening: readonly Message[];
+  /** The task's own messages for a segment. Absent: it has none, or the agent is a sub-agent. */
+  readonly openSegment?: NonNullable<Task['openSegment']>;
   /** Oldest first. */
   readonly earlier: readonly Earlier[];
   /** What its decision sees beside the turn itself. */
@@ -80,7 +84,8 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
   const { type: name, options } = call?.agent ?? (await choiceOf(input, tools, deps));
   const type = agentNamed(name, modules);
   const firstOpening = call?.messages ?? (await openingMessages(input, deps));
-  const summary = segment === 1 ? undefined : openingSummary(all, input);
+  const opened = segment === 1 ? undefined : openingSummary(all, input);
+  const isOwn = agentPath.length === 0;
   const earlier = all.flatMap((record, i) =>
     sameContext(record, input) ? [{ record, told: answerTo(i + 1, recorded) }] : [],
   );
@@ -89,8 +94,9 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
     type,
     options: resolveOptions(type, options, 'agent.options'),
     tools,
-    opening: summary === undefined ? firstOpening : withSummary(firstOpening, summary),
+    opening: opened === undefined ? firstOpening : (opened.opening ?? withSummary(firstOpening, opened.summary)),
     firstOpening,
+    ...(isOwn && task.openSegment && { openSegment: task.openSegment.bind(task) }),
     earlier,
     view: {
       turn,
@@ -112,7 +118,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
 }
 
 /** The summary that opened the segment at `place`. */
-function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment = 1 }: Place): string | undefined {
+function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment = 1 }: Place) {
   const past = { ...(agentPath && { agentPath }), segment: segment - 1 };
   const last = turns.findLast((record) => sameContext(record, past));
   return last && summaryIn(last);
@@ -144,6 +150,8 @@ export interface FinishedTurn {
 /** True if the summary may open a segment: it is none that could go on forever. */
 function mayOpen(summary: string, { parsed, contextTokens, sizeOf }: FinishedTurn, agent: AgentAtWork): boolean {
   if (summary.trim() === '' || summary.length > MOST_SUMMARY_CHARACTERS || agent.view.segmentsLeft < 1) return false;
+  // What the task shows then is new to the policy: it need not be shorter. The number of segments is limited.
+  if (agent.openSegment !== undefined) return true;
   const next = withSummary(agent.firstOpening, summary);
   if (sizeOf !== undefined) return sizeOf(next) < contextTokens;
   return charactersOf(next) < charactersOf([...messagesOf(agent), spoken({ parsed } as GenerateRecord)]);
@@ -156,6 +164,16 @@ function asRead(parsed: ParsedTurn, { hints }: AgentAtWork): ParsedTurn {
 }
 
 export type Decided = Pick<GenerateRecord, 'parsed' | 'command' | 'hints' | 'end'>;
+
+/** The command with what the task shows in the segment that it opens. Errors: `EnvironmentFailed`. */
+function withOpening(command: Command, { openSegment, view }: AgentAtWork): Command {
+  if (command.do !== 'summarise' || openSegment === undefined) return command;
+  try {
+    return { ...command, opening: openSegment(command.summary, view.segment + 1) };
+  } catch (error) {
+    return blameOwnCode(error, 'openSegment', (message) => new EnvironmentFailed(message));
+  }
+}
 
 /**
  * The agent's decision. A summary that cannot open a segment ends the context instead: it would be full again at once.
@@ -172,8 +190,9 @@ export function decided(agent: AgentAtWork, turn: FinishedTurn): Decided {
   } catch (error) {
     return blameOwnCode(error, `the agent ${type.name}`, (message) => new AgentFailed(message));
   }
-  const command = checkedCommand(given, { type, view, allTools: agent.allTools, modules });
-  if (command.do === 'summarise' && !mayOpen(command.summary, turn, agent)) return { parsed, end: 'context' };
+  const checked = checkedCommand(given, { type, view, allTools: agent.allTools, modules });
+  if (checked.do === 'summarise' && !mayOpen(checked.summary, turn, agent)) return { parsed, end: 'context' };
+  const command = withOpening(checked, agent);
   const earlier = agent.earlier.map(({ record }) => record.parsed);
   const hinted = withHints(command, { ...view, earlier, reads: type.reads }, agent.hints);
   return { parsed, end: 'stop', command: hinted.command, ...(hinted.hints.length > 0 && { hints: hinted.hints }) };

@@ -15,13 +15,13 @@ import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../prot
 import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, type GenerateRecord, keys, type McpRecord, sandboxKey } from '../../protocol/records.ts';
+import { attemptKey, type GenerateRecord, keys, sandboxKey } from '../../protocol/records.ts';
 import { closeAll, connectAll, createAll, endAll, mainOf, refTo, specsOf, type TaskSpecs } from '../task-sandboxes.ts';
 import type { AgentProgram } from '../../agents/agent.ts';
 import { cardOfProgram, programOfTask } from '../../tasks/program-of-task.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { RestoreFailed } from '../failures.ts';
-import { forgetLost, restoreSandboxes, startMcp } from './restore.ts';
+import { forgetLost, recordMcp, restoreSandboxes } from './restore.ts';
 import { startTask } from './start.ts';
 
 export interface InitDeps extends AskDeps {
@@ -108,7 +108,7 @@ async function make(
   try {
     if (!acted) {
       await startTask({ attempt: input, task, sandboxes: made, place: deps, signal });
-      if (task.mcp) await store.putOnce<McpRecord>(keys.mcp(input), await startMcp(input, task.mcp, mainOf(made)));
+      if (task.mcp) await recordMcp(input, task.mcp, mainOf(made), store, signal);
     }
   } finally {
     closeAll(made);
@@ -244,6 +244,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
         checkSandboxes(task, input.task);
         await checkWorkersLost(deps.store);
         await startTask({ attempt: input, task, sandboxes: {}, place: deps, signal });
+        if (task.mcp) await recordMcp(input, task.mcp, undefined, deps.store, signal);
         await recordStarted(input, deps);
         return cardOf(task, null, program);
       }),

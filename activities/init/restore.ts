@@ -5,7 +5,7 @@
  */
 
 import { McpFailed, type McpServers } from '../../agents/mcp/server.ts';
-import { startServers } from '../../agents/mcp/tools.ts';
+import { listOverHttp, startServers } from '../../agents/mcp/tools.ts';
 import { sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
@@ -13,7 +13,14 @@ import { MAIN, type Task } from '../../tasks/environment.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Attempt, RestoreInput } from '../../protocol/stages.ts';
-import { attemptKey, keys, type McpRecord, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
+import {
+  attemptKey,
+  keys,
+  type McpRecord,
+  type McpSession,
+  type RestoredRecord,
+  sandboxKey,
+} from '../../protocol/records.ts';
 import { actsOf } from '../../store/read-records.ts';
 import type { Place } from '../../protocol/frames.ts';
 import { EnvironmentFailed } from '../failures.ts';
@@ -42,13 +49,37 @@ export interface RestoreDeps {
   readonly sandboxTtlSeconds: number;
 }
 
-/** Starts the task's MCP servers in a fresh sandbox. Errors: `EnvironmentFailed`; those of the sandbox. */
-export async function startMcp(attempt: Attempt, servers: McpServers, sandbox: Sandbox): Promise<McpRecord> {
+/** Errors: `EnvironmentFailed` for servers of the task that cannot be used; those of `start`. */
+async function blamed<T>(start: () => Promise<T>): Promise<T> {
   try {
-    return await startServers(sandbox, servers, `${attemptKey(attempt)}/mcp`);
+    return await start();
   } catch (error) {
     throw error instanceof McpFailed ? new EnvironmentFailed(error.message) : error;
   }
+}
+
+/** Starts the task's MCP servers in a fresh sandbox. Errors: `EnvironmentFailed`; those of the sandbox. */
+export function startMcp(attempt: Attempt, servers: McpServers, sandbox: Sandbox): Promise<McpRecord> {
+  return blamed(() => startServers(sandbox, servers, `${attemptKey(attempt)}/mcp`));
+}
+
+/**
+ * Starts the servers in the sandbox, begins sessions at those over HTTP, and records the tools of all: once for an
+ * attempt. Errors: `EnvironmentFailed`; `ServiceUnavailable`; those of the sandbox.
+ */
+export async function recordMcp(
+  attempt: Attempt,
+  servers: McpServers,
+  sandbox: Sandbox | undefined,
+  store: Store,
+  signal: AbortSignal,
+): Promise<void> {
+  const started = sandbox === undefined ? {} : await startMcp(attempt, servers, sandbox);
+  if ((await store.get(keys.mcp(attempt))) !== undefined) return;
+  const { listing, sessions } = await blamed(() => listOverHttp(servers, signal));
+  for (const [server, session] of Object.entries(sessions))
+    await store.putOnce<McpSession>(keys.mcpSession(attempt, server, 0), session);
+  await store.putOnce<McpRecord>(keys.mcp(attempt), { ...started, ...listing });
 }
 
 /**

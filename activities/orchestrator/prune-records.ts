@@ -17,9 +17,24 @@ import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 
 /** Records that name an object: the object is deleted with the last record that names it. */
-const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:'];
+const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:', 'again:ask:'];
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'mcp', 'program', 'restored', 'verdict', 'ungraded', 'tries'] as const;
+const RECORDS = [
+  'generate',
+  'act',
+  'answer',
+  'mcp',
+  'program',
+  'restored',
+  'verdict',
+  'ungraded',
+  'tries',
+  // Of rollouts that were graded again.
+  'again:verdict',
+  'again:outcome',
+  'again:act',
+  'again:ungraded',
+] as const;
 const EXECUTIONS = [
   'init',
   'start',
@@ -32,6 +47,8 @@ const EXECUTIONS = [
   'replay',
   'collect',
   'reward',
+  'again:reward',
+  'again:judge:ask',
 ] as const;
 
 const spentUnder = (begins: readonly string[]): Prefixes => ({

@@ -6,11 +6,11 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
-import { type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { actsOf, manifestOf, readCatalog, turnsOf } from '../../store/read-records.ts';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/update-request.ts';
-import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
+import { mergeTransitions, transitionsOf } from '../../trainer/data/merge-transitions.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 import { copiesOf, type Group, groupRewardsOf, isLearnt, judge } from './choose-groups.ts';
@@ -37,28 +37,6 @@ export interface TrainingData {
   readonly prefixBreaks: number;
   /** Metrics of the valid rollouts, by name. */
   readonly metrics: Readonly<Record<string, number>>;
-}
-
-/**
- * The model calls of one attempt as transitions: all ids that the model saw, and the ids that it sampled. Each agent of
- * the rollout has a context of its own, which a summary begins anew. Empty calls are left out. `rewards`: by turn.
- */
-export function transitionsOf(
-  turns: readonly GenerateRecord[],
-  rewards: ReadonlyMap<number, number> = new Map(),
-): Transition[] {
-  const transitions: Transition[] = [];
-  const contexts = new Map<string, number[]>();
-  for (const [i, turn] of turns.entries()) {
-    const { appended, reset, sampled, logprobs, version, temperature = 1, agentPath = [], segment = 1 } = turn;
-    const context = [...agentPath, segment].join('/');
-    const observation = [...(reset ? [] : (contexts.get(context) ?? [])), ...appended];
-    const reward = rewards.get(i + 1);
-    const given = { version, temperature, ...(reward !== undefined && { reward }) };
-    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, ...given });
-    contexts.set(context, [...observation, ...sampled]);
-  }
-  return transitions;
 }
 
 /** Errors: `StoreCorrupt` for a rollout with a verdict: its outcome was recorded. */

@@ -1,46 +1,39 @@
 /** The client's side of the Model Context Protocol: three requests over a server's stdin and stdout. */
 
-import { normalizeOutput } from '../tools/observation.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { isObject } from '../../protocol/message.ts';
-import { McpFailed, type McpServer, type McpTool } from './server.ts';
+import {
+  INITIALIZED,
+  INTRODUCTION,
+  isRequest,
+  type Json,
+  line,
+  messagesIn,
+  type Outcome,
+  outcomeOf,
+  reply,
+  resultText,
+  toolOf,
+} from './messages.ts';
+import { McpFailed, type McpSandboxServer, type McpTool } from './server.ts';
 import { type Exchanged, Transport } from './transport.ts';
 
-/** The revision that is asked for. A server answers with the one that it speaks: what is used here is equal in all. */
-const REVISION = '2025-06-18';
-const CLIENT = { name: 'longhaul', version: '1' };
 /** Exchanges, and pages of a list, of one request: a server that never comes to its answer is given up. */
 const MOST_EXCHANGES = 100;
 const MOST_PAGES = 50;
 const START_MS = 60_000;
-const NOT_FOUND = -32_601;
-
-type Json = Readonly<Record<string, unknown>>;
 
 /** The result of a request, or why there is none. */
-type Answered =
-  | { readonly kind: 'result'; readonly result: Json }
-  | { readonly kind: 'error'; readonly message: string }
-  | Exclude<Exchanged, { readonly kind: 'lines' }>;
-
-const line = (message: Json): string => JSON.stringify({ jsonrpc: '2.0', ...message });
-const INITIALIZED = line({ method: 'notifications/initialized' });
-
-/** The answer to a request of the server's own. The client has declared no capabilities, so only `ping` is expected. */
-function reply({ id, method }: Json): string {
-  if (method === 'ping') return line({ id, result: {} });
-  return line({ id, error: { code: NOT_FOUND, message: `the client has no ${String(method)}` } });
-}
+type Answered = Outcome | Exclude<Exchanged, { readonly kind: 'lines' }>;
 
 /** One conversation with a server, named by the call that it is for. */
 class Session {
   readonly #transport: Transport;
   readonly #name: string;
-  readonly #server: McpServer;
+  readonly #server: McpSandboxServer;
   readonly #id: string;
   #asked = 0;
 
-  constructor(sandbox: Sandbox, name: string, server: McpServer, id: string, timeoutMs: number) {
+  constructor(sandbox: Sandbox, name: string, server: McpSandboxServer, id: string, timeoutMs: number) {
     this.#transport = new Transport(sandbox, name, server, id, timeoutMs);
     this.#name = name;
     this.#server = server;
@@ -55,8 +48,7 @@ class Session {
   async start(): Promise<void> {
     const { exitCode, output, timedOut } = await this.#transport.launch();
     if (timedOut || exitCode !== 0) throw this.failed(`was not started: ${output.trim() || 'the sandbox is too busy'}`);
-    const params = { protocolVersion: REVISION, capabilities: {}, clientInfo: CLIENT };
-    const { protocolVersion } = this.resultOf('initialize', await this.request('initialize', params));
+    const { protocolVersion } = this.resultOf('initialize', await this.request('initialize', INTRODUCTION));
     if (typeof protocolVersion !== 'string')
       throw this.failed('answered initialize without a protocolVersion: it does not speak MCP');
   }
@@ -91,53 +83,36 @@ class Session {
       const received = exchanged.lines.filter((text) => text.trim() !== '').flatMap((text) => this.#read(text, method));
       const answer = received.find((message) => message['id'] === id && message['method'] === undefined);
       if (answer !== undefined) return this.#answered(answer, method);
-      messages = received.filter((one) => one['id'] !== undefined && one['method'] !== undefined).map(reply);
+      messages = received.filter(isRequest).map(reply);
     }
     throw this.failed(`wrote ${seen} messages, none of which answers ${method}`);
   }
 
-  /** A line has one message, or (in one revision) a list of them. */
   #read(text: string, method: string): Json[] {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch {
-      // It is reported below.
-    }
-    const messages: unknown[] = Array.isArray(value) ? value : [value];
-    if (messages.every((message): message is Json => isObject(message))) return messages;
+    const messages = messagesIn(text);
+    if (messages !== undefined) return messages;
     const shown = JSON.stringify(text.slice(0, 100));
     throw this.failed(
       `answered ${method} with a line that is no JSON-RPC message (${shown}): stdout is for messages alone`,
     );
   }
 
-  #answered({ result, error }: Json, method: string): Answered {
-    if (isObject(error)) {
-      const { message } = error as Json;
-      return { kind: 'error', message: typeof message === 'string' ? message : JSON.stringify(error) };
-    }
-    if (isObject(result)) return { kind: 'result', result: result as Json };
-    throw this.failed(`answered ${method} without a result`);
+  #answered(answer: Json, method: string): Answered {
+    const outcome = outcomeOf(answer);
+    if (outcome === undefined) throw this.failed(`answered ${method} without a result`);
+    return outcome;
   }
-}
-
-function toolOf(listed: unknown, session: Session): McpTool {
-  const { name, description, inputSchema, annotations } = (isObject(listed) ? listed : {}) as Json;
-  if (typeof name !== 'string' || !isObject(inputSchema))
-    throw session.failed(`listed a tool without name or inputSchema: ${JSON.stringify(listed).slice(0, 100)}`);
-  return {
-    name,
-    description: typeof description === 'string' ? description : '',
-    inputSchema: inputSchema as Json,
-    readOnly: isObject(annotations) && (annotations as Json)['readOnlyHint'] === true,
-  };
 }
 
 /**
  * Starts a server in its sandbox and lists its tools, once for each `id`. Errors: `McpFailed`; those of the sandbox.
  */
-export async function startServer(sandbox: Sandbox, name: string, server: McpServer, id: string): Promise<McpTool[]> {
+export async function startServer(
+  sandbox: Sandbox,
+  name: string,
+  server: McpSandboxServer,
+  id: string,
+): Promise<McpTool[]> {
   const session = new Session(sandbox, name, server, id, START_MS);
   await session.start();
   const tools: McpTool[] = [];
@@ -147,49 +122,32 @@ export async function startServer(sandbox: Sandbox, name: string, server: McpSer
     const answered = await session.request('tools/list', params, page === 0 ? [INITIALIZED] : []);
     const { tools: listed, nextCursor } = session.resultOf('tools/list', answered);
     if (!Array.isArray(listed)) throw session.failed('answered tools/list without a list of tools');
-    tools.push(...listed.map((one) => toolOf(one, session)));
+    tools.push(...listed.map((one) => toolOf(one, session.failed.bind(session))));
     cursor = nextCursor;
     if (cursor === undefined || cursor === null) return tools;
   }
   throw session.failed(`has more than ${MOST_PAGES} pages of tools`);
 }
 
-/** A part of a result as text. Images and sounds are named, not shown. */
-function partText(part: unknown): string {
-  const { type, text, mimeType, uri, resource, data } = (isObject(part) ? part : {}) as Json;
-  if (type === 'text') return String(text);
-  if (type === 'resource') {
-    const { text: inner, uri: place } = (isObject(resource) ? resource : {}) as Json;
-    return typeof inner === 'string' ? inner : `[resource ${String(place)}]`;
-  }
-  if (type === 'resource_link') return `[resource ${String(uri)}]`;
-  return `[${String(type)} ${String(mimeType)}, ${typeof data === 'string' ? data.length : 0} characters of base64]`;
-}
-
-function resultText({ content, structuredContent, isError }: Json): string {
-  const parts = Array.isArray(content) ? content.map(partText) : [];
-  const text =
-    parts.length > 0 || structuredContent === undefined ? parts.join('\n') : JSON.stringify(structuredContent);
-  const shown = normalizeOutput(text) || '[no output]';
-  return isError === true ? `Error: ${shown}` : shown;
-}
-
 export interface McpCall {
   readonly sandbox: Sandbox;
   readonly server: string;
-  readonly spec: McpServer;
+  readonly spec: McpSandboxServer;
   readonly tool: string;
   readonly args: Json;
   /** Prefix of the journal's keys: a repeated call attaches to the one that runs, or returns its answer. */
   readonly callId: string;
   readonly timeoutMs: number;
+  /** True: a server that does not run is started without a word, since its first call starts it. */
+  readonly startsQuietly?: boolean;
 }
 
 /**
  * The answer of a tool as a text, also if its server ended or wrote nonsense. A server that had ended before is started
  * again, and the answer says so. Errors: those of the sandbox.
  */
-export async function callTool({ sandbox, server, spec, tool, args, callId, timeoutMs }: McpCall): Promise<string> {
+export async function callTool(call: McpCall): Promise<string> {
+  const { sandbox, server, spec, tool, args, callId, timeoutMs, startsQuietly = false } = call;
   const params = { name: tool, arguments: args };
   try {
     const session = new Session(sandbox, server, spec, callId, timeoutMs);
@@ -198,6 +156,7 @@ export async function callTool({ sandbox, server, spec, tool, args, callId, time
     const again = new Session(sandbox, server, spec, `${callId}#again`, timeoutMs);
     await again.start();
     const text = textOf(await again.request('tools/call', params, [INITIALIZED]), again, timeoutMs);
+    if (startsQuietly) return text;
     return `[the MCP server ${server} had ended ${answered.how}\nit was started again]\n${text}`;
   } catch (error) {
     if (error instanceof McpFailed) return `Error: ${error.message}`;

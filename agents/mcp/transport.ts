@@ -5,7 +5,7 @@
  */
 
 import type { ExecResult, Sandbox } from '../../sandboxes/sandbox.ts';
-import type { McpServer } from './server.ts';
+import type { McpSandboxServer } from './server.ts';
 
 const FOLDER = '/tmp/.longhaul-mcp';
 /** Bytes of lines in one exchange. */
@@ -35,7 +35,10 @@ how() { if [ -s "$d/code" ]; then echo "with code $(cat "$d/code")"; else echo '
  * The job has a process group of its own (set -m): what a call leaves in the call's own group ends with it. The program
  * holds the FIFO open for both directions, so its input has no end.
  */
-const launchScript = (folder: string, { command, env = {}, cwd = '.' }: McpServer): string => `d=${quoted(folder)}
+const launchScript = (
+  folder: string,
+  { command, env = {}, cwd = '.' }: McpSandboxServer,
+): string => `d=${quoted(folder)}
 ${SHARED}
 rm -rf "$d" && mkdir -p "$d" && mkfifo "$d/in" && : >"$d/out" && : >"$d/err" && : >"$d/new" || exit 1
 set -m
@@ -76,12 +79,12 @@ export class Transport {
   readonly #folder: string;
   /** Prefix of the journal's keys of this conversation. */
   readonly #id: string;
-  readonly #server: McpServer;
+  readonly #server: McpSandboxServer;
   #leftMs: number;
   #calls = 0;
 
   /** `timeoutMs`: for the whole conversation. */
-  constructor(sandbox: Sandbox, name: string, server: McpServer, id: string, timeoutMs: number) {
+  constructor(sandbox: Sandbox, name: string, server: McpSandboxServer, id: string, timeoutMs: number) {
     this.#sandbox = sandbox;
     this.#folder = `${FOLDER}/${name}`;
     this.#id = id;

@@ -69,7 +69,8 @@ function coerce({ type }: JsonSchema, given: unknown): unknown {
 /** Values deeper than this are refused: what compares or prints them calls itself once per level. */
 const MAX_DEPTH = 200;
 
-const isDeep = (value: unknown, left = MAX_DEPTH): boolean =>
+/** True if the value is nested deeper than `left` levels. */
+export const isDeep = (value: unknown, left = MAX_DEPTH): boolean =>
   typeof value === 'object' &&
   value !== null &&
   (left === 0 || Object.values(value).some((one) => isDeep(one, left - 1)));

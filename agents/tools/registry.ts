@@ -2,22 +2,48 @@
 
 import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
-import { codeSearch } from './code-search.ts';
+import { browser } from './browser/browser.ts';
 import { checkTool } from './check-tool.ts';
+import { codeInterpreter } from './code-interpreter.ts';
+import { codeSearch } from './code-search.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
 import { jobs } from './jobs.ts';
 import { nextWithSummary } from './next-with-summary.ts';
+import { memory } from './notes/memory.ts';
+import { think } from './notes/think.ts';
 import { search } from './search.ts';
 import { sql } from './sql/sql.ts';
-import { viewImage } from './view-image.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
+import { viewImage } from './view-image.ts';
+import { getDocument, localSearch } from './web/local-search.ts';
+import { searchEngine } from './web/search-engine.ts';
+import { webBrowser } from './web/web-browser.ts';
 
-const builtIn = [bash, editor, search, codeSearch, jobs, viewImage, finish, delegate, nextWithSummary, sql].map(
-  (tool) => [tool.schema.function.name, tool] as const,
-);
-const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
+/** One a line. */
+const builtIn: readonly Tool[] = [
+  bash,
+  editor,
+  search,
+  codeInterpreter,
+  codeSearch,
+  jobs,
+  viewImage,
+  finish,
+  delegate,
+  nextWithSummary,
+  sql,
+  memory,
+  think,
+  localSearch,
+  getDocument,
+  searchEngine,
+  webBrowser,
+  browser,
+];
+const named = builtIn.map((tool) => [tool.schema.function.name, tool] as const);
+const tools = new Registry<Tool>('tool', Object.fromEntries(named));
 
 export const toolRegistry: ReadonlyMap<string, Tool> = tools.of();
 

@@ -40,6 +40,11 @@ export interface WorkerServices {
   };
   /** The value of an environment variable that LONGHAUL_SECRETS names. Errors: `UserInputError`. */
   readonly secret: (name: string) => string;
+  /**
+   * The calls of this tool that ran earlier in the attempt, by whichever agent, oldest first: what a tool that keeps
+   * nothing can know of them.
+   */
+  readonly earlierCalls: () => Promise<readonly ToolCall[]>;
   /** Asks a judge of the configuration, as an environment's `ctx.ask` does. */
   readonly ask: (
     question: string | ReadonlyArray<{ readonly role: 'system' | 'user' | 'assistant'; readonly content: string }>,
@@ -88,6 +93,8 @@ export interface Tool {
   readonly effect: ToolEffect;
   /** True if its answers may have images. */
   readonly images: boolean;
+  /** True if its answer depends on the calls before it, also those of its message. */
+  readonly inOrder: boolean;
   /** The error in the arguments, with parameter, value and remedy; `undefined` if there is none. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
   /** True if the call never changes the workspace, the shell or processes. */
@@ -97,6 +104,8 @@ export interface Tool {
    * Errors: `SandboxLost`, `SandboxUnavailable`. Mistakes of the policy become observations.
    */
   run(call: ToolCall, sandbox: Sandbox | undefined, context: CallContext): Promise<Observation & Seen>;
+  /** Finds what the tool lacks, such as a key. Errors: `UserInputError` under `field`. */
+  check(field: string): void;
   /** The tool with a task's options. Errors: `UserInputError` under `field`. */
   withOptions(given: unknown, field: string): Tool;
 }
@@ -113,6 +122,13 @@ type Common<Options> = Parameters & {
   readonly options?: z.ZodType<Options>;
   /** True if `run` may return images. Default: false. */
   readonly images?: boolean;
+  /** True for a tool that uses `earlierCalls`: it never runs at once with another call. Default: false. */
+  readonly inOrder?: boolean;
+  /**
+   * Finds what the tool lacks, such as a key, before a run starts. It runs in the process that opens the run's tasks.
+   * Errors: `UserInputError` under `field`. Absent: it lacks nothing.
+   */
+  check?(options: Options, field: string): void;
 };
 
 /** A tool that acts in the task's sandbox. */
@@ -171,13 +187,14 @@ function observed(answered: string | TextWithImages, name: string, mayHaveImages
 }
 
 function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentReader, options: Options): Tool {
-  const { name, description, runs = 'sandbox', effect = 'sandbox', images = false } = definition;
+  const { name, description, runs = 'sandbox', effect = 'sandbox', images = false, inOrder = false } = definition;
   const reads = definition.runs === 'worker' ? undefined : definition.onlyReads;
   return {
     schema: { type: 'function', function: { name, description, parameters: parametersOf(definition) } },
     runs,
     effect,
     images,
+    inOrder,
     validate(args) {
       try {
         reader.read(args);
@@ -197,6 +214,7 @@ function made<Options>(definition: ToolDefinition<Options>, reader: ArgumentRead
         throw error;
       }
     },
+    check: (field) => definition.check?.(options, field),
     withOptions: (given, field) => {
       const schema = definition.options === undefined ? {} : { options: definition.options };
       return made(definition, reader, resolveOptions({ name, ...schema }, given, field) as Options);

@@ -12,9 +12,9 @@ import { nameOfTool } from '../tools/toolbox.ts';
 const options = z.strictObject({
   /**
    * What a message without a call means. `hint`: a mistake, and the policy receives a hint. `answer`: the answer, which
-   * ends the rollout. Absent: `hint` if the task offers `finish`, else `answer`.
+   * ends the rollout. `step`: it goes to the environment's `step`; without one it is the answer. Absent: `hint` if the task offers `finish`, else `answer`.
    */
-  message: z.enum(['hint', 'answer']).optional(),
+  message: z.enum(['hint', 'answer', 'step']).optional(),
   /** Absent: the policy is never asked for a summary. */
   summary: summaryOptions.optional(),
 });
@@ -69,7 +69,8 @@ export const toolsAgent: AgentType<z.output<typeof options>> = {
       case 'malformed':
         return withRequest({ do: 'reply', message: malformedCallHint(form, parsed.error) }, view, summary);
       case 'no-call':
-        return message === 'answer'
+        if (message === 'step' && view.hasStep) return withRequest({ do: 'step' }, view, summary);
+        return message !== 'hint'
           ? { do: 'answer' }
           : withRequest({ do: 'reply', message: noCallHint(form) }, view, summary);
     }

@@ -38,6 +38,8 @@ export interface CheckedSource {
   readonly environment: string;
   readonly known?: TaskSource;
   readonly splits: readonly CheckedSplit[];
+  /** What the dataset says of itself. */
+  readonly notes?: readonly string[];
   /** Number of tasks with something wrong. */
   readonly bad: number;
   /** The first of them. */
@@ -163,7 +165,7 @@ async function checkEntry(
     }
     splits.push({ split, tasks: dataset.splits[split] ?? 0, loaded });
   }
-  return { source, environment, known, splits, bad, problems };
+  return { source, environment, known, splits, ...(dataset.notes && { notes: dataset.notes }), bad, problems };
 }
 
 /** The tasks that an eval names by their keys: each source has those of its environment. */

@@ -166,7 +166,7 @@ async function rollOut(one: UnderWay, parts: Parts, signal: AbortSignal): Promis
 }
 
 /** Makes sandboxes when the first one is asked for: most tasks of messages need none, and no machine for them. */
-function lazily(open: () => Promise<HostProvider>): {
+export function lazily(open: () => Promise<HostProvider>): {
   provider: HostProvider;
   opened: () => Promise<HostProvider> | undefined;
 } {

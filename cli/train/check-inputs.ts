@@ -10,6 +10,8 @@ import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { askedContext } from '../../config/policy-context.ts';
 import { checkContextHere } from '../connect/context-here.ts';
+import { DataUnavailable } from '../../trainer/hub/hub-file.ts';
+import { ModelUnavailable } from '../../trainer/hub/resolve-model.ts';
 import { modulesOf } from '../connect/run-modules.ts';
 
 /** Evals and rollouts accept the name `starter`; here it is a path, as in the configurations of examples/. */
@@ -27,6 +29,45 @@ async function checkBase(base: string): Promise<void> {
   }
 }
 
+/** What a dry run found. */
+export interface PlannedInputs {
+  /** Absent if the records of a task are on a hub that cannot be reached. */
+  readonly tasks?: CheckedTasks;
+  /** What could not be checked, and why. */
+  readonly unchecked: readonly string[];
+}
+
+/** The reason, if a hub cannot be reached; `undefined`: something else is wrong. */
+const unreached = (error: unknown): string | undefined =>
+  (error instanceof ModelUnavailable || error instanceof DataUnavailable) && error.unreachable
+    ? error.message
+    : undefined;
+
+/** As `checkInputs`, but what is on a hub that cannot be reached is named, and everything else is checked. */
+export async function checkPlanned(config: RunConfig): Promise<PlannedInputs> {
+  const unchecked: string[] = [];
+  const orNamed = async <T>(check: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await check();
+    } catch (error) {
+      const reason = unreached(error);
+      if (reason === undefined) throw error;
+      unchecked.push(reason);
+      return undefined;
+    }
+  };
+  const modules = await modulesOf(config);
+  checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
+  const tasks = await orNamed(() => checkTasksOfRun(config, new TaskLoader(), modules?.digest));
+  if (checkBackend(config, modules?.digest) === undefined) await orNamed(() => checkPolicyHere(config));
+  return { unchecked, ...(tasks && { tasks }) };
+}
+
+async function checkPolicyHere(config: RunConfig): Promise<void> {
+  await checkBase(config.policy.base);
+  await checkContextHere(askedContext(config), config.policy.base, 'policy.base');
+}
+
 /**
  * Errors: `UserInputError` for modules that do not load, for settings that the backend does not support, for an unknown
  * task, for more tasks than exist, or a policy that is not in Hugging Face layout, or whose context is too short;
@@ -36,8 +77,6 @@ export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
   const modules = await modulesOf(config);
   checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
   const tasks = await checkTasksOfRun(config, new TaskLoader(), modules?.digest);
-  if (checkBackend(config, modules?.digest) !== undefined) return tasks;
-  await checkBase(config.policy.base);
-  await checkContextHere(askedContext(config), config.policy.base, 'policy.base');
+  if (checkBackend(config, modules?.digest) === undefined) await checkPolicyHere(config);
   return tasks;
 }

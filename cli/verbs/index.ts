@@ -70,6 +70,14 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     load: async () => (await import('./runs/steer.ts')).cancelVerb,
   },
   set: { summary: 'change settings of a live run', load: async () => (await import('./runs/steer.ts')).setVerb },
+  rescore: {
+    summary: "grade a run's recorded rollouts again, without inference",
+    load: async () => (await import('./runs/rescore.ts')).rescoreVerb,
+  },
+  export: {
+    summary: "a run's rollouts as training data in others' formats",
+    load: async () => (await import('./runs/export.ts')).exportVerb,
+  },
   prune: {
     summary: 'remove what ended runs no longer need from the store',
     load: async () => (await import('./runs/prune.ts')).pruneVerb,

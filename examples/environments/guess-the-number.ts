@@ -28,6 +28,7 @@ defineEnvironment({
           tools: [],
           start: async () => await Promise.resolve({ state: { low: 1, high: highest, guesses: 0 } satisfies State }),
 
+          stepIsPure: true,
           async step(_ctx: unknown, state: unknown, message: string) {
             const { low, high, guesses } = state as State;
             const guess = Number(/\d+/.exec(message)?.[0] ?? Number.NaN);

@@ -23,6 +23,7 @@ function taskOf(index: number, lines: number, summaryAt: number): Task {
     agent: { type: 'text', options: { summary: { atTokens: summaryAt } } },
     start: async () => await Promise.resolve({ state: { lines: [] } satisfies State }),
 
+    stepIsPure: true,
     async step(_ctx, state, message) {
       const written = [...(state as State).lines, message];
       const done = written.length >= lines;

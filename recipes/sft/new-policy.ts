@@ -8,6 +8,7 @@ import { loadTokenizer, type Tokenizer } from '../../trainer/tokenizer/load-toke
 import { type ModelConfig, parseModelConfig } from '../../trainer/model/config.ts';
 import { makeTokenizer } from '../generators.ts';
 import { CHAT_FORM } from '../tokenizer/chat-form.ts';
+import { compactForm } from '../tokenizer/compact-form.ts';
 import { leastSize, makeTokenizerFiles, type TokenizerFiles } from '../tokenizer/tokenizer-files.ts';
 import { textsOf } from './record-source.ts';
 import type { SftConfig } from './sft-config.ts';
@@ -46,8 +47,8 @@ function modelConfig(model: Shape, vocabulary: number, end: number): ModelConfig
 }
 
 /** The texts of the data's records. Errors: `UserInputError` if there are none. */
-async function allTexts(config: SftConfig, most: number): Promise<string[]> {
-  const template = new ChatTemplate(CHAT_FORM.chatTemplate, {});
+async function allTexts(config: SftConfig, chatTemplate: string, most: number): Promise<string[]> {
+  const template = new ChatTemplate(chatTemplate, {});
   const texts: string[] = [];
   for (const settings of Object.values(config.data)) {
     const { files } = settings;
@@ -62,11 +63,12 @@ async function allTexts(config: SftConfig, most: number): Promise<string[]> {
 }
 
 async function learned(config: SftConfig, maxLength: number): Promise<TokenizerFiles> {
-  const { generate, size = 4096, texts = 20_000 } = config.tokenizer ?? {};
+  const { generate, compact, size = 4096, texts = 20_000 } = config.tokenizer ?? {};
   if (generate !== undefined) return makeTokenizer(generate, { size, texts, maxLength });
-  const least = leastSize(CHAT_FORM);
+  const form = compact === undefined ? CHAT_FORM : compactForm(compact);
+  const least = leastSize(form);
   if (size < least) throw new UserInputError('tokenizer.size', size, `give at least ${least}: the bytes and the roles`);
-  return makeTokenizerFiles(CHAT_FORM, await allTexts(config, texts), size, maxLength);
+  return makeTokenizerFiles(form, await allTexts(config, form.chatTemplate, texts), size, maxLength);
 }
 
 /** The tokenizer's own files: not the configuration of the model beside it. */

@@ -72,6 +72,10 @@ const schema = z.strictObject({
     .strictObject({
       from: z.string().min(1).optional(),
       generate: z.enum(TOKENIZER_MAKERS).optional(),
+      /** Of a small policy: a short chat template, these texts and groups of so many digits as one token each. */
+      compact: z
+        .strictObject({ tokens: z.array(z.string().min(1)).default([]), digits: z.int().min(1).max(3).default(1) })
+        .optional(),
       size: count.default(4096),
       texts: count.default(20_000),
     })
@@ -119,6 +123,8 @@ function checkRules(config: Parsed): void {
     throw new UserInputError('tokenizer', config.tokenizer, 'leave it out: `initial` has its own');
   if (config.tokenizer?.from !== undefined && config.tokenizer.generate !== undefined)
     throw new UserInputError('tokenizer.generate', config.tokenizer.generate, 'leave it out, or leave `from` out');
+  if (config.tokenizer?.compact !== undefined && (config.tokenizer.from ?? config.tokenizer.generate) !== undefined)
+    throw new UserInputError('tokenizer.compact', config.tokenizer.compact, 'leave `from` and `generate` out');
   for (const [name, settings] of Object.entries(config.data)) {
     oneOf(`data.${name}.files`, settings, ['files', 'generate']);
     if (settings.evaluation === undefined) continue;

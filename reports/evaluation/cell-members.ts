@@ -28,7 +28,7 @@ function sampleOf({ rollout }: OutcomeRecord): number {
 const placeOf = (task: string, sample: number) => `${task}/${sample}`;
 
 /** The cell's outcomes by task and sample: a graded one if there is one. */
-async function outcomesOf(id: string, cell: string, store: Store): Promise<Map<string, OutcomeRecord>> {
+export async function outcomesOf(id: string, cell: string, store: Store): Promise<Map<string, OutcomeRecord>> {
   const prefix = `${evalRun(id)}/${cell}/`;
   const ends = await store.list<RolloutEnd>(keys.end(prefix));
   const masked = new Set(ends.filter(({ value }) => value.event === 'masked').map(({ value }) => value.rollout));

@@ -6,7 +6,7 @@
 
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 
-import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
+import type { SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
 import { MOST_PSEUDO_TERMINALS } from '../supervised/spec.ts';
 import { hostsFile, type Runtime } from '../supervised/runtime.ts';
@@ -45,23 +45,27 @@ function etcFolder(runtime: Runtime, { network }: Pick<SandboxSpec, 'network'>):
   return mounts;
 }
 
-function writableFolders(workdir: string, limits: SandboxLimits): string[] {
-  const share = diskShares(limits.diskMiB);
+type Places = Pick<SandboxSpec, 'workdir' | 'limits' | 'folders'>;
+
+function writableFolders({ workdir, limits, folders = [] }: Places): string[] {
+  const share = diskShares(limits.diskMiB, folders.length);
+  const further = folders.flatMap((folder) => ['--perms', '0755', '--size', String(share.folder), '--tmpfs', folder]);
   const shm = ['--perms', '1777', '--size', String(share.shm), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'];
   const tmp = ['--perms', '1777', '--size', String(share.tmp), '--tmpfs', '/tmp'];
-  return [...shm, ...tmp, '--perms', '0755', '--size', String(share.workspace), '--tmpfs', workdir];
+  return [...shm, ...tmp, '--perms', '0755', '--size', String(share.workspace), '--tmpfs', workdir, ...further];
 }
 
 /**
  * Arguments of the launcher: a path and a number for each writable place (its number of files, which bubblewrap cannot
  * limit), and for the pseudo-terminals.
  */
-export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
-  const share = diskShares(limits.diskMiB);
+export function placeArguments({ workdir, limits, folders = [] }: Places): string[] {
+  const share = diskShares(limits.diskMiB, folders.length);
   const places: ReadonlyArray<readonly [string, number]> = [
     ['/dev/shm', share.shm],
     ['/tmp', share.tmp],
     [workdir, share.workspace],
+    ...folders.map((folder) => [folder, share.folder] as const),
   ];
   return [
     ...places.flatMap(([path, bytes]) => [path, String(filesIn(bytes, limits))]),
@@ -74,7 +78,7 @@ export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' 
 export function bubblewrapArguments(
   program: Bubblewrap,
   runtime: Runtime,
-  spec: Pick<SandboxSpec, 'workdir' | 'limits' | 'network'>,
+  spec: Places & Pick<SandboxSpec, 'network'>,
 ): string[] {
   const isolation = '--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session';
   const identity = ['--as-pid-1', '--clearenv', '--hostname', 'longhaul', '--info-fd', String(INFO_FD)];
@@ -87,7 +91,7 @@ export function bubblewrapArguments(
     systemFolders(),
     etcFolder(runtime, spec),
     ['--proc', '/proc', '--dev', '/dev'],
-    writableFolders(spec.workdir, spec.limits),
+    writableFolders(spec),
     ['--ro-bind', runtime.supervisor, SUPERVISOR, '--remount-ro', '/', '--chdir', '/'],
     ['--', SUPERVISOR, 'supervise'],
   );

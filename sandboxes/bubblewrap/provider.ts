@@ -69,7 +69,7 @@ function launcherOf(stateDir: string, host: LaunchHost): Launcher {
       refuseUnlessDefault(
         spec,
         'bubblewrap',
-        host.cgroups?.cpu === undefined ? ['image', 'profile', 'cpus'] : ['image', 'profile'],
+        host.cgroups?.cpu === undefined ? ['image', 'build', 'profile', 'cpus'] : ['image', 'build', 'profile'],
       );
       if (spec.network !== undefined && host.uids === undefined)
         throw new SandboxImpossible(

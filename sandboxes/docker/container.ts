@@ -76,7 +76,8 @@ function sysctls(spec: SandboxSpec): Record<string, string> {
 }
 
 function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
-  const share = diskShares(spec.limits.diskMiB);
+  const { folders = [] } = spec;
+  const share = diskShares(spec.limits.diskMiB, folders.length);
   // Podman cannot limit the number of files, and would copy the image's files into the tmpfs.
   const files = (size: number): string => (plan.podman ? 'notmpcopyup' : `nr_inodes=${filesIn(size, spec.limits)}`);
   const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},${files(size)}`;
@@ -84,6 +85,8 @@ function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   // Replaces the daemon's own /dev/shm, which has no limit on the number of files.
   if (!plan.podman) mounts['/dev/shm'] = `rw,noexec,nosuid,nodev,size=${share.shm},${files(share.shm)},mode=1777`;
   if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
+  // By its owner: a folder that the image has keeps the image's mode, whatever is given here.
+  for (const folder of folders) mounts[folder] = `${common(share.folder)},uid=${plan.uid},gid=${plan.uid},mode=0755`;
   // With a read-only root, Podman would mount a /run that every user may write to.
   if (plan.podman && spec.profile !== 'swe') mounts['/run'] = 'rw,noexec,nosuid,nodev,size=65536,mode=0755,notmpcopyup';
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;

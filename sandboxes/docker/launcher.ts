@@ -95,7 +95,7 @@ export class DockerLauncher implements Launcher {
   }
 
   async prepare(spec: SandboxSpec, hear?: (line: string) => void): Promise<void> {
-    await this.host.images.ensure(spec.image, hear);
+    await this.host.images.ensure(spec.image, hear, spec.build);
   }
 
   async launch(folder: string, spec: SandboxSpec): Promise<void> {
@@ -183,10 +183,10 @@ export class DockerLauncher implements Launcher {
     uid: number,
   ): Promise<Pick<ContainerPlan, 'image' | 'files'>> {
     const { engine, images } = this.host;
-    const { id, image: name } = spec;
+    const { id, image: name, build } = spec;
     const hosts = this.hostsOf(spec);
     for (let tries = 0; ; tries += 1) {
-      const image = await images.ensure(name);
+      const image = await images.ensure(name, undefined, build);
       if (!images.isGiven(name)) return { image, files: [...writeAccounts(folder, uid), ...hosts] };
       try {
         const accounts =

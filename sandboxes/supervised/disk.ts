@@ -15,15 +15,15 @@ const MEMORY_PER_FILE = 8192;
 /** Minimum number of files in each place, even a small one. */
 const LEAST_FILES = 1024;
 
-/** Sizes in bytes. */
-export function diskShares(diskMiB: number): {
-  readonly workspace: number;
-  readonly tmp: number;
-  readonly shm: number;
-} {
+/** Sizes in bytes. `folder`: of each of the further folders, whose number is `folders`. */
+export function diskShares(
+  diskMiB: number,
+  folders = 0,
+): { readonly workspace: number; readonly tmp: number; readonly shm: number; readonly folder: number } {
   const shm = Math.max(MIB, Math.floor((diskMiB * MIB) / 16));
   const tmp = Math.max(MIB, Math.floor((diskMiB * MIB * 3) / 16));
-  return { workspace: Math.max(MIB, diskMiB * MIB - shm - tmp), tmp, shm };
+  const folder = folders === 0 ? 0 : Math.max(MIB, Math.floor((diskMiB * MIB * 6) / 16 / folders));
+  return { workspace: Math.max(MIB, diskMiB * MIB - shm - tmp - folders * folder), tmp, shm, folder };
 }
 
 /**

@@ -56,7 +56,7 @@ export interface HostProvider extends SandboxProvider {
 /**
  * The properties that are fixed before a sandbox receives its files. Warm sandboxes of equal shape are interchangeable.
  */
-export type SandboxShape = Pick<SandboxSpec, 'workdir' | 'limits' | 'image' | 'profile' | 'cpus'>;
+export type SandboxShape = Pick<SandboxSpec, 'workdir' | 'limits' | 'image' | 'build' | 'folders' | 'profile' | 'cpus'>;
 
 export class SupervisedProvider implements HostProvider {
   readonly name: string;

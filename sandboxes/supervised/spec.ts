@@ -7,6 +7,7 @@ import type { SupervisorSpec } from '../supervisor/client.ts';
 
 const MIB = 1 << 20;
 const OPEN_FILES = 1024;
+const MOST_FOLDERS = 8;
 /** Processors of a sandbox whose spec sets none. */
 export const DEFAULT_CPUS = 1;
 
@@ -19,6 +20,15 @@ export function checkSpec(spec: SandboxSpec): void {
     throw new SandboxImpossible(
       `workdir ${workdir}: must be an absolute path outside the system's folders, such as /workspace`,
     );
+  for (const folder of spec.folders ?? []) {
+    const name = folder.slice(1);
+    if (!/^\/[\w.-]+$/u.test(folder) || /^\.+$/u.test(name) || [...reserved, 'tmp', 'root', top].includes(name))
+      throw new SandboxImpossible(
+        `folders ${folder}: must be a folder at the top level outside the system's folders and workdir, such as /tests`,
+      );
+  }
+  if (new Set(spec.folders).size !== (spec.folders ?? []).length || (spec.folders ?? []).length > MOST_FOLDERS)
+    throw new SandboxImpossible(`folders ${spec.folders?.join(', ')}: name each once, at most ${MOST_FOLDERS}`);
   for (const [name, value] of Object.entries(limits))
     if (!Number.isInteger(value) || value < 1)
       throw new SandboxImpossible(`limits.${name} ${value}: must be a positive integer`);
@@ -36,12 +46,14 @@ export function checkSpec(spec: SandboxSpec): void {
 export function refuseUnlessDefault(
   spec: SandboxSpec,
   kind: string,
-  fields: ReadonlyArray<'image' | 'profile' | 'cpus'>,
+  fields: ReadonlyArray<'image' | 'build' | 'profile' | 'cpus'>,
 ): void {
   for (const field of fields) {
     const value = spec[field];
     if (value !== undefined)
-      throw new SandboxImpossible(`${field} ${value}: not supported by ${kind}; remove it, or use the docker provider`);
+      throw new SandboxImpossible(
+        `${field} ${typeof value === 'object' ? value.dockerfile : value}: not supported by ${kind}; remove it, or use the docker provider`,
+      );
   }
 }
 

@@ -89,6 +89,8 @@ function taskOf(read: Gsm8kRecord, given: Options): Task {
     gradedIn: 'none',
     start: async () => await Promise.resolve({ state: { turns: 0, passed: false } satisfies State }),
 
+    stepIsPure: true,
+
     async step(_ctx, state, message): Promise<StepResult> {
       const turn = (state as State).turns + 1;
       const { passed, done, reward, feedback } = multiTurnStep(

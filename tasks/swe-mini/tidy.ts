@@ -6,8 +6,15 @@
 
 import { quoteForShell } from '../../agents/tools/search.ts';
 
-/** Limits on the workspace that git has to read. A larger workspace gets a reward of 0. */
-export const MOST = { files: 20_000, depth: 100, pathBytes: 1024 } as const;
+/** Limits on a workspace that git has to read. */
+export interface Most {
+  readonly files: number;
+  readonly depth: number;
+  readonly pathBytes: number;
+}
+
+/** Of a small repository. A larger workspace gets a reward of 0. */
+export const MOST: Most = { files: 20_000, depth: 100, pathBytes: 1024 };
 /** Exit code for a workspace beyond these limits. */
 export const TOO_MUCH = 3;
 /** The shell's exit code for a program that could not start. It says nothing about the workspace. */
@@ -18,10 +25,10 @@ const FAILED = 126;
  * process that opens them, and links to them. It removes the `.git` of nested repositories: git would add such a
  * repository as one entry, or fail; without it, its files are added as files.
  */
-const PROGRAM = `
+const program = (most: Most): string => `
 import os, stat, sys
 
-left = ${MOST.files}
+left = ${most.files}
 
 def kind_of(name, at):
     return os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
@@ -67,7 +74,7 @@ def tidy(top, depth, length):
     for name in os.listdir(top):
         left -= 1
         size = length + len(os.fsencode(name)) + 1
-        if left < 0 or depth > ${MOST.depth} or size > ${MOST.pathBytes}: sys.exit(${TOO_MUCH})
+        if left < 0 or depth > ${most.depth} or size > ${most.pathBytes}: sys.exit(${TOO_MUCH})
         mode = kind_of(name, top)
         if stat.S_ISDIR(mode):
             at = opened(name, top, mode)
@@ -88,7 +95,8 @@ tidy(os.open(".", os.O_RDONLY | os.O_DIRECTORY), 1, 0)
  * Command for a shell in the workspace. It ends the shell if the workspace is beyond the limits, or if the program
  * failed.
  */
-export const TIDY = `python3 -I -S -B -c ${quoteForShell(PROGRAM)} 2>/dev/null; case $? in 0) ;; ${TOO_MUCH}) exit ${TOO_MUCH} ;; *) exit ${FAILED} ;; esac`;
+export const tidy = (most: Most): string =>
+  `python3 -I -S -B -c ${quoteForShell(program(most))} 2>/dev/null; case $? in 0) ;; ${TOO_MUCH}) exit ${TOO_MUCH} ;; *) exit ${FAILED} ;; esac`;
 
 /** A command that uses `ms` milliseconds of processor time and does nothing else. */
 export const spend = (ms: number): string =>

@@ -11,7 +11,7 @@ import { createAgentRunActivities } from '../../activities/agent-run/agent-run.t
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
-import { transitionsOf } from '../../activities/update/training-data.ts';
+import { transitionsOf } from '../../trainer/data/merge-transitions.ts';
 import type { Command } from '../../protocol/command.ts';
 import { trajectoryText } from '../../cli/train/format.ts';
 import { placeOf } from '../../protocol/frames.ts';

@@ -36,6 +36,8 @@ async function optionsOf(verb: string): Promise<Set<string>> {
 /** The arguments of `longhaul` in a command; behind a pipe a verb alone says the same (`runs | show RUN`). */
 function argumentsOf({ words: [first = '', second, ...rest] }: ShellCommand): readonly string[] | undefined {
   if (first === 'npx' && second === 'longhaul') return rest;
+  // The shell's own word, not the verb.
+  if (first === 'export' && second?.includes('=')) return undefined;
   return first in VERBS ? [first, ...(second === undefined ? [] : [second]), ...rest] : undefined;
 }
 

@@ -21,6 +21,7 @@ import { saveWeights, type WeightPieces } from '../../trainer/model/weights.ts';
 import { loadPolicy } from '../../trainer/sampler/policy-loader.ts';
 import { randomIds, randomWeights, smallShape } from '../trainer/sampler/random-policy.ts';
 import { decodeAll, passesOf } from '../trainer/vectors/passes.ts';
+import { checkExports } from './exports.ts';
 
 const tolerance = 2e-4;
 const tiny: ModelConfig = {
@@ -134,15 +135,18 @@ async function checkTheirs(root: string, name: string): Promise<void> {
   if (!(farthest <= tolerance)) throw new Error(`${name}: ${farthest} is more than ${tolerance}`);
 }
 
+const pythonEnv = ({ path: packages }: PythonPackages): NodeJS.ProcessEnv => ({
+  ...process.env,
+  PYTHONPATH: packages,
+  PYTHONWARNINGS: 'ignore',
+  HF_HUB_OFFLINE: '1',
+  CUDA_VISIBLE_DEVICES: '',
+});
+
 /** What Python said of our policies, and of what it wrote itself. */
-function askPython({ python, path: packages }: PythonPackages, dir: string): void {
-  const env = {
-    ...process.env,
-    PYTHONPATH: packages,
-    PYTHONWARNINGS: 'ignore',
-    HF_HUB_OFFLINE: '1',
-    CUDA_VISIBLE_DEVICES: '',
-  };
+function askPython(packages: PythonPackages, dir: string): void {
+  const { python } = packages;
+  const env = pythonEnv(packages);
   execFileSync(python, [path.join(import.meta.dirname, 'interop.py'), dir, ...types], {
     env,
     stdio: 'inherit',
@@ -159,6 +163,7 @@ try {
   if (theirs.length !== shapes.length * types.length)
     throw new Error(`Python wrote ${theirs.length} policies: ${theirs.join(', ')}`);
   for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(root, dir);
+  await checkExports(root, packages.python, pythonEnv(packages));
   process.stdout.write(`interop: ${shapes.length} policies and adapters there, ${theirs.length} back\n`);
 } finally {
   await rm(root, { recursive: true, force: true });

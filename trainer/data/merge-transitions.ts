@@ -3,6 +3,8 @@
  * rollout take turns, so this need not be the last sequence.
  */
 
+import type { GenerateRecord } from '../../protocol/records.ts';
+
 export interface Transition {
   /** All token ids that the call saw, earlier turns included. */
   readonly observation: readonly number[];
@@ -27,6 +29,28 @@ export interface MergedTransitions {
   readonly temperatures?: number[];
   /** Rewards of single actions, as [tokens of actions up to its end, reward]; left out if there are none. */
   readonly rewards?: Array<readonly [tokens: number, reward: number]>;
+}
+
+/**
+ * The model calls of one attempt as transitions: all ids that the model saw, and the ids that it sampled. Each agent of
+ * the rollout has a context of its own, which a summary begins anew. Empty calls are left out. `rewards`: by turn.
+ */
+export function transitionsOf(
+  turns: readonly GenerateRecord[],
+  rewards: ReadonlyMap<number, number> = new Map(),
+): Transition[] {
+  const transitions: Transition[] = [];
+  const contexts = new Map<string, number[]>();
+  for (const [i, turn] of turns.entries()) {
+    const { appended, reset, sampled, logprobs, version, temperature = 1, agentPath = [], segment = 1 } = turn;
+    const context = [...agentPath, segment].join('/');
+    const observation = [...(reset ? [] : (contexts.get(context) ?? [])), ...appended];
+    const reward = rewards.get(i + 1);
+    const given = { version, temperature, ...(reward !== undefined && { reward }) };
+    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, ...given });
+    contexts.set(context, [...observation, ...sampled]);
+  }
+  return transitions;
 }
 
 function startsWith(sequence: readonly number[], prefix: readonly number[]): boolean {

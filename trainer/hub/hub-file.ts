@@ -31,13 +31,15 @@ export class DataUnavailable extends Error {
   /** `OWNER/NAME`. */
   readonly id: string;
   readonly cache: string;
+  /** True if the hub was not asked, or did not answer: nothing is known about the file. */
+  readonly unreachable: boolean;
 
   constructor(
     { repo, revision, path }: HubFileId,
     cache: string,
     problem: string,
     remedy: string,
-    options?: ErrorOptions,
+    options: ErrorOptions & { readonly unreachable?: boolean } = {},
   ) {
     super(
       `${path} of dataset ${repo} (revision ${revision}) is not in the cache ${cache}, and ${problem}; ${remedy}`,
@@ -45,5 +47,6 @@ export class DataUnavailable extends Error {
     );
     this.id = repo;
     this.cache = cache;
+    this.unreachable = options.unreachable === true;
   }
 }

@@ -22,7 +22,8 @@ export async function resolveHubFile(
   const [cache, endpoint] = [hubCache(env), hubEndpoint(env)];
   const cached = await cachedFile(cache, id);
   if (cached !== undefined && (isCommit(id.revision) || isOffline(env))) return cached;
-  if (isOffline(env)) throw new DataUnavailable(id, cache, 'HF_HUB_OFFLINE forbids the network', WITHOUT_HUB);
+  if (isOffline(env))
+    throw new DataUnavailable(id, cache, 'HF_HUB_OFFLINE forbids the network', WITHOUT_HUB, { unreachable: true });
   // The hub's client is large: it is loaded only if something may be downloaded.
   const { downloadDatasetFile, isPassing, NoSuchFile, refusedWith } = await import('./download-repo.ts');
   try {
@@ -44,6 +45,7 @@ export async function resolveHubFile(
     if (!isPassing(error)) throw error;
     if (cached !== undefined) return cached;
     throw new DataUnavailable(id, cache, `${endpoint} cannot be reached (${reasonOf(error)})`, WITHOUT_HUB, {
+      unreachable: true,
       cause: error,
     });
   }

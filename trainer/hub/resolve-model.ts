@@ -12,6 +12,8 @@ export class ModelUnavailable extends Error {
   override readonly name = 'ModelUnavailable';
   readonly id: string;
   readonly cache: string;
+  /** True if the hub was not asked, or did not answer: nothing is known about the model. */
+  readonly unreachable: boolean;
   constructor(
     { repo, revision }: HubId,
     cache: string,
@@ -22,6 +24,7 @@ export class ModelUnavailable extends Error {
     super(`model ${repo} (revision ${revision}) is ${where} the cache ${cache}, and ${problem}; ${remedy}`);
     this.id = repo;
     this.cache = cache;
+    this.unreachable = remedy === withoutHub;
   }
 }
 

@@ -3,6 +3,7 @@
  * a run opens, and bundles that the command line allowed, by their digest.
  */
 
+import { basename, dirname, join } from 'node:path';
 import type { ModuleGuard } from '../../activities/orchestrator/open-modules.ts';
 import type { Bundle } from '../../modules/bundle.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
@@ -45,4 +46,24 @@ export function guardModules(home: string, env: NodeJS.ProcessEnv = process.env,
 /** Allows the workers of the stack of `home` to run the bundle. */
 export function allowBundle(home: string, { digest, paths }: Bundle): void {
   sayWord(home, { kind: 'bundle', digest, paths: [...paths] });
+}
+
+/**
+ * Errors: `UserInputError` for `field` if this worker may not run code of `path`, such as that of an environment in
+ * Python. A link of a virtual environment to its interpreter counts as what it is in.
+ */
+export function checkCodePlace(
+  field: string,
+  path: string,
+  env: NodeJS.ProcessEnv = process.env,
+  cwd = process.cwd(),
+): void {
+  const listed = namedPlaces(MODULE_PLACES_VARIABLE, env, cwd).map(realPath);
+  const at = join(realPath(dirname(path)), basename(path));
+  if (listed.some((place) => isBelow(place, at))) return;
+  throw new UserInputError(
+    field,
+    path,
+    `the workers may not run code from there: npx longhaul down, then ${MODULE_PLACES_VARIABLE}=DIR npx longhaul up --detach`,
+  );
 }

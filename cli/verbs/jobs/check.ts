@@ -31,7 +31,7 @@ function problemLine({ source, task, label, message }: Problem): string {
   return `${name}: ${message}`;
 }
 
-function sourceLines({ source, environment, splits, bad, problems }: CheckedSource): string[] {
+function sourceLines({ source, environment, splits, notes = [], bad, problems }: CheckedSource): string[] {
   const name = source === environment ? source : `${source} (${environment})`;
   const sizes = splits.map(({ split, tasks, loaded }) =>
     loaded.length === tasks ? `${tasks} ${split}` : `${loaded.length} of ${tasks} ${split}`,
@@ -39,6 +39,7 @@ function sourceLines({ source, environment, splits, bad, problems }: CheckedSour
   const more = bad - problems.length;
   return [
     `${name}: ${sizes.length === 0 ? '' : `${sizes.join(', ')} tasks loaded, `}${bad === 0 ? 'nothing wrong' : `${bad} bad`}`,
+    ...notes.map((note) => `  ${note}`),
     ...problems.map((problem) => `  ${problemLine(problem)}`),
     ...(more > 0 ? [`  and ${more} more`] : []),
   ];

@@ -1,7 +1,7 @@
 /** `longhaul train`: starts a run, or attaches to it if it exists, and follows it to its end. */
 
 import { allowRun } from '../../connect/allow-named.ts';
-import { checkInputs } from '../../train/check-inputs.ts';
+import { checkPlanned } from '../../train/check-inputs.ts';
 import { readRunConfig } from '../../../config/read-config.ts';
 import { memoryLines } from '../../train/memory-plan.ts';
 import { planLines } from '../../train/plan.ts';
@@ -24,9 +24,10 @@ interface Options {
 async function train(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readRunConfig(file, options, context.cwd);
   if (options.dryRun === true) {
-    const tasks = await checkInputs(config);
+    const { tasks, unchecked } = await checkPlanned(config);
     for (const line of [
       ...planLines(config, tasks),
+      ...unchecked.map((reason) => `not checked: ${reason}`),
       ...(await memoryLines(config, context.env, stackHome(context.env, context.cwd))),
     ])
       context.say(line);

@@ -4,9 +4,10 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
 import { withLock } from '#setup/process-lock.mjs';
-import { SandboxUnavailable } from '../../sandbox.ts';
+import { type ImageBuild, SandboxUnavailable } from '../../sandbox.ts';
 import { type BaseImageOptions, ensureBaseImage } from './base-image.ts';
 import { type Engine, statusOf, within } from '../engine.ts';
+import { buildImage } from './build-image.ts';
 import { pullImage } from './pull.ts';
 
 export interface ImagesOptions extends BaseImageOptions {
@@ -16,10 +17,10 @@ export interface ImagesOptions extends BaseImageOptions {
 
 export interface Images {
   /**
-   * Gets `image` (default: the base image) onto this host, and returns its digest. `hear` receives lines of progress.
-   * Errors: those of pulling.
+   * Gets `image` (default: the base image) onto this host by pulling or by `build`, and returns its digest. `hear` receives lines of progress.
+   * Errors: those of pulling and of building.
    */
-  ensure(image: string | undefined, hear?: (line: string) => void): Promise<string>;
+  ensure(image: string | undefined, hear?: (line: string) => void, build?: ImageBuild): Promise<string>;
   /** True if the user chose the image, false if it is Longhaul's base image. */
   isGiven(image: string | undefined): boolean;
   /** The digest that `ensure` returned; `undefined` before. */
@@ -50,28 +51,30 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
     }
   };
 
-  const pulled = async (image: string, options: ImagesOptions): Promise<string> => {
+  const fetched = async (image: string, options: ImagesOptions, build: ImageBuild | undefined): Promise<string> => {
     const there = await digestOf(image);
     if (there !== undefined) return there;
+    const [verb, doing] = build === undefined ? ['pull', 'pulling'] : ['build', 'building'];
     const lock = join(
       options.cache,
       'images',
-      `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`,
+      `${verb}-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`,
     );
-    // One process of this host pulls; the others wait and then find the image.
+    // One process of this host pulls or builds; the others wait and then find the image.
     return await withLock(
       lock,
-      () => options.onProgress?.(`${image}: another process is pulling it: waiting`),
+      () => options.onProgress?.(`${image}: another process is ${doing} it: waiting`),
       async () => {
-        if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
+        if ((await digestOf(image)) === undefined)
+          await (build === undefined ? pullImage(engine, image, options) : buildImage(engine, image, build, options));
         return (await digestOf(image)) ?? image;
       },
     );
   };
 
-  const look = async (image: string, options: ImagesOptions): Promise<string> => {
+  const look = async (image: string, options: ImagesOptions, build: ImageBuild | undefined): Promise<string> => {
     const named = image === BASE ? options.base : image;
-    if (named !== undefined) return await pulled(named, options);
+    if (named !== undefined) return await fetched(named, options, build);
     const made = await ensureBaseImage(engine, options);
     const digest = await digestOf(made);
     if (digest === undefined)
@@ -79,21 +82,21 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
     return digest;
   };
 
-  const begin = (image: string): Looking => {
+  const begin = (image: string, build: ImageBuild | undefined): Looking => {
     const hearers = new Set<(line: string) => void>();
     const onProgress = (line: string): void => {
       given.onProgress?.(line);
       for (const hear of hearers) hear(line);
     };
-    const digest = look(image, { ...given, onProgress }).finally(() => looking.delete(image));
+    const digest = look(image, { ...given, onProgress }, build).finally(() => looking.delete(image));
     return { digest, hearers };
   };
 
   return {
-    async ensure(image = BASE, hear = () => undefined) {
+    async ensure(image = BASE, hear = () => undefined, build) {
       const known = found.get(image);
       if (known !== undefined) return known;
-      const running = looking.get(image) ?? begin(image);
+      const running = looking.get(image) ?? begin(image, build);
       looking.set(image, running);
       running.hearers.add(hear);
       const digest = await running.digest.finally(() => running.hearers.delete(hear));

@@ -12,7 +12,7 @@ export const QUALITIES = ['clean', 'mixed'] as const;
 export type Quality = (typeof QUALITIES)[number];
 
 /** Share of guesses in the quality `mixed`. One in four guesses is right, or one in sixteen. */
-const GUESSES = 0.6;
+const GUESSES = 0.7;
 const COLUMNS = ['a', 'b', 'c', 'd'] as const;
 
 /** Asks what each word of the question means, then answers. */

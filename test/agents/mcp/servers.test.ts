@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { callTool, startServer } from '../../../agents/mcp/client.ts';
-import { checkServers, type McpServer } from '../../../agents/mcp/server.ts';
+import { checkServers, type McpSandboxServer as McpServer } from '../../../agents/mcp/server.ts';
 import { mcpTools, startServers } from '../../../agents/mcp/tools.ts';
 import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import type { Tool } from '../../../agents/tools/tool.ts';
@@ -17,6 +17,10 @@ import { eventually, openBench, sh, specOf } from '../../sandboxes/harness.ts';
 const bench = await openBench();
 const agents = join(import.meta.dirname, '../../../agents');
 const counter: McpServer = { command: ['python3', '/workspace/counter.py'] };
+/** There are no servers over HTTP. */
+const none = () => {
+  throw new Error('not asked');
+};
 let made = 0;
 let calls = 0;
 
@@ -54,7 +58,10 @@ describe('a server in a sandbox', () => {
     const sandbox = await sandboxWith();
     const servers = { counter: { ...counter, tools: ['add', 'total.show'] } };
     const box = new Map<string, Tool>(
-      mcpTools(servers, await startServers(sandbox, servers, 's')).map((tool) => [tool.schema.function.name, tool]),
+      mcpTools(servers, await startServers(sandbox, servers, 's'), none).map((tool) => [
+        tool.schema.function.name,
+        tool,
+      ]),
     );
     expect([...box.keys()]).toEqual(['counter__add', 'counter__total_show']);
     const use = (name: string, given: object) => {

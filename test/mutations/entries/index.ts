@@ -27,6 +27,7 @@ import { sandboxOwners } from './sandboxes/sandbox-owners.ts';
 import { server } from './processes/server.ts';
 import { sharedPool } from './processes/shared-pool.ts';
 import { stuck } from './processes/stuck.ts';
+import { mcp } from './mcp.ts';
 import { supervisor } from './sandboxes/supervisor.ts';
 import { shards } from './training/shards.ts';
 import { temperatures } from './training/temperatures.ts';
@@ -58,6 +59,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...backends,
   ...endpoints,
   ...judges,
+  ...mcp,
   ...inputs,
   ...betweenRecords,
   ...sandboxOwners,

@@ -57,3 +57,14 @@ it.each([
     remedy: expect.stringContaining(meant) as string,
   });
 });
+
+it('a compact tokenizer is learned: it has no folder and no recipe', async () => {
+  const model = { layers: 1, hidden: 16, heads: 1, kvHeads: 1, headDim: 16, intermediate: 16 };
+  const withTokenizer = (tokenizer: object) => read({ initial: undefined, model, tokenizer });
+  expect(await withTokenizer({ compact: { digits: 3 } })).toMatchObject({
+    tokenizer: { compact: { digits: 3, tokens: [] } },
+  });
+  for (const beside of [{ from: '.' }, { generate: 'starter' }])
+    await expect(withTokenizer({ compact: {}, ...beside })).rejects.toMatchObject({ field: 'tokenizer.compact' });
+  await expect(withTokenizer({ compact: { digits: 4 } })).rejects.toMatchObject({ field: 'tokenizer.compact.digits' });
+});

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { loadModulesAt } from '../../../activities/orchestrator/open-modules.ts';
 import { bundleModules } from '../../../modules/bundle.ts';
-import { allowBundle, guardModules } from '../../../workers/allowed/module-places.ts';
+import { allowBundle, checkCodePlace, guardModules } from '../../../workers/allowed/module-places.ts';
 
 let dir: string;
 let module: string;
@@ -54,4 +54,26 @@ it('a bundle that the command line allowed runs, and no other one of the same pa
   expect(await loaded([module])).toBe('runs');
   writeFileSync(module, 'globalThis.n = 1;\n');
   expect(await loaded([module])).toBe('runs');
+});
+
+it('code of another language runs from listed folders alone; a virtual environment is where its folder is', () => {
+  const [listed, other] = [join(dir, 'listed'), join(dir, 'other')];
+  for (const folder of [join(listed, 'bin'), other]) mkdirSync(folder, { recursive: true });
+  writeFileSync(join(other, 'python3.11'), '');
+  symlinkSync(join(other, 'python3.11'), join(listed, 'bin', 'python'));
+  symlinkSync(other, join(listed, 'linked'));
+  const env = { LONGHAUL_MODULE_PLACES: listed };
+  const check = (path: string, given: NodeJS.ProcessEnv = env) =>
+    checkCodePlace('task.options.python', path, given, dir);
+  expect(check(join(listed, 'bin', 'python'))).toBeUndefined();
+  expect(check(listed)).toBeUndefined();
+  const refused = /^task\.options\.python: ".*" cannot be used; the workers may not run code from there/u;
+  for (const path of [
+    join(other, 'python3.11'),
+    other,
+    join(listed, 'linked', 'python3.11'),
+    join(listed, '..', 'other'),
+  ])
+    expect(() => check(path)).toThrow(refused);
+  expect(() => check(join(listed, 'bin', 'python'), {})).toThrow(refused);
 });

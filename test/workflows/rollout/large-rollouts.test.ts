@@ -16,7 +16,7 @@ import { createGpuActivities } from '../../../activities/gpu.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { actsOf, turnsOf } from '../../../store/read-records.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
-import { transitionsOf } from '../../../activities/update/training-data.ts';
+import { transitionsOf } from '../../../trainer/data/merge-transitions.ts';
 import { emptyTask, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 import { largestPayload } from '../../../benchmarks/batch.ts';
 import { startOwnWorkers } from '../../../benchmarks/own-temporal.ts';

@@ -29,8 +29,8 @@ export const pruning: readonly Mutation[] = [
     name: 'an interrupted prune leaves objects that nothing names',
     fault: PRUNED,
     file: 'activities/orchestrator/prune-records.ts',
-    before: "'ungraded', 'tries'] as const",
-    after: "'ungraded', 'tries', 'collect'] as const",
+    before: "  'ungraded',\n",
+    after: "  'ungraded',\n  'collect',\n",
     tests: [
       {
         file: PRUNE_TEST,

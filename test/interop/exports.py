@@ -1,0 +1,80 @@
+"""Reads an export of each format as others do: with safetensors, datasets, tinker and verl, where they are installed.
+
+Usage: exports.py FOLDER PAGE, where FOLDER has the folders skyrl, verl, tinker, jsonl and parquet, and PAGE is
+docs/export.md: its Python snippets are what is run. Prints a line a format; exits 1 at the first fault.
+"""
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+
+folder, page = Path(sys.argv[1]), Path(sys.argv[2])
+snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+lines = [json.loads(line) for line in (folder / "skyrl" / "rollouts.jsonl").read_text().splitlines()]
+expected = sum(line.get("rows", 0) for line in lines)
+
+
+def has(*names):
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not installed")
+    return not missing
+
+
+def check(what, found, wanted):
+    print(f"{what}: {found}")
+    if found != wanted:
+        sys.exit(f"{what}: expected {wanted}")
+
+
+def defined(name):
+    """The function of a snippet of the page."""
+    space = {}
+    exec(next(text for text in snippets if f"def {name}(" in text), space)
+    return space[name]
+
+
+output = json.loads((folder / "skyrl" / "part-00000.json").read_text())
+check("skyrl keys", len(output), 11)
+check("skyrl rows", len(output["response_ids"]), expected)
+
+if has("torch", "safetensors"):
+    import torch
+    from safetensors.torch import load_file
+
+    tensors = load_file(folder / "verl" / "part-00000.safetensors")
+    mask = tensors["attention_mask"]
+    check("verl rows", tensors["input_ids"].shape[0], expected)
+    positions = torch.clip(torch.cumsum(mask, dim=-1) - 1, min=0)
+    check("verl positions", torch.equal(positions, tensors["position_ids"]), True)
+    whole = torch.cat([tensors["prompts"], tensors["responses"]], dim=-1)
+    check("verl input_ids", torch.equal(whole, tensors["input_ids"]), True)
+    width = tensors["responses"].shape[1]
+    check("verl masks", bool((tensors["response_mask"] <= mask[:, -width:]).all()), True)
+    sampled = [[m for m in row] for row in output["loss_masks"]]
+    padded = [row + [0] * (width - len(row)) for row in sampled]
+    check("verl as skyrl", tensors["response_mask"].tolist(), padded)
+
+if has("verl", "torch"):
+    data = defined("load_verl")(folder / "verl")
+    check("DataProto", len(data), expected)
+    check("DataProto halves", [len(half) for half in data.chunk(2)], [expected // 2] * 2)
+    check("DataProto metrics", "rollout_metrics" in data.meta_info, True)
+
+if has("tinker"):
+    datums = list(defined("load_datums")(folder / "tinker" / "datums.jsonl"))
+    check("tinker Datums", len(datums), expected)
+    check("tinker lengths", {d.model_input.length == len(d.loss_fn_inputs["target_tokens"].data) for d in datums}, {True})
+
+if has("datasets"):
+    from datasets import load_dataset
+
+    chats = load_dataset("json", data_files=str(folder / "jsonl" / "chats.jsonl"), split="train")
+    typed = load_dataset("parquet", data_files=str(folder / "parquet" / "chats.parquet"), split="train")
+    check("datasets columns", sorted(typed.column_names), sorted(chats.column_names))
+    check("datasets rewards", typed["reward"][:], chats["reward"][:])
+    check("datasets texts", [m["content"] for m in typed[0]["messages"]], [m["content"] for m in chats[0]["messages"]])
+    check("datasets tools", json.loads(typed[0]["tools"])[0]["function"]["name"], chats[0]["tools"][0]["function"]["name"])
+print("exports: read")
