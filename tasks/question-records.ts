@@ -12,7 +12,13 @@ import type { Task } from './environment.ts';
 export const MOST_READ = 100_000;
 
 const messages = z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1);
-const gold = z.union([z.string(), z.number()]);
+/** JavaScript writes other numbers in another way than the file, or rounds them. */
+const isPlain = (value: number): boolean =>
+  Number.isInteger(value) ? Number.isSafeInteger(value) : !/e/.test(`${value}`);
+const gold = z.union([
+  z.string(),
+  z.number().refine(isPlain, 'it is too large or too small for a number; write it as a text'),
+]);
 const spec = z.looseObject({ ground_truth: gold });
 
 /**

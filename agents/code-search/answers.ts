@@ -18,10 +18,11 @@ interface Found {
 const shown = (line: string | undefined): string => (line ?? '').trim().slice(0, LONGEST_LINE);
 const fullName = ({ container, name }: CodeSymbol): string => (container === '' ? name : `${container}.${name}`);
 
-function bounded(lines: readonly string[], what: string): string {
+/** Only the lines that are shown are made. */
+function bounded(lines: ReadonlyArray<() => string>, what: string): string {
   const more = lines.length - MOST_LINES;
   return [
-    ...lines.slice(0, MOST_LINES),
+    ...lines.slice(0, MOST_LINES).map((line) => line()),
     ...(more > 0 ? [`[${more} more ${what}; give a path to narrow it]`] : []),
   ].join('\n');
 }
@@ -61,7 +62,11 @@ export function definitions(index: CodeIndex, name: string, path: string | undef
   const exact = all.filter(({ symbol }) => isNamed(symbol, name));
   const lower = name.toLowerCase();
   const found = exact.length > 0 ? exact : all.filter(({ symbol }) => symbol.name.toLowerCase() === lower);
-  if (found.length > 0) return bounded(found.map(definitionLine), 'definitions');
+  if (found.length > 0)
+    return bounded(
+      found.map((one) => () => definitionLine(one)),
+      'definitions',
+    );
   return `There is no definition of ${name}${path === undefined ? '' : ` in ${path}`}.${guess(name, all)}`;
 }
 
@@ -72,7 +77,7 @@ export function references(index: CodeIndex, name: string, path: string | undefi
     const defined = new Set(
       (file.parsed?.symbols ?? []).filter((symbol) => symbol.name === last).map(({ line }) => line),
     );
-    return (file.parsed?.names.get(last) ?? []).map((line) => {
+    return (file.parsed?.names.get(last) ?? []).map((line) => () => {
       const around = innermost(file, line);
       const place = around === undefined || defined.has(line) ? '' : ` [in ${fullName(around)}]`;
       return `${file.path}:${line}: ${shown(file.lines[line - 1])}${defined.has(line) ? ' [definition]' : place}`;
@@ -92,7 +97,7 @@ function innermost(file: IndexedFile, line: number): CodeSymbol | undefined {
 export function outline(index: CodeIndex, path: string | undefined): string {
   const file = path === undefined ? undefined : index.file(path);
   if (file) {
-    const lines = (file.parsed?.symbols ?? []).map((symbol) => {
+    const lines = (file.parsed?.symbols ?? []).map((symbol) => () => {
       const depth = symbol.container === '' ? 0 : symbol.container.split('.').length;
       return `${'  '.repeat(Math.min(depth, 8))}${symbol.line}-${symbol.endLine}: ${symbol.kind} ${symbol.name}`;
     });
@@ -101,7 +106,9 @@ export function outline(index: CodeIndex, path: string | undefined): string {
   const below = index.files.filter(({ path: one }) => isUnder(one, path));
   if (below.length > 0)
     return bounded(
-      below.map((one) => `${one.path}: ${one.parsed?.symbols.length ?? 0} definitions, ${one.lines.length} lines`),
+      below.map(
+        (one) => () => `${one.path}: ${one.parsed?.symbols.length ?? 0} definitions, ${one.lines.length} lines`,
+      ),
       'files',
     );
   const meant = closest(path ?? '', new Set(index.files.map((one) => one.path)));

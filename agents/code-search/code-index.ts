@@ -7,7 +7,7 @@ import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { type Bm25Index, Bm25Builder } from '../retrieval/bm25.ts';
 import { parseElsewhere } from './parse-elsewhere.ts';
 import type { CodeSymbol, ParsedFile } from './parse-file.ts';
-import { listSources, readSource } from './source-files.ts';
+import { listSources, readSource, type SourceFile } from './source-files.ts';
 
 export interface IndexedFile {
   readonly path: string;
@@ -25,8 +25,8 @@ export interface Passage {
   readonly symbol?: CodeSymbol;
 }
 
-/** Files that are read and parsed together. */
-const TOGETHER = 64;
+/** Files, and bytes of them, that are read and parsed together: one workspace does not keep others waiting for long. */
+const [TOGETHER, TOGETHER_BYTES] = [64, 2 << 20];
 /** Lines of a passage that is no definition. */
 const WINDOW = 40;
 /** A function of more lines is found by its parts. */
@@ -61,6 +61,22 @@ function passagesOf({ path, lines, parsed }: IndexedFile): Passage[] {
   return [...passages, ...windows(path, next, lines.length + 1)];
 }
 
+/** Parts of a list that are read and parsed together. */
+function batches(files: readonly SourceFile[]): SourceFile[][] {
+  const parts: SourceFile[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const file of files) {
+    const part = parts.at(-1);
+    bytes += file.bytes;
+    if (part !== undefined && part.length < TOGETHER && bytes <= TOGETHER_BYTES) part.push(file);
+    else {
+      parts.push([file]);
+      bytes = file.bytes;
+    }
+  }
+  return parts;
+}
+
 export class CodeIndex {
   #files = new Map<string, IndexedFile>();
   #left = 0;
@@ -71,7 +87,7 @@ export class CodeIndex {
     return [...this.#files.values()];
   }
 
-  /** Source files that are not in the index, since there are too many. */
+  /** Source files that are not in the index: there are too many, or the time was over. */
   get left(): number {
     return this.#left;
   }
@@ -80,14 +96,22 @@ export class CodeIndex {
     return this.#files.get(path);
   }
 
-  /** Reads what has changed. `callId` is this call's own. Errors: `Unlisted`; those of the sandbox. */
-  async update(sandbox: Sandbox, callId: string, timeoutMs: number): Promise<void> {
+  /**
+   * Reads what has changed. `callId` is this call's own. After `timeoutMs` the rest is left to the next call. Errors:
+   * `Unlisted`; those of the sandbox.
+   */
+  async update(sandbox: Sandbox, callId: string, timeoutMs: number, now = Date.now): Promise<void> {
+    const end = now() + timeoutMs;
     const { files, left } = await listSources(sandbox, callId, timeoutMs);
     const next = new Map<string, IndexedFile>();
     const stale = files.filter(({ path, version }) => this.#files.get(path)?.version !== version);
     const read = new Map<string, IndexedFile>();
-    for (let from = 0; from < stale.length; from += TOGETHER) {
-      const some = stale.slice(from, from + TOGETHER);
+    let late = 0;
+    for (const some of batches(stale)) {
+      if (now() > end) {
+        late += some.length;
+        continue;
+      }
       const texts: Array<{ readonly path: string; readonly version: string; readonly text: string }> = [];
       for (const { path, version } of some) {
         const text = await readSource(sandbox, path);
@@ -104,7 +128,7 @@ export class CodeIndex {
     }
     if (stale.length > 0 || next.size !== this.#files.size) this.#passages = undefined;
     this.#files = next;
-    this.#left = left;
+    this.#left = left + late;
   }
 
   /** The passages that share words with the query, the best first. */

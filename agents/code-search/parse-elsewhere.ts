@@ -4,31 +4,32 @@
  */
 
 import { Worker } from 'node:worker_threads';
-import type { ParsedFile } from './parse-file.ts';
 import type { ParseAnswer, ParseRequest } from './parser-thread.ts';
 
 const HEAP_MIB = 1024;
-/** Milliseconds for one request, in which others may be ahead. */
+/** Milliseconds for one request. */
 const LONGEST_MS = 120_000;
 
+type Files = ParseAnswer['files'];
+
 interface Waiting {
-  readonly resolve: (files: ParseAnswer['files']) => void;
+  readonly number: number;
+  readonly resolve: (files: Files) => void;
   readonly count: number;
 }
 
 let thread: Worker | undefined;
 let requests = 0;
-const waiting = new Map<number, Waiting>();
+/** The thread has one request at a time: what it does to the thread is done to no other one. */
+let waiting: Waiting | undefined;
+let last: Promise<unknown> = Promise.resolve();
 
 /** Ends the thread. What waits for it gets no tree. */
 function end(ended: Worker): void {
   if (thread !== ended) return;
   thread = undefined;
   void ended.terminate();
-  for (const [number, { resolve, count }] of waiting) {
-    waiting.delete(number);
-    resolve(Array.from({ length: count }, () => undefined));
-  }
+  waiting?.resolve(Array.from({ length: waiting.count }, () => undefined));
 }
 
 function running(): Worker {
@@ -40,8 +41,7 @@ function running(): Worker {
   });
   made.unref();
   made.on('message', ({ number, files }: ParseAnswer) => {
-    waiting.get(number)?.resolve(files);
-    waiting.delete(number);
+    if (waiting?.number === number) waiting.resolve(files);
   });
   made.on('error', () => end(made));
   made.on('exit', () => end(made));
@@ -49,21 +49,27 @@ function running(): Worker {
   return made;
 }
 
-/** In the order of `files`; `undefined` for one that could not be parsed. */
-export async function parseElsewhere(files: ParseRequest['files']): Promise<ReadonlyArray<ParsedFile | undefined>> {
-  if (files.length === 0) return [];
+async function parse(files: ParseRequest['files']): Promise<Files> {
   const worker = running();
   requests += 1;
-  const number = requests;
-  const { promise, resolve } = Promise.withResolvers<ParseAnswer['files']>();
-  waiting.set(number, { resolve, count: files.length });
+  const { promise, resolve } = Promise.withResolvers<Files>();
+  waiting = { number: requests, resolve, count: files.length };
   const timer = setTimeout(() => end(worker), LONGEST_MS);
   worker.ref();
-  worker.postMessage({ number, files } satisfies ParseRequest);
+  worker.postMessage({ number: requests, files } satisfies ParseRequest);
   try {
     return await promise;
   } finally {
     clearTimeout(timer);
-    if (waiting.size === 0) worker.unref();
+    waiting = undefined;
+    worker.unref();
   }
+}
+
+/** In the order of `files`; `undefined` for one that could not be parsed. Requests are served one after the other. */
+export async function parseElsewhere(files: ParseRequest['files']): Promise<Files> {
+  if (files.length === 0) return [];
+  const parsed = last.then(() => parse(files));
+  last = parsed.catch(() => undefined);
+  return await parsed;
 }

@@ -30,6 +30,8 @@ const LONGEST_MS = 2000;
 const MOST_SYMBOLS = 5000;
 const MOST_USES = 100_000;
 const LONGEST_NAME = 200;
+/** Each definition has the names of all around it: only their end is kept. */
+const LONGEST_CONTAINER = 1000;
 
 const IDENTIFIER = /identifier$/u;
 
@@ -114,7 +116,9 @@ class Walk {
       const kind = this.#kindOf(node, inFunction);
       const defined = kind === undefined ? [] : this.#define(node, kind, container);
       const inside =
-        defined === undefined || defined.length === 0 ? container : [container, defined[0]].filter(Boolean).join('.');
+        defined === undefined || defined.length === 0
+          ? container
+          : [container, defined[0]].filter(Boolean).join('.').slice(-LONGEST_CONTAINER);
       const within = inFunction || kind === 'function' || kind === 'method';
       for (const child of node.namedChildren.toReversed())
         if (child !== null) open.push({ node: child, container: inside, inFunction: within });

@@ -1,7 +1,7 @@
 /** The source files of a sandbox's workspace: their names and versions, and the texts of those that have changed. */
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { EXTENSIONS } from './languages.ts';
+import { EXTENSIONS, languageOf } from './languages.ts';
 
 export interface SourceFile {
   /** Relative to the workspace. */
@@ -26,7 +26,7 @@ const SKIPPED = ['.git', '.hg', '.svn', 'node_modules', '__pycache__', '.venv', 
 const listed = (): string => {
   const skipped = SKIPPED.map((name) => `-name ${name}`).join(' -o ');
   const sources = EXTENSIONS.map((extension) => `-name '*${extension}'`).join(' -o ');
-  return `find . -mindepth 1 -type d \\( ${skipped} \\) -prune -o -type f \\( ${sources} \\) -size -${MOST_FILE_BYTES >> 10}k -printf '%P\\t%s\\t%T@ %C@ %i\\n' 2>/dev/null`;
+  return `find . -mindepth 1 -type d \\( ${skipped} \\) -prune -o -type f \\( ${sources} \\) -size -${MOST_FILE_BYTES >> 10}k -printf '%s\\t%T@ %C@ %i\\t%P\\n' 2>/dev/null`;
 };
 
 const byPath = (a: SourceFile, b: SourceFile): number => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0);
@@ -43,20 +43,23 @@ export async function listSources(
   const call = { callId, command: listed(), timeoutMs, outputLimit: LIST_BYTES, fresh: true };
   const { output, timedOut, droppedBytes } = await sandbox.exec(call);
   if (timedOut) throw new Unlisted('listing the files took too long');
-  const lines = output.split('\n').filter((line) => line.split('\t').length === 3);
-  if (lines.length === 0 && output.trim() !== '') throw new Unlisted(output.trim().slice(0, 200));
+  const lines = output.split('\n').filter((line) => line !== '');
+  // A name with a line feed has two lines, of which none is a file. One with a tab has a line.
   const all = lines
-    .map((line): SourceFile => {
-      const [path = '', size = '', times = ''] = line.split('\t');
-      return { path, version: `${size} ${times}`, bytes: Number(size) };
+    .flatMap((line): SourceFile[] => {
+      const [, size, times, path = ''] = /^(\d+)\t([\d.]+ [\d.]+ \d+)\t(.+)$/su.exec(line) ?? [];
+      const isSource = size !== undefined && languageOf(path) !== undefined;
+      return isSource ? [{ path, version: `${size} ${times}`, bytes: Number(size) }] : [];
     })
     .toSorted(byPath);
+  if (all.length === 0 && lines.length > 0) throw new Unlisted(output.trim().slice(0, 200));
+  const unnamed = lines.filter((line) => /^\d+\t/u.test(line)).length - all.length;
   let bytes = 0;
   const files = all.slice(0, MOST_FILES).filter((file) => {
     bytes += file.bytes;
     return bytes <= MOST_BYTES;
   });
-  return { files, left: all.length - files.length + (droppedBytes > 0 ? 1 : 0) };
+  return { files, left: all.length - files.length + unnamed + (droppedBytes > 0 ? 1 : 0) };
 }
 
 /** The text of a file; `undefined` if it cannot be read, or is no text. Errors: those of the sandbox. */

@@ -31,7 +31,7 @@ $reset bash -c "$2" <>"$1/in" >"$1/out" 2>&1; code=$?; echo "$code" >"$1/code.ne
 /** Prints the job's number. The shell's directory and exports are the job's. */
 const startCommand = (command: string): string =>
   `( mkdir -p ${FOLDER}; n=$(($(ls ${FOLDER} | wc -l) + 1)); [ "$n" -le ${MOST_JOBS} ] || { echo full; exit 1; }
-d=${FOLDER}/$n; mkdir "$d" && mkfifo "$d/in" && : >"$d/out" && echo 0 >"$d/seen" || exit 1
+d=${FOLDER}/$n; mkdir "$d" && mkfifo "$d/in" && : >"$d/out" && echo 0 >"$d/seen" && echo 137 >"$d/killed" || exit 1
 setsid bash -c ${quoted(WRAPPER)} job "$d" ${quoted(command)} </dev/null >/dev/null 2>&1 &
 until [ -s "$d/pid" ]; do sleep 0.01; done; echo "$n" )`;
 
@@ -45,12 +45,17 @@ tail -c "+$((seen + 1))" "$d/out" | head -c "$((size - seen))"`;
 
 const KILL = { interrupt: 'INT', stop: 'KILL' } as const;
 
-/** Fails if the job has ended. */
+/** Fails if the job has ended. A job that filled the disk is stopped too: nothing is written for that. */
 const killCommand = (job: number, signal: string): string =>
-  `d=${FOLDER}/${job}; [ ! -e "$d/code" ] && kill -${signal} -- "-$(cat "$d/pid")"${signal === 'KILL' ? ' && echo "137" >"$d/code"' : ''}`;
+  `d=${FOLDER}/${job}; [ ! -e "$d/code" ] && kill -${signal} -- "-$(cat "$d/pid")"${signal === 'KILL' ? ' && mv "$d/killed" "$d/code"' : ''}`;
 
+/** `timeout`'s exit code if the job does not read: its pipe is full. Ours if the job has ended. */
+const [NOT_READ, ENDED] = [124, 3];
+
+/** All of the input is written, or nothing. A pipe that is opened for reading too does not wait for its reader. */
 const sendCommand = (job: number, input: string): string =>
-  `d=${FOLDER}/${job}; [ ! -e "$d/code" ] && printf %s ${quoted(input)} >"$d/in"`;
+  `d=${FOLDER}/${job}; [ ! -e "$d/code" ] || exit ${ENDED}
+timeout 5 bash -c 'printf %s "$1" 1<>"$2"' send ${quoted(input)} "$d/in"`;
 
 const missing = (name: string, remedy: string): ToolArgumentError =>
   new ToolArgumentError('jobs', name, `${name} is missing: ${remedy}.`);
@@ -95,8 +100,11 @@ async function send(job: number, args: Arguments, sandbox: Sandbox, context: Too
   const input = args.optionalText('input');
   if (input === undefined) throw missing('input', 'give the text to send, with its line end');
   if (Buffer.byteLength(input) > INPUT_BYTES) throw args.wrong('input', `has at most ${INPUT_BYTES} bytes.`);
+  if (input.includes('\0')) throw args.wrong('input', 'has a null character.');
   const { exitCode } = await run(sandbox, sendCommand(job, input), context, true);
-  return exitCode === 0 ? `Sent to job ${job}.` : `[job ${job} has ended: nothing was sent]`;
+  if (exitCode === 0) return `Sent to job ${job}.`;
+  const reason = exitCode === ENDED ? 'has ended' : exitCode === NOT_READ ? 'does not read its input' : 'has no input';
+  return `[job ${job} ${reason}: nothing was sent]`;
 }
 
 export const jobs = makeTool({

@@ -47,14 +47,32 @@ export class Faults {
   }
 }
 
+/** Of bytes: read as UTF-8, a character of another encoding would become U+FFFD, and the record another one. */
+export const NOT_UTF8 = 'it is not UTF-8: write the file again in this encoding';
+
 /** A record as a file has it: a value, or the reason why it has none. */
 export type RawRecord = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string });
+
+/** `JSON.parse` has no limit of depth, but what reads or writes a value calls itself for each level. */
+const isTooDeep = (value: unknown): boolean => {
+  try {
+    JSON.stringify(value);
+    return false;
+  } catch (error) {
+    if (error instanceof RangeError) return true;
+    throw error;
+  }
+};
 
 /** The record by the schema, in a list; none if it is bad. Errors: those of `faults`. */
 export function checked<Row>(file: string, raw: RawRecord, schema: z.ZodType<Row>, faults: Faults): readonly Row[] {
   const { number } = raw;
   if ('problem' in raw) {
     faults.add(file, number, '', raw.problem);
+    return [];
+  }
+  if (isTooDeep(raw.value)) {
+    faults.add(file, number, '', 'it has too many objects or arrays inside of each other');
     return [];
   }
   const parsed = schema.safeParse(raw.value);

@@ -4,13 +4,14 @@
  * except for a JSON array.
  */
 
+import { isUtf8 } from 'node:buffer';
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
-import { StringDecoder } from 'node:string_decoder';
 import { createGunzip } from 'node:zlib';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import type { RawRecord } from './bad-record.ts';
+import { NOT_UTF8, type RawRecord } from './bad-record.ts';
 import { csvRecords } from './csv-records.ts';
 import { parquetRows } from './parquet-rows.ts';
 
@@ -36,12 +37,12 @@ const bytesOf = (file: string, hash: Hash, isZipped: boolean): Readable => {
 };
 
 /** Lines end at line feeds alone: Node's own reader also ends them at characters that JSON texts may hold. */
-async function* linesOf(bytes: Bytes): AsyncGenerator<string | undefined> {
+async function* linesOf(bytes: Bytes): AsyncGenerator<Buffer | undefined> {
   let [parts, size]: [Buffer[], number] = [[], 0];
-  const taken = (): string | undefined => {
-    const text = size > MOST_OF_RECORD ? undefined : Buffer.concat(parts).toString('utf8');
+  const taken = (): Buffer | undefined => {
+    const line = size > MOST_OF_RECORD ? undefined : Buffer.concat(parts);
     [parts, size] = [[], 0];
-    return text;
+    return line;
   };
   const add = (part: Buffer): void => {
     size += part.length;
@@ -75,23 +76,40 @@ async function* lineRecords(bytes: Bytes): AsyncGenerator<RawRecord> {
   for await (const line of linesOf(bytes)) {
     number += 1;
     if (line === undefined) yield { number, problem: `the line has more than ${MOST_OF_RECORD} bytes` };
-    else if (line.trim() !== '') yield parsed(number, number === 1 ? unmarked(line) : line);
+    else if (!isUtf8(line)) yield { number, problem: NOT_UTF8 };
+    else {
+      const text = number === 1 ? unmarked(line.toString('utf8')) : line.toString('utf8');
+      if (text.trim() !== '') yield parsed(number, text);
+    }
   }
 }
 
+/** Errors: `TypeError` for bytes that are not UTF-8. */
+async function* decoded(bytes: Bytes): AsyncGenerator<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const checked = (chunk: Buffer | undefined): string => {
+    try {
+      return decoder.decode(chunk, { stream: chunk !== undefined });
+    } catch {
+      throw new TypeError(NOT_UTF8);
+    }
+  };
+  for await (const chunk of bytes) yield checked(chunk);
+  yield checked(undefined);
+}
+
 async function* arrayRecords(bytes: Bytes): AsyncGenerator<RawRecord> {
-  const decoder = new StringDecoder('utf8');
   let [text, size] = ['', 0];
-  for await (const chunk of bytes) {
-    size += chunk.length;
+  for await (const part of decoded(bytes)) {
+    size += Buffer.byteLength(part);
     if (size > MOST_OF_ARRAY) break;
-    text += decoder.write(chunk);
+    text += part;
   }
   if (size > MOST_OF_ARRAY) {
     yield { number: 1, problem: `the file has more than ${MOST_OF_ARRAY} bytes: write a record a line, as .jsonl` };
     return;
   }
-  const whole = parsed(1, unmarked(text + decoder.end()));
+  const whole = parsed(1, unmarked(text));
   if ('problem' in whole) yield whole;
   else if (!Array.isArray(whole.value)) yield { number: 1, problem: 'the file must have one JSON array of records' };
   else yield* whole.value.map((value: unknown, i) => ({ number: i + 1, value }));
@@ -128,6 +146,8 @@ function recordsOf(file: string, hash: Hash): AsyncGenerator<RawRecord> {
  * file, and of `onRecord`.
  */
 export async function readRaw(file: string, onRecord: (raw: RawRecord) => void): Promise<string> {
+  // A pipe or a device would be read without end.
+  if (!(await stat(file)).isFile()) throw new UserInputError('file', file, `give a file of records: ${KINDS}`);
   const hash = createHash('sha256');
   const records = recordsOf(file, hash);
   let last = 0;

@@ -80,11 +80,22 @@ function unitOf(tokens: readonly Token[]): { rest: readonly Token[]; unit: strin
     const [token, before, third] = [tokens[end - 1], tokens[end - 2], tokens[end - 3]];
     if (end > 1 && is(token, '%')) [end, isPercent] = [end - 1, true];
     else if (end > 1 && token?.kind === 'words') [end, unit] = [end - 1, `${token.text}${unit}`];
-    else if (end > 2 && is(token, 'circ')) [end, unit] = [is(before, '^') ? end - 2 : end - 1, 'degrees'];
+    else if (end > 2 && is(token, 'circ') && is(before, '^')) [end, unit] = [end - 2, 'degrees'];
+    else if (end > 1 && is(token, 'circ')) [end, unit] = [end - 1, 'degrees'];
     else if (end > 4 && is(token, '}') && is(before, 'circ') && is(third, '{') && is(tokens[end - 4], '^'))
       [end, unit] = [end - 4, 'degrees'];
     else if (end > 3 && token?.kind === 'number' && is(before, '^') && third?.kind === 'words')
       [end, unit] = [end - 3, `${third.text}^${token.text}`];
+    else if (
+      end > 5 &&
+      is(token, '}') &&
+      is(third, '{') &&
+      is(tokens[end - 4], '^') &&
+      tokens[end - 5]?.kind === 'words'
+    )
+      [end, unit] = [end - 5, `${tokens[end - 5]?.text}^${before?.text}`];
+    else if (end > 3 && token?.kind === 'letter' && is(before, '/') && third?.kind === 'words')
+      [end, unit] = [end - 3, `${third.text}/${token.text}`];
     else return { rest: tokens.slice(0, end), unit, isPercent };
   }
 }

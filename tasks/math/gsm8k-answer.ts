@@ -3,6 +3,7 @@
  * 1234, and the last `####` counts. No rule reads a text more than once.
  */
 
+import { asciiDigits } from '../python-text.ts';
 import { decimalOf, type Fraction, sameFraction } from './fraction.ts';
 
 export type Method = 'strict' | 'flexible';
@@ -41,8 +42,8 @@ const LONGEST = 100;
 
 /** LaTeX and Markdown around numbers are no part of them. */
 const bare = (text: string): string =>
-  text
-    .replaceAll(/\\[!,;: ]|\{,\}|\*\*|__|[\u202f\u2009]/g, (found) => (found === '{,}' ? ',' : ''))
+  asciiDigits(text)
+    .replaceAll(/\\[!,;: ]|\{,\}|\*\*|__|[\u202f\u2009\xa0]/g, (found) => (found === '{,}' ? ',' : ''))
     .replaceAll(String.raw`\$`, '$')
     .replaceAll(/\\[dt]?frac\{(\d+)\}\{(\d+)\}/g, '$1/$2');
 

@@ -3,6 +3,8 @@
  * that is too long has no tokens.
  */
 
+import { asciiDigits } from '../python-text.ts';
+
 export type Token =
   | { readonly kind: 'number'; readonly text: string }
   /** A command without its backslash. */
@@ -21,23 +23,23 @@ const NO_MEANING = new Set(
   ),
 );
 const TEXT_COMMANDS = new Set('text textbf textit textrm mbox mathrm mathbf operatorname textnormal'.split(' '));
-const WRAPPERS = new Set(['boxed', 'fbox', 'mathbb', 'boldsymbol', 'ensuremath']);
+const WRAPPERS = new Set(['boxed', 'fbox', 'mathbb', 'boldsymbol', 'ensuremath', 'underline']);
 /** `from→to from→to …` */
 const table = (pairs: string): ReadonlyMap<string, string> =>
   new Map(pairs.split(/\s+/).map((pair) => [pair.slice(0, pair.indexOf('→')), pair.slice(pair.indexOf('→') + 1)]));
 
 const RENAMED = table(
-  `dfrac→frac tfrac→frac cfrac→frac dbinom→binom tbinom→binom le→leq leqslant→leq ge→geq geqslant→geq lt→< gt→> ne→neq
+  `dfrac→frac tfrac→frac cfrac→frac sfrac→frac nicefrac→frac dbinom→binom tbinom→binom le→leq leqslant→leq ge→geq geqslant→geq lt→< gt→> ne→neq
    lvert→| rvert→| vert→| mid→| |→| varnothing→emptyset lbrace→{{ rbrace→}} {→{{ }→}} times→* cdot→* ast→* div→/ lparen→(
    rparen→) lbrack→[ rbrack→] %→% arcsin→asin arccos→acos arctan→atan degree→circ land→, and→, langle→( rangle→) colon→:`,
 );
 const PLAIN = table(
-  `−→- –→- ×→* ·→* ÷→/ ≤→leq ≥→geq ≠→neq ∞→infty π→pi √→sqrt °→circ ∪→cup ∩→cap ∅→emptyset ±→pm ∈→in θ→theta`,
+  `−→- –→- ×→* ·→* ÷→/ ≤→leq ≥→geq ≠→neq ∞→infty π→pi √→sqrt °→circ º→circ ˚→circ ∪→cup ∩→cap ∅→emptyset ±→pm ∈→in θ→theta`,
 );
 /** Words without a backslash that are what the command of that name is. */
 const NAMED = new Set('sqrt sin cos tan cot sec csc ln log exp pi infty infinity theta'.split(' '));
 /** After a number they are no product. */
-const UNITS = new Set('cm mm km ft in kg mg ml mph hr min sec lb lbs oz am pm AM PM st nd rd th deg'.split(' '));
+const UNITS = new Set('cm mm km ft in sq kg mg ml mph hr min sec lb lbs oz am pm AM PM st nd rd th deg'.split(' '));
 const SYMBOLS = new Set("+-*/^_=<>(){}[]|,;:!&%'".split(''));
 
 /** Where the braces that begin at `open` end; `undefined` if they do not. */
@@ -71,6 +73,8 @@ function command(text: string, at: number): { readonly after: number; readonly t
     const words = text.slice(after + open[0].length, end).trim();
     if (name === 'begin' || name === 'end')
       return { after: end + 1, tokens: [{ kind: 'command', text: `${name} ${words}` }] };
+    // `\mathbf{5}` is 5.
+    if (/^[-+−]?[\d.]/.test(words)) return { after, tokens: [] };
     return { after: end + 1, tokens: words === '' ? [] : [{ kind: 'words', text: words }] };
   }
   if (WRAPPERS.has(name) || TEXT_COMMANDS.has(name)) return { after, tokens: [] };
@@ -93,6 +97,22 @@ function repeating(whole: string, part: string, period: string): string {
   return `(${top}/${'9'.repeat(period.length)}${'0'.repeat(part.length)})`;
 }
 
+/** What stands for several characters of plain LaTeX. */
+const FRACTIONS = table(
+  `½→\\frac{1}{2} ⅓→\\frac{1}{3} ⅔→\\frac{2}{3} ¼→\\frac{1}{4} ¾→\\frac{3}{4} ⅕→\\frac{1}{5} ⅖→\\frac{2}{5} ⅗→\\frac{3}{5}
+   ⅘→\\frac{4}{5} ⅙→\\frac{1}{6} ⅚→\\frac{5}{6} ⅛→\\frac{1}{8} ⅜→\\frac{3}{8} ⅝→\\frac{5}{8} ⅞→\\frac{7}{8}`,
+);
+const RAISED = '⁰¹²³⁴⁵⁶⁷⁸⁹⁻';
+/** In plain characters: forms of full width, digits of other scripts, raised digits, fractions of one character. */
+const plainCharacters = (text: string): string =>
+  asciiDigits(text)
+    .replaceAll(/[！-～]/g, (char) => String.fromCharCode(char.charCodeAt(0) - 0xfee0))
+    .replaceAll(
+      new RegExp(`[${RAISED}]{1,20}`, 'g'),
+      (run) => `^{${Array.from(run, (char) => '0123456789-'[RAISED.indexOf(char)]).join('')}}`,
+    )
+    .replaceAll(/[¼-¾⅓-⅞]/g, (char) => FRACTIONS.get(char) ?? char);
+
 const NUMBER = /^(?:\d+(?:\.\d+)?|\.\d+|\d+\.(?!\w))/;
 const GROUPED = /^\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?/;
 
@@ -102,13 +122,22 @@ const GROUPED = /^\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?/;
  */
 export function latexTokens(given: string, grouped: boolean): readonly Token[] | undefined {
   if (given.length > LONGEST) return undefined;
-  const text = given
+  const text = (/^[\0-\x7f]*$/.test(given) ? given : plainCharacters(given))
     .replaceAll(REPEATING, (_, whole: string, part: string, period: string) => repeating(whole, part, period))
     .replaceAll(/(\d),\\!\s?(?=\d{3})|(\d)\{,\}(?=\d{3})/g, '$1$2')
+    .replaceAll(/\\(?:text)?color\s?\{[^{}]{0,40}\}/g, '')
+    .replaceAll(/\{([^{}]{1,100})\\over(?![A-Za-z])([^{}]{1,100})\}/g, String.raw`\frac{$1}{$2}`)
+    // `1.2e3`, `5^{th}` and `x**2`.
+    .replaceAll(/(?<![\w.\\])(\d{1,50}(?:\.\d{1,50})?)[eE]([-+]?\d{1,3})(?![\w.^])/g, '($1*10^{$2})')
+    .replaceAll(/(\d)\^\s?\{?\\?(?:text|mathrm)?\{?(?:st|nd|rd|th)\}{0,2}$/g, '$1')
+    .replaceAll('**', '^')
     .replaceAll('$', ' ')
     .replaceAll('~', ' ')
     .trim()
-    .replace(/\.$/, '');
+    .replace(/^(?:=|\\approx(?![A-Za-z]))\s*/, '')
+    .replace(/(?:[.,;]|\\\\)$/, '')
+    // `3 1/2` is a mixed number.
+    .replace(/^([-−]?)(\d{1,9}) (\d{1,9})\/(\d{1,9})$/, String.raw`$1$2\frac{$3}{$4}`);
   const tokens: Token[] = [];
   for (let at = 0; at < text.length;) {
     const rest = text.slice(at, at + 400);

@@ -3,6 +3,7 @@
  * units and decoration are removed, and short forms of LaTeX are written out. Only the end of a text is read.
  */
 
+import { isDigits, PYTHON_SPACE, stripped } from '../python-text.ts';
 import { boxedAt } from './boxed.ts';
 
 /** In this order. */
@@ -40,12 +41,6 @@ const REWRITTEN: ReadonlyArray<readonly [RegExp, string]> = [
   [/(sqrt)([^{])/gu, 'sqrt{$2}'],
 ];
 
-/** What Python's `str.isdigit` accepts. */
-const DIGITS = /^[\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468]+$/u;
-/** What Python's `str.strip` and `\s` take for white space. */
-const SPACE = String.raw`\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000`;
-const stripped = (text: string): string => text.replaceAll(new RegExp(`^[${SPACE}]+|[${SPACE}]+$`, 'g'), '');
-
 export function minervaNormalized(answer: string): string {
   let text = answer.slice(answer.lastIndexOf('=') + 1);
   for (const [from, to] of REPLACED) text = text.replaceAll(from, () => to);
@@ -53,7 +48,7 @@ export function minervaNormalized(answer: string): string {
   for (const [from, to] of REWRITTEN) text = text.replace(from, to);
   text = text.replaceAll('$', '');
   const plain = text.replaceAll(',', '');
-  return stripped(DIGITS.test(plain) ? plain : text);
+  return stripped(isDigits(plain) ? plain : text);
 }
 
 /** The last `most` characters, counted as Python does. `most` is small. */
@@ -69,7 +64,7 @@ export interface TextVerdict {
   readonly said: string | null;
 }
 
-const ANSWER = new RegExp(`answer[${SPACE}]*:[${SPACE}]*([^\\n<]+)`, 'giu');
+const ANSWER = new RegExp(`answer[${PYTHON_SPACE}]*:[${PYTHON_SPACE}]*([^\\n<]+)`, 'giu');
 
 /** The last `Answer: …` of the last 300 characters, normalized, is the normalized ground truth. */
 export function minervaVerdict(solution: string, groundTruth: string): TextVerdict {

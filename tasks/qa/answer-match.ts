@@ -4,6 +4,7 @@
  */
 
 import { boxedAt } from '../math/boxed.ts';
+import { wordsOf } from '../python-text.ts';
 
 /** Python's `string.punctuation`. */
 const PUNCTUATION = /[!"#$%&'()*+,\-./:;<=>?@[\\\]^_`{|}~]/g;
@@ -13,10 +14,7 @@ const ARTICLES = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 /** Lower case, without punctuation and articles, and with single spaces. */
 export function normalizedAnswer(text: string): string {
   const words = text.toLowerCase().replaceAll(PUNCTUATION, '').replaceAll(ARTICLES, ' ');
-  return words
-    .split(/\s+/)
-    .filter((word) => word !== '')
-    .join(' ');
+  return wordsOf(words).join(' ');
 }
 
 /** SkyRL's rule: two texts without any word are equal, too. */

@@ -32,10 +32,13 @@ class Questions {
   readonly #options: Options;
   readonly #root: string;
   readonly #schemas: ReadonlyMap<string, string>;
+  readonly #io: EnvironmentIo;
   /** The databases that records name: path below the root, and absolute. */
   readonly files = new Map<string, string>();
 
-  constructor(given: Options, root: string, schemas: ReadonlyMap<string, string>) {
+  /** Errors of its methods: those of `io.path`. */
+  constructor(given: Options, root: string, schemas: ReadonlyMap<string, string>, io: EnvironmentIo) {
+    this.#io = io;
     this.#options = given;
     this.#root = root;
     this.#schemas = schemas;
@@ -54,6 +57,8 @@ class Questions {
     if (this.files.has(path)) return undefined;
     const file = join(this.#root, path);
     if (!isDatabase(file)) return { field, problem: `there is no database ${file}` };
+    // The file may be a link to a place that may not be read.
+    this.#io.path(`databases, ${path}`, file);
     this.files.set(path, file);
     return undefined;
   }
@@ -89,7 +94,7 @@ type SqlMessages = Task['messages'];
 async function open(given: Options, io: EnvironmentIo): Promise<Dataset> {
   const root = io.path('databases', given.databases);
   const schemas = given.tables === undefined ? undefined : await readSpiderTables(io.path('tables', given.tables));
-  const questions = new Questions(given, root, schemas ?? new Map());
+  const questions = new Questions(given, root, schemas ?? new Map(), io);
   const schema = recordSchema(given.format, (question) => questions.check(question));
   const dataset = await openRecords(given, io, schema, (question) => questions.task(question));
   const versions = [...questions.files].map(([path, file]) => `${path} ${versionOf(file)}`).toSorted();

@@ -5,6 +5,7 @@
 
 import { dataFrameText } from '../../agents/tools/sql/data-frame.ts';
 import type { SqlOutcome } from '../../agents/tools/sql/sql-request.ts';
+import { PYTHON_SPACE, stripped } from '../python-text.ts';
 
 /** The query of a message; `undefined` if it has none. */
 export function sqlIn(message: string): string | undefined {
@@ -18,6 +19,11 @@ export const hasSolution = (message: string): boolean =>
 
 const partsAround = (text: string, tag: string): string[] => text.split(tag);
 
+/** As Python ignores case: the dotless and the dotted i of Turkish are an `i`. */
+const FORBIDDEN = /<\/?(?:th[iİı]nk|sql|observat[iİı]on)(?![\p{L}\p{N}_])/iu;
+const OBSERVED_END = /<\/observat[iİı]on>/giu;
+const THINKS = new RegExp(`[${PYTHON_SPACE}]*<think>`, 'iuy');
+
 /**
  * The solution in all that was said (the policy's messages and the observations, joined); `undefined` if the form is
  * wrong. Right is: one `<solution>`, one `</solution>` after it, no other tag between them, at least one
@@ -28,15 +34,14 @@ export function solutionIn(said: string): string | undefined {
   if (tail === undefined || moreStarts.length > 0) return undefined;
   const [solution = '', rest, ...moreEnds] = partsAround(tail, '</solution>');
   if (rest === undefined || moreEnds.length > 0) return undefined;
-  if (/<\/?(?:think|sql|observation)(?![\p{L}\p{N}_])/iu.test(solution)) return undefined;
+  if (FORBIDDEN.test(solution)) return undefined;
   const thought = said.indexOf('<think>');
   if (thought < 0 || !said.includes('</think>', thought)) return undefined;
-  for (const { index } of before.matchAll(/<\/observation>/giu)) {
-    const next = /\s*<think>/iuy;
-    next.lastIndex = index + '</observation>'.length;
-    if (!next.test(before)) return undefined;
+  for (const { index, 0: end } of before.matchAll(OBSERVED_END)) {
+    THINKS.lastIndex = index + end.length;
+    if (!THINKS.test(before)) return undefined;
   }
-  return solution.trim();
+  return stripped(solution);
 }
 
 /** Without tags: the form is checked in all that was said, this text included. */

@@ -54,10 +54,12 @@ export const codeOf = (sql: string): string =>
 export const isBlank = (sql: string): boolean =>
   sqlParts(sql).every(({ kind, text }) => kind === 'comment' || text.trim() === '');
 
-/** The first word, in capitals. Empty if the text starts with none. */
+/** The first word, in capitals; semicolons may be before it. Empty if the text starts with none. */
 export function firstWord(sql: string): string {
-  const first = sqlParts(sql).find(({ kind, text }) => kind !== 'comment' && text.trim() !== '');
-  return first?.kind === 'code' ? (/^[A-Za-z]+/u.exec(first.text.trim())?.[0] ?? '').toUpperCase() : '';
+  const first = sqlParts(sql).find(({ kind, text }) => kind !== 'comment' && /[^\s;]/u.test(text));
+  return first?.kind === 'code'
+    ? (/^[A-Za-z]+/u.exec(first.text.replace(/^[\s;]+/u, ''))?.[0] ?? '').toUpperCase()
+    : '';
 }
 
 /** The statements between semicolons, without those that are blank. */

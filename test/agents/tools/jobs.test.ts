@@ -48,6 +48,29 @@ describe('a job', () => {
     expect(await end(1)).toBe("two it's $HOME\n[job 1 has ended with exit code 0]");
   });
 
+  it('that does not read is sent what fits, and then nothing, without waiting for it', async () => {
+    await start('until [ -e /tmp/stop ]; do sleep 0.1; done');
+    let sent = 0;
+    let answer = '';
+    while (sent < 40 && !answer.startsWith('[')) {
+      answer = await use('send', { job: 1, input: 'x'.repeat(4096) });
+      sent += 1;
+    }
+    expect(sent).toBeGreaterThan(1);
+    expect(answer).toBe('[job 1 does not read its input: nothing was sent]');
+    await sh(sandbox, 'touch /tmp/stop');
+    await end(1);
+    expect(await use('send', { job: 1, input: 'x' })).toBe('[job 1 has ended: nothing was sent]');
+    expect(await use('send', { job: 1, input: 'a\0b' })).toContain('has a null character');
+  });
+
+  it('that filled the disk can be stopped', async () => {
+    await start('yes; touch /tmp/full; sleep 300');
+    await sh(sandbox, 'until [ -e /tmp/full ]; do sleep 0.05; done');
+    expect(await use('stop', { job: 1 })).toBe('Job 1 was stopped.');
+    expect(await use('read', { job: 1 })).toMatch(/\[job 1 has ended with exit code 137\]$/);
+  });
+
   it('answers questions on its standard input, and keeps several apart', async () => {
     await start('read a; echo "first $a"');
     await start('read a; echo "second $a"');

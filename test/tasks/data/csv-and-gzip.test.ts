@@ -1,7 +1,8 @@
 /** Hunts a table whose cells are moved, changed or filled up, and a compressed file that is read in part. */
 
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -72,6 +73,16 @@ it.each([
   ['a.csv', 'q,a\none,1\n"two,2\n', /a\.csv, record 2: .*quote/i],
   ['a.csv', 'q,q\none,1\n', /a\.csv, record 1: the header has the column "q" twice/],
   ['a.csv', 'q,\none,1\n', /a\.csv, record 1: column 2 of the header has no name/],
+  ['a.csv', Buffer.from('q,a\none,1\ncaf\xe9,2\n', 'latin1'), /a\.csv, record 2: it is not UTF-8/],
+  ['a.csv', Buffer.from('\uFEFFq,caf\u00e9\none,1\n', 'utf16le'), /a\.csv, record 1: it is not UTF-8/],
+  ['a.jsonl', Buffer.from('{"q":"one"}\n{"q":"caf\xe9"}\n', 'latin1'), /a\.jsonl, record 2: it is not UTF-8/],
+  ['a.json', Buffer.from('[{"q":"caf\xe9"}]', 'latin1'), /a\.json, record 1: it is not UTF-8/],
+  ['a.jsonl', gzipSync('{"q":"one"}\n'), /a\.jsonl, record 1: it is not UTF-8/],
+  [
+    'a.jsonl',
+    `{"q":"one"}\n{"q":${'['.repeat(50_000)}${']'.repeat(50_000)}}`,
+    /record 2: it has too many objects or arrays/,
+  ],
   ['a.csv', '', /a\.csv, record 1: the file has no header/],
   ['a.parquet.gz', '', /a\.parquet\.gz.* give a file of records/],
 ])('%s: %j is refused', async (name, content, message) => {
@@ -110,4 +121,17 @@ it('the first ten bad records are reported together, each by its number', async 
   expect([number, ...more.map((one) => one.number)]).toEqual([1, 3, 5, 6, 7, 9, 11, 13, 15, 17]);
   expect(more.map(({ field }) => field)).toEqual(['q', 'q', '', 'q', 'q', 'q', 'q', 'q', 'q']);
   expect(message).toMatch(/a\.jsonl, record 1, field q: .* \(and 9 more: npx longhaul check names them\)$/);
+});
+
+it('what is no file is refused, also if it could be read without end', async () => {
+  mkdirSync(join(dir, 'folder.jsonl'));
+  execFileSync('mkfifo', [join(dir, 'pipe.jsonl')]);
+  symlinkSync('/dev/zero', join(dir, 'device.csv'));
+  for (const name of ['folder.jsonl', 'pipe.jsonl', 'device.csv'])
+    await expect(readRecords(join(dir, name), texts)).rejects.toThrow(/give a file of records/);
+});
+
+it('a value that begins like a byte order mark is kept', async () => {
+  expect(await cells('a.csv', 'q,a\n\uFEFFone,\uFEFF\n')).toEqual([{ q: '\uFEFFone', a: '\uFEFF' }]);
+  expect(await cells('b.csv', '\uFEFFa\n1\n')).toEqual([{ a: '1' }]);
 });

@@ -21,6 +21,10 @@ describe('gsm8k', () => {
     ['1234', '#### $1,234.', true],
     ['1234', raw`#### \$1,234.00`, true],
     ['1234', '####1234', true],
+    ['1234', '#### 1\u00a0234', true],
+    ['1234', '#### １２３４', true],
+    ['1234', '#### ١٢٣٤', true],
+    ['1234', '#### ２２３４', false],
     ['1234', '#### **1234** dollars', true],
     ['1234', '#### 1234.5', false],
     ['1234', '#### 1.234', false],
@@ -188,5 +192,19 @@ test.each([
   for (const environment of environments) {
     const task = await openedWith(environment, [{ question: 'How many?', answer: '12' }]);
     expect(await answered(task, message)).toMatchObject({ code: 'graded', reward: 0 });
+  }
+});
+
+test.each([2 ** 64, 1e300, 1e-7])('the answer %s, which the file writes in another way, is refused', async (answer) => {
+  for (const environment of [math, gsm8k] as Environment[])
+    await expect(openedWith(environment, [{ question: 'How many?', answer }])).rejects.toThrow(
+      /record 1, field answer: .*write it as a text/,
+    );
+});
+
+test('other numbers are answers', async () => {
+  for (const answer of [1, -0.25, 9007199254740991, 0.000001]) {
+    const task = await openedWith(math, [{ question: 'How many?', answer }]);
+    expect(await answered(task, raw`\boxed{${answer}}`)).toMatchObject({ passed: true });
   }
 });

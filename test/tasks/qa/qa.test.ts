@@ -15,6 +15,8 @@ describe('texts', () => {
     ['l’an', 'l’'],
     ['a an the', ''],
     ['Paris\u00a0(France)', 'paris france'],
+    // White space is Python's: U+FEFF is none.
+    ['a\u001cParis\u0085\ufeff', 'paris \ufeff'],
   ])('%j without case, punctuation and articles', (text, normalized) => {
     expect(normalizedAnswer(text)).toBe(normalized);
   });

@@ -2,7 +2,7 @@
 
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Dataset, Task } from '../../../tasks/environment.ts';
@@ -36,7 +36,9 @@ const write = (name: string, ...records: readonly unknown[]): void =>
 
 async function open(options: object): Promise<Dataset> {
   const environment = environmentNamed('text2sql');
-  return environment.open(environment.options?.parse(options), { path: (_name, path) => join(folder, path) });
+  return environment.open(environment.options?.parse(options), {
+    path: (_name, path) => (isAbsolute(path) ? path : join(folder, path)),
+  });
 }
 
 const textOf = ({ messages }: Task): string => messages.map(({ content }) => content).join('\n');
@@ -192,6 +194,21 @@ describe('a record is refused that', () => {
       /record 1, field env_class/u,
     );
   });
+});
+
+it('refuses a database that is a link to a place that may not be read', async () => {
+  write('link.jsonl', { db_id: 'pets', question: 'q', query: 'SELECT 1' });
+  const environment = environmentNamed('text2sql');
+  const options = environment.options?.parse({ data: { test: 'link.jsonl' }, databases: 'plain', format: 'spider' });
+  const asked: string[] = [];
+  const path = (_name: string, given: string): string => {
+    const whole = isAbsolute(given) ? given : join(folder, given);
+    asked.push(whole);
+    if (whole.endsWith('.sqlite')) throw new Error('not allowed');
+    return whole;
+  };
+  await expect(environment.open(options, { path })).rejects.toThrow('not allowed');
+  expect(asked.at(-1)).toBe(join(folder, 'plain/pets/pets.sqlite'));
 });
 
 it('has another digest if a database changes', async () => {

@@ -23,6 +23,13 @@ describe('the form', () => {
     ['<think>a</think><solution><think>b</think>SELECT 1</solution>', undefined],
     ['<think>a</think><solution>SELECT 1 </SQL></solution>', undefined],
     [`<think>a</think></observation>x${good}`, undefined],
+    // White space and case are Python's.
+    [`<think>a</think></observation>\u001c\u0085${good}`, 'SELECT 1'],
+    [`<think>a</think></observation>\ufeff${good}`, undefined],
+    [`<think>a</think></observat\u0131on>${good}`, 'SELECT 1'],
+    [`<think>a</think></observat\u0131on>x${good}`, undefined],
+    ['<think>a</think><solution>SELECT 1 </Th\u0130nk></solution>', undefined],
+    ['<think>a</think><solution>\u001cSELECT 1\ufeff</solution>', 'SELECT 1\ufeff'],
     [`<observation>1</observation><solution>SELECT 1</solution><think></think>`, undefined],
   ])('%j has the solution %j', (text, solution) => {
     expect(solutionIn(text)).toBe(solution);

@@ -43,6 +43,8 @@ it.each([
 it('finds the first word after comments', () => {
   expect(firstWord('/* DELETE */ -- x\n  select 1')).toBe('SELECT');
   expect(firstWord('"select" 1')).toBe('');
+  expect(firstWord('; /* x */;\n; select 1')).toBe('SELECT');
+  expect(firstWord(';;')).toBe('');
   expect(firstWord('(SELECT 1)')).toBe('');
   expect(isBlank(' -- x')).toBe(true);
   expect(isBlank("''")).toBe(false);
