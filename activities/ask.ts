@@ -11,7 +11,7 @@ import { EndpointError } from '../endpoints/endpoint-error.ts';
 import { costOf } from '../protocol/budget.ts';
 import type { AskExchange, AskRecord, Judge, Judges } from '../protocol/judge.ts';
 import type { ChatAnswer } from '../protocol/endpoint.ts';
-import { keys } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import type { Asking, Attempt } from '../protocol/stages.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { byJudge, spentEvent } from '../reports/spending.ts';

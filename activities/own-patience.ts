@@ -9,7 +9,8 @@ import type { FailureClass } from '../protocol/finish-reason.ts';
 import type { Store } from '../store/store.ts';
 import { classOfError } from '../protocol/failure-policy.ts';
 import { type OwnClock, scheduled } from './own-time.ts';
-import { keys, type TryRecord } from '../protocol/records.ts';
+import type { TryRecord } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 
 export interface Patience {
   readonly failure: FailureClass;

@@ -3,7 +3,7 @@
  * them is lost, all are.
  */
 
-import { sandboxNamed } from '../protocol/records.ts';
+import { sandboxNamed } from '../protocol/record-keys.ts';
 import type { SandboxRef } from '../protocol/stages.ts';
 import { keptAlive, type SandboxLeases } from '../sandboxes/leases.ts';
 import {

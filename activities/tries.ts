@@ -19,7 +19,8 @@ import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
 import { isOf, isSpent, type Patience, spentBefore, type Try } from './own-patience.ts';
 import { OwnClock, scheduled, setActivityDeadline } from './own-time.ts';
-import { keys, type TryRecord } from '../protocol/records.ts';
+import type { TryRecord } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import { watchStandstill } from './standstill.ts';
 
 /** Too many workers ended during the same activity: it may be what ends them. */

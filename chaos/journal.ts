@@ -1,7 +1,7 @@
 /** The work in flight in one run: started according to the journal, which is written first, and without a result. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { keys, resultKeyOf } from '../protocol/records.ts';
+import { keys, resultKeyOf } from '../protocol/record-keys.ts';
 import type { Execution, Store } from '../store/store.ts';
 import type { Role } from '../workers/settings.ts';
 

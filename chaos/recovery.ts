@@ -1,7 +1,7 @@
 /** When a killed process is back at work: seen from outside, by what it does, not by what it reports. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { keys } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import { ensureStack } from '../stack/ensure-stack.ts';
 import type { Role } from '../workers/settings.ts';
 import type { PlannedKill } from './plan-kills.ts';

@@ -1,7 +1,7 @@
 /** Whether work waits for a worker of a role, from the pending activities of the run's workflows in Temporal. */
 
 import { type Client, isGrpcServiceError } from '@temporalio/client';
-import { keys } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import type { Store } from '../store/store.ts';
 import type { Role } from '../workers/settings.ts';
 import type {

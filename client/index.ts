@@ -18,7 +18,7 @@ export { openRecords, recordOptions } from '../tasks/data/record-options.ts';
 export { recordsDataset, type RecordTable } from '../tasks/data/records-dataset.ts';
 export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
 export { defineTool } from '../agents/tools/registry.ts';
-export { ToolArgumentError } from '../agents/tools/arguments.ts';
+export { ToolArgumentError } from '../agents/tools/schema/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
 export { defineBackend } from '../trainer/backends/registry.ts';
 export type {
@@ -45,7 +45,7 @@ export type {
 } from '../trainer/algorithms/advantages/estimator.ts';
 export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/algorithms/losses/loss.ts';
 export type { LossSettings } from '../protocol/algorithm.ts';
-export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
+export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/schema/arguments.ts';
 export type { ImageRef } from '../protocol/image.ts';
 export type { Message, ToolCall, ToolSchema } from '../protocol/message.ts';
 export type { McpHttpServer, McpSandboxServer, McpServer } from '../agents/mcp/server.ts';

@@ -2,7 +2,8 @@
 
 import type { Budget } from '../protocol/budget.ts';
 import type { GivenJudge } from '../protocol/judge.ts';
-import { keys, type RunRecord } from '../protocol/records.ts';
+import type { RunRecord } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import type { ConfigChange } from '../protocol/run-config.ts';
 import type { Store } from '../store/store.ts';
 import { evalKeys, type EvalRecord } from './evaluation/eval-records.ts';

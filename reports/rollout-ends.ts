@@ -6,7 +6,7 @@
  */
 
 import type { RolloutEvent, RolloutEventName, Store } from '../store/store.ts';
-import { keys } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import { endOfRun, wasStopped } from './run-end.ts';
 
 export interface RolloutEnd extends RolloutEvent {

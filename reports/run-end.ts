@@ -4,7 +4,8 @@
  */
 
 import type { Store } from '../store/store.ts';
-import { keys, type RunAgain, type RunEnd, type StepEntry } from '../protocol/records.ts';
+import type { RunAgain, RunEnd, StepEntry } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 
 /** Every recorded end, and every record that the run was started again after one. */
 interface Ends {

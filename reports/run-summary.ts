@@ -6,11 +6,11 @@ import type { StepRecord } from '../protocol/step-record.ts';
 import {
   batchesOf,
   type EvaluationEntry,
-  keys,
   type RunRecord,
   type StepEntry,
   type UpdateEntry,
 } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import { changesOfRun } from '../store/read-records.ts';
 import { adviceFor, noGroupVaried, type VaryingSettings, varyingSettings } from './no-group-varied.ts';
 import { endOfRun, wasStopped, workedMsOf } from './run-end.ts';

@@ -3,7 +3,7 @@
  * its time to live ends. A sandbox is never renewed unless its owner reports that it waits.
  */
 
-import { mainSandboxOf } from '../protocol/records.ts';
+import { mainSandboxOf } from '../protocol/record-keys.ts';
 import type { Lease, Store } from '../store/store.ts';
 import { type BootTime, leftMs, machineTime } from './lease-time.ts';
 import { SANDBOX_LEASE, sandboxLeases } from './leases.ts';

@@ -1,7 +1,8 @@
 /** The calls of one tool that ran before a given one, from the records of the attempt. */
 
 import type { ToolCall } from '../protocol/message.ts';
-import { type AnswerRecord, attemptKey, type GenerateRecord, keys, padded } from '../protocol/records.ts';
+import type { AnswerRecord, GenerateRecord } from '../protocol/records.ts';
+import { attemptKey, keys, padded } from '../protocol/record-keys.ts';
 import type { Attempt } from '../protocol/stages.ts';
 import type { Store } from './store.ts';
 

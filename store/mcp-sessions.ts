@@ -1,6 +1,7 @@
 /** The sessions of an attempt at its MCP servers over HTTP: the latest one counts, and the first to record it decides. */
 
-import { keys, type McpSession } from '../protocol/records.ts';
+import type { McpSession } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import type { Attempt } from '../protocol/stages.ts';
 import type { Store } from './store.ts';
 

@@ -2,14 +2,8 @@
 
 import { StoreCorrupt } from './disk-errors.ts';
 import type { Store } from './store.ts';
-import {
-  type ActRecord,
-  attemptKey,
-  type BatchManifest,
-  type GenerateRecord,
-  keys,
-  padded,
-} from '../protocol/records.ts';
+import type { ActRecord, BatchManifest, GenerateRecord } from '../protocol/records.ts';
+import { attemptKey, keys, padded } from '../protocol/record-keys.ts';
 import type { Attempt, ObjectRef } from '../protocol/stages.ts';
 import type { TaskCatalog } from '../protocol/task-key.ts';
 import type { ConfigChange } from '../protocol/run-config.ts';

@@ -1,6 +1,7 @@
 /** What an attempt's agent is shown first: the messages of the environment's `start`, or the task's own. */
 
-import { keys, type StartRecord } from '../protocol/records.ts';
+import type { StartRecord } from '../protocol/records.ts';
+import { keys } from '../protocol/record-keys.ts';
 import type { Message } from '../protocol/message.ts';
 import type { Attempt } from '../protocol/stages.ts';
 import type { Store } from '../store/store.ts';

@@ -1,6 +1,7 @@
 /** A turn whose message goes to the environment: its `step` reads the message, and its answer is recorded once. */
 
-import { type ActRecord, attemptKey, type GenerateRecord, keys, type StartRecord } from '../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, StartRecord } from '../../protocol/records.ts';
+import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import { spoken } from '../../protocol/transcript.ts';
 import type { Asking, Attempt } from '../../protocol/stages.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';

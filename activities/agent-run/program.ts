@@ -5,7 +5,8 @@
 
 import type { Message, ParsedTurn } from '../../protocol/message.ts';
 import type { RecordReportsInput, ReportedTurn, RunProgramInput, RunProgramOutcome } from '../../protocol/program.ts';
-import { type ActRecord, attemptKey, type GenerateRecord, keys, type ProgramRecord } from '../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, ProgramRecord } from '../../protocol/records.ts';
+import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import type { FinishReason } from '../../protocol/finish-reason.ts';
 import type { ExecResult, Sandbox } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';

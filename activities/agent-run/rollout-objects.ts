@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 import { readImageHeader } from '../../agents/tools/image-header.ts';
 import type { Observation, Seen } from '../../agents/tools/tool.ts';
 import { type ImageRef, LONGEST_IMAGE_SIDE, MOST_IMAGE_BYTES, MOST_IMAGES } from '../../protocol/image.ts';
-import { keys, type ObjectRecord } from '../../protocol/records.ts';
+import type { ObjectRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { Attempt, ObjectRef } from '../../protocol/stages.ts';
 import type { Store } from '../../store/store.ts';
 

@@ -6,7 +6,7 @@
 
 import { anyInSandbox } from '../../agents/mcp/server.ts';
 import type { ActRecord, SnapshotRecord } from '../../protocol/records.ts';
-import { attemptKey, keys } from '../../protocol/records.ts';
+import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import type { Attempt } from '../../protocol/stages.ts';
 import {
   type Sandbox,

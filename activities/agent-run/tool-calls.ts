@@ -18,14 +18,8 @@ import type { Asking, Attempt } from '../../protocol/stages.ts';
 import type { AskDeps } from '../ask.ts';
 import { AnswerMismatch, RestoreFailed, ToolFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
-import {
-  type ActRecord,
-  type AnswerRecord,
-  attemptKey,
-  type GenerateRecord,
-  keys,
-  type RestoredRecord,
-} from '../../protocol/records.ts';
+import type { ActRecord, AnswerRecord, GenerateRecord, RestoredRecord } from '../../protocol/records.ts';
+import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import { lastActBefore } from '../../store/read-records.ts';
 import { MessageBudget, timed } from './message-budget.ts';
 import { OUTCOME_UNKNOWN, runInWorker } from './run-in-worker.ts';

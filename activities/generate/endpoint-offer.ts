@@ -11,7 +11,7 @@ import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { EndpointError } from '../../endpoints/endpoint-error.ts';
 import type { CheckEndpointInput } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { endpointFailure } from './endpoint-failure.ts';
 import type { PolicyTokenizer } from './sample-ids.ts';
 

@@ -6,7 +6,7 @@
 import { checkContext, type ContextOf } from '../../config/policy-context.ts';
 import type { EngineKinds, EngineRecord, OpenedEngine, OpenEngineInput } from '../../protocol/engine.ts';
 import { folderOf } from '../../protocol/policy-uri.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { Store } from '../../store/store.ts';
 import { CACHE_VARIABLE, contextBound } from '../../trainer/sampler/cache/cache-budget.ts';

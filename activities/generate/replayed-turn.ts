@@ -4,7 +4,8 @@
  */
 
 import type { ReplayPolicy, ReplayScripts } from '../../protocol/policy.ts';
-import { type AnswerRecord, type GenerateRecord, keys } from '../../protocol/records.ts';
+import type { AnswerRecord, GenerateRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { sameContext } from '../../protocol/frames.ts';
 import { contextTokensAfter } from '../../protocol/transcript.ts';

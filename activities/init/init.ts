@@ -15,7 +15,8 @@ import type { Asking, Attempt, Card, RestoreInput, SandboxRef } from '../../prot
 import { type AskDeps, patienceWithJudges } from '../ask.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
-import { attemptKey, type GenerateRecord, keys, sandboxKey } from '../../protocol/records.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
+import { attemptKey, keys, sandboxKey } from '../../protocol/record-keys.ts';
 import { closeAll, connectAll, createAll, endAll, mainOf, refTo, specsOf, type TaskSpecs } from '../task-sandboxes.ts';
 import type { AgentProgram } from '../../agents/agent.ts';
 import { cardOfProgram, programOfTask } from '../../tasks/program-of-task.ts';

@@ -13,14 +13,8 @@ import { MAIN, type Task } from '../../tasks/environment.ts';
 import { offeredTools } from '../../tasks/offered-tools.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { Attempt, RestoreInput } from '../../protocol/stages.ts';
-import {
-  attemptKey,
-  keys,
-  type McpRecord,
-  type McpSession,
-  type RestoredRecord,
-  sandboxKey,
-} from '../../protocol/records.ts';
+import type { McpRecord, McpSession, RestoredRecord } from '../../protocol/records.ts';
+import { attemptKey, keys, sandboxKey } from '../../protocol/record-keys.ts';
 import { actsOf } from '../../store/read-records.ts';
 import type { Place } from '../../protocol/frames.ts';
 import { EnvironmentFailed } from '../failures.ts';

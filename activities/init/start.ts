@@ -5,7 +5,8 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '../../protocol/message.ts';
-import { attemptKey, keys, type StartRecord } from '../../protocol/records.ts';
+import type { StartRecord } from '../../protocol/records.ts';
+import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import type { Asking, Attempt } from '../../protocol/stages.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { MAIN, type Task } from '../../tasks/environment.ts';

@@ -5,7 +5,7 @@
 
 import { type Bundle, bundleModules } from '../../modules/bundle.ts';
 import { importBundle, importStored, ModulesFailed, type ModulesRecord } from '../../modules/import-bundle.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { readCatalog } from '../../store/read-records.ts';

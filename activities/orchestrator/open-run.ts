@@ -16,7 +16,8 @@ import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts'
 import type { OpenedTasks } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
-import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
+import type { RunRecord, StepEntry, UpdateEntry } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { workedMsOf } from '../../reports/run-end.ts';
 import { changesOfRun, putCatalog, readCatalog } from '../../store/read-records.ts';
 import { checkDefinitions } from '../../config/algorithm/config.ts';

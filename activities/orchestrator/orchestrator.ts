@@ -14,10 +14,10 @@ import {
   type BatchManifest,
   batchesOf,
   type EvaluationEntry,
-  keys,
   type OutcomeRecord,
   type StepEntry,
 } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { recordEnds, unfinishedOf } from '../../reports/rollout-ends.ts';
 import { refusePruned } from './prune-records.ts';
 import { goOn, recordEndOfRun, wentOnAt } from '../../reports/run-end.ts';

@@ -12,7 +12,8 @@ import type { ObjectRef } from '../../protocol/stages.ts';
 import { evalRun } from '../../reports/evaluation/eval-records.ts';
 import { evalResultsOf } from '../../reports/evaluation/eval-results.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { keys, type OutcomeRecord, type PrunedRecord } from '../../protocol/records.ts';
+import type { OutcomeRecord, PrunedRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 

@@ -6,7 +6,8 @@
 import type { Store } from '../../store/store.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { OutcomeRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { manifestOf } from '../../store/read-records.ts';
 import { scoresOf } from '../../reports/evaluation/evaluation-metrics.ts';

@@ -8,7 +8,8 @@
 import { CancelledFailure } from '@temporalio/activity';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { classOfError, FAILURES } from '../../protocol/failure-policy.ts';
-import { attemptKey, keys, type UngradedRecord } from '../../protocol/records.ts';
+import type { UngradedRecord } from '../../protocol/records.ts';
+import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import { GRADER_LEASE } from '../../sandboxes/leases.ts';
 import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
 import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';

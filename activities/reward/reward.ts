@@ -14,13 +14,8 @@ import type { RewardActivities } from '../../protocol/activities.ts';
 import { type AskDeps, patienceWithJudges, withAsk } from '../ask.ts';
 import { FailedBefore, QuestionRefused } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
-import {
-  type ActRecord,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  type ProgramRecord,
-} from '../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, OutcomeRecord, ProgramRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { answerIn, saidIn } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import { bareContext, contextOver, freshContext, type Named } from '../task-context.ts';

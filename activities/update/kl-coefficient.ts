@@ -4,7 +4,8 @@ import { nextKlCoefficient } from '../../trainer/algorithms/kl.ts';
 import type { Store } from '../../store/store.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
-import { keys, type UpdateEntry } from '../../protocol/records.ts';
+import type { UpdateEntry } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 
 type Kl = NonNullable<AlgorithmSettings['kl']>;
 

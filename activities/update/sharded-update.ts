@@ -11,7 +11,7 @@ import type { PoolEngine } from '../../trainer/engine.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { ShardActivities } from '../../protocol/activities.ts';
 import type { RoundInput, UpdateInput, UpdateRounds } from '../../protocol/update.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './check-disk-space.ts';
 import { trainingDataOf } from './training-data.ts';

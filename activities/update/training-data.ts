@@ -6,7 +6,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { OutcomeRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { actsOf, manifestOf, readCatalog, turnsOf } from '../../store/read-records.ts';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/update-request.ts';

@@ -10,7 +10,8 @@ import { CheckpointTorn, readVerifiedRecord } from '../../trainer/checkpoints/ve
 import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { pathOf } from '../../protocol/policy-uri.ts';
-import { keys, type UpdateEntry } from '../../protocol/records.ts';
+import type { UpdateEntry } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { TrainingData } from './training-data.ts';
 
 /** SHA-256, as hexadecimal digits. Errors: `CheckpointTorn`. */

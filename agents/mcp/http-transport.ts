@@ -9,7 +9,7 @@ import { guardedLookup } from '../../endpoints/never-asked.ts';
 import { isObject } from '../../protocol/message.ts';
 import type { McpSession } from '../../protocol/records.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { isDeep } from '../tools/arguments.ts';
+import { isDeep } from '../tools/schema/arguments.ts';
 import { exchange, type HttpAnswer, retryAfterMs } from '../web/http.ts';
 import { checkServer, keyFor } from '../web/operator-lists.ts';
 import { ServiceUnavailable } from '../web/service-unavailable.ts';

@@ -1,7 +1,7 @@
 /** Messages of the Model Context Protocol, which are the same over stdio and over HTTP: JSON-RPC 2.0. */
 
 import { isObject } from '../../protocol/message.ts';
-import { isDeep } from '../tools/arguments.ts';
+import { isDeep } from '../tools/schema/arguments.ts';
 import { normalizeOutput } from '../tools/observation.ts';
 import type { McpTool } from './server.ts';
 

@@ -2,8 +2,8 @@
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import type { McpSessions } from '../../store/mcp-sessions.ts';
-import { ArgumentReader } from '../tools/arguments.ts';
-import type { ObjectSchema } from '../tools/json-schema.ts';
+import { ArgumentReader } from '../tools/schema/arguments.ts';
+import type { ObjectSchema } from '../tools/schema/json-schema.ts';
 import { truncateMiddle } from '../tools/observation.ts';
 import { DEFAULT_MAX_CHARACTERS, makeTool, type Tool } from '../tools/tool.ts';
 import type { McpRecord, McpSession } from '../../protocol/records.ts';

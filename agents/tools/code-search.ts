@@ -6,7 +6,7 @@
 import { definitions, outline, plainPath, references, search } from '../code-search/answers.ts';
 import { indexOf } from '../code-search/code-index.ts';
 import { Unlisted } from '../code-search/source-files.ts';
-import { ToolArgumentError } from './arguments.ts';
+import { ToolArgumentError } from './schema/arguments.ts';
 import { normalizeOutput, truncateMiddle } from './observation.ts';
 import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
 

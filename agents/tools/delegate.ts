@@ -3,7 +3,7 @@
  * the sub-agent's answer is its observation. Without such an agent the call is refused.
  */
 
-import { ToolArgumentError } from './arguments.ts';
+import { ToolArgumentError } from './schema/arguments.ts';
 import { makeTool, type Tool } from './tool.ts';
 
 export const DELEGATE = 'delegate';

@@ -4,7 +4,7 @@
  */
 
 import { MOST_SUMMARY_CHARACTERS } from '../../protocol/frames.ts';
-import { ToolArgumentError } from './arguments.ts';
+import { ToolArgumentError } from './schema/arguments.ts';
 import { makeTool } from './tool.ts';
 
 export const NEXT_WITH_SUMMARY = 'next_with_summary';

@@ -1,15 +1,15 @@
 /** The tools by the names that policies use: those of Longhaul, and custom ones. */
 
 import { Registry } from '../../modules/registry.ts';
-import { bash } from './bash.ts';
+import { bash } from './shell/bash.ts';
 import { browser } from './browser/browser.ts';
-import { checkTool } from './check-tool.ts';
-import { codeInterpreter } from './code-interpreter.ts';
+import { checkTool } from './schema/check-tool.ts';
+import { codeInterpreter } from './shell/code-interpreter.ts';
 import { codeSearch } from './code-search.ts';
 import { delegate } from './delegate.ts';
-import { editor } from './editor.ts';
+import { editor } from './editor/editor.ts';
 import { finish } from './finish.ts';
-import { jobs } from './jobs.ts';
+import { jobs } from './shell/jobs.ts';
 import { nextWithSummary } from './next-with-summary.ts';
 import { memory } from './notes/memory.ts';
 import { think } from './notes/think.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { ExecResult } from '../../sandboxes/sandbox.ts';
-import { ToolArgumentError } from './arguments.ts';
+import { ToolArgumentError } from './schema/arguments.ts';
 import { normalizeOutput, truncateMiddle } from './observation.ts';
 import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
 

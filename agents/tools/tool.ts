@@ -9,8 +9,14 @@ import type { ToolCall, ToolSchema } from '../../protocol/message.ts';
 import type { ImageRef } from '../../protocol/image.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { ArgumentReader, type Arguments, schemaOf, ToolArgumentError, type ToolParameters } from './arguments.ts';
-import type { ObjectSchema } from './json-schema.ts';
+import {
+  ArgumentReader,
+  type Arguments,
+  schemaOf,
+  ToolArgumentError,
+  type ToolParameters,
+} from './schema/arguments.ts';
+import type { ObjectSchema } from './schema/json-schema.ts';
 
 /**
  * What a call changes. `sandbox`: the task's sandbox; such calls alone run again in one that replaces a lost sandbox.

@@ -16,7 +16,7 @@ import type { Bundle } from '../../modules/bundle.ts';
 import type { ModulesRecord } from '../../modules/import-bundle.ts';
 import { classOfError } from '../../protocol/failure-policy.ts';
 import type { ScriptedPolicy, ScriptName } from '../../protocol/policy.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { placeOf } from '../../protocol/frames.ts';
 import { type AgentSettings, DEFAULT_AGENT } from '../../protocol/rollout.ts';
 import type { Asking, Card, CollectOutcome, ObjectRef } from '../../protocol/stages.ts';

@@ -1,6 +1,7 @@
 /** Which rollouts belong to a run, an eval, or one step of a run. */
 
-import { batchesOf, keys, type StepEntry } from '../../protocol/records.ts';
+import { batchesOf, type StepEntry } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { LocalStore } from './local-store.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { evalOf } from '../eval/local-eval.ts';

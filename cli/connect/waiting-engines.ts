@@ -3,7 +3,7 @@
 import { storeUrlOf } from '../../connection/store-url.ts';
 import type { EngineRecord } from '../../protocol/engine.ts';
 import { kindOfQueue } from '../../protocol/queues.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { openStore, storeExists } from '../../store/open-store.ts';
 import { openRuns } from '../../workers/watchdog/find-stalls.ts';
 import type { VerbContext } from '../verb.ts';

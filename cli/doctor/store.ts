@@ -1,7 +1,8 @@
 /** `longhaul doctor --store`: verifies every row of this folder's store, and the checkpoints that its records name. */
 
 import { existsSync } from 'node:fs';
-import { runOfKey, type StepEntry } from '../../protocol/records.ts';
+import type { StepEntry } from '../../protocol/records.ts';
+import { runOfKey } from '../../protocol/record-keys.ts';
 import { folderOf, pathOf } from '../../protocol/policy-uri.ts';
 import { storeName, verifyStore, wholeRecords } from '../../store/open-store.ts';
 import type { DamagedRow, StoreReport } from '../../store/verify-store.ts';

@@ -7,7 +7,8 @@
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createRewardActivities, type RewardDeps } from '../../activities/reward/reward.ts';
 import type { FailureClass } from '../../protocol/finish-reason.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { OutcomeRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { Asking, CollectOutcome, ObjectRef, RewardInput, Verdict } from '../../protocol/stages.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import type { Store } from '../../store/store.ts';

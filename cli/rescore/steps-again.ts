@@ -4,7 +4,8 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
-import { type ActRecord, keys, type StartRecord } from '../../protocol/records.ts';
+import type { ActRecord, StartRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { RewardInput } from '../../protocol/stages.ts';
 import { spoken } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';

@@ -3,7 +3,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { keys, type RunRecord } from '../../protocol/records.ts';
+import type { RunRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import type { Store } from '../../store/store.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';

@@ -4,7 +4,8 @@
  */
 
 import type { Store } from '../../store/store.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { OutcomeRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { RolloutEnd } from '../rollout-ends.ts';
 import { evalRun } from './eval-records.ts';
 

@@ -4,7 +4,7 @@
  */
 
 import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import type { Store } from '../../store/store.ts';

@@ -3,7 +3,8 @@
  * an eval, is in memory at a time. Held-out rollouts of a run are never among them.
  */
 
-import { batchesOf, keys, type OutcomeRecord, type StepEntry } from '../../protocol/records.ts';
+import { batchesOf, type OutcomeRecord, type StepEntry } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { manifestIfAny } from '../../store/read-records.ts';
 import type { Store } from '../../store/store.ts';
 import { outcomesOf } from '../evaluation/cell-members.ts';

@@ -8,15 +8,8 @@ import type { EvalEnd, EvalRecord } from '../evaluation/eval-records.ts';
 import type { Spending } from '../../protocol/budget.ts';
 import { batchOf } from '../spending.ts';
 import { RolloutRows, type RolloutState } from './rollout-rows.ts';
-import {
-  batchesOf,
-  type OutcomeRecord,
-  resultKeyOf,
-  type RunEnd,
-  runOfKey,
-  type RunRecord,
-  type StepEntry,
-} from '../../protocol/records.ts';
+import { batchesOf, type OutcomeRecord, type RunEnd, type RunRecord, type StepEntry } from '../../protocol/records.ts';
+import { resultKeyOf, runOfKey } from '../../protocol/record-keys.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { readTaskKey } from '../../protocol/task-key.ts';
 import { afterPrefix } from '../../store/checked-rows.ts';

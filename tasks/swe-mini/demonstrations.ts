@@ -3,7 +3,7 @@
  * id, the requested quality, and a variant number.
  */
 
-import { numbered } from '../../agents/tools/view.ts';
+import { numbered } from '../../agents/tools/editor/view.ts';
 import { type Problem, makeProblem } from './problem.ts';
 import { workingTree, allPass, CHECK_COMMAND } from './repository.ts';
 import type { Message, ToolCall } from '../../protocol/message.ts';

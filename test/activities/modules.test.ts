@@ -9,7 +9,7 @@ import { generateTurn } from '../../activities/generate/generate.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createSweepActivities } from '../../activities/orchestrator/sweep/sweep-activities.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { inActivity, turnInput, useWorld } from './world.ts';

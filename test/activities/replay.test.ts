@@ -8,13 +8,8 @@ import { generateTurn } from '../../activities/generate/generate.ts';
 import { openReplay, type Replayed } from '../../activities/orchestrator/sweep/open-replay.ts';
 import { evalKeys } from '../../reports/evaluation/eval-records.ts';
 import type { ReplayPolicy } from '../../protocol/policy.ts';
-import {
-  type ActRecord,
-  type AnswerRecord,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-} from '../../protocol/records.ts';
+import type { ActRecord, AnswerRecord, GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import type { TaskCatalog } from '../../protocol/task-key.ts';
 import { putCatalog } from '../../store/read-records.ts';

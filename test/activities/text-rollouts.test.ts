@@ -7,13 +7,8 @@ import { createAgentRunActivities } from '../../activities/agent-run/agent-run.t
 import { generateTurn } from '../../activities/generate/generate.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
-import {
-  type ActRecord,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  type StartRecord,
-} from '../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, OutcomeRecord, StartRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
 import type { Task, Work } from '../../tasks/environment.ts';
 import { defineEnvironment } from '../../tasks/registry.ts';

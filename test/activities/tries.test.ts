@@ -15,7 +15,7 @@ import { createShardActivities } from '../../activities/update/sharded-update.ts
 import { updateOnce } from '../../activities/update/update.ts';
 import { patienceLeft } from '../../activities/own-patience.ts';
 import { OwnClock } from '../../activities/own-time.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { checkWorkersLost, tried } from '../../activities/tries.ts';
 import type { Store } from '../../store/store.ts';
 import type { Endpoint } from '../../protocol/endpoint.ts';

@@ -6,14 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import {
-  type ActRecord,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  type RunEnd,
-  type RunRecord,
-} from '../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, OutcomeRecord, RunEnd, RunRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { visible, visibleJson } from '../../reports/visible.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { screenOn } from '../../cli/train/follow.ts';

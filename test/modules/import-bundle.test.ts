@@ -14,7 +14,7 @@ import {
   importStored,
   type ModulesRecord,
 } from '../../modules/import-bundle.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 

@@ -6,7 +6,7 @@ import { RunTallies } from '../../reports/run-tally.ts';
 import { budgetsIn } from '../../reports/budgets.ts';
 import { SpendingLedger, SpendingTally, spentEvent, sumOf } from '../../reports/spending.ts';
 import { spentLines, spentOf, usedText } from '../../reports/spent.ts';
-import { keys } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { useWorld } from '../activities/world.ts';
 
 const world = useWorld();

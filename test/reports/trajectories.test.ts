@@ -2,7 +2,8 @@
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { expect, it } from 'vitest';
 import { generateTurn } from '../../activities/generate/generate.ts';
-import { type ActRecord, keys } from '../../protocol/records.ts';
+import type { ActRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import { trajectoryOf } from '../../reports/trajectories.ts';
 import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
 import { call, finishCall, saying } from '../activities/scripted-parts.ts';

@@ -1,8 +1,8 @@
 /** Hunts a definition that is accepted and fails in a rollout: each wrong member is named when it is defined. */
 
 import { describe, expect, it } from 'vitest';
-import { readArguments } from '../../agents/tools/arguments.ts';
-import { checkTool } from '../../agents/tools/check-tool.ts';
+import { readArguments } from '../../agents/tools/schema/arguments.ts';
+import { checkTool } from '../../agents/tools/schema/check-tool.ts';
 import { defineTool } from '../../agents/tools/registry.ts';
 import { z } from 'zod';
 import { checkTasksOfRun } from '../../config/open-tasks.ts';

@@ -15,7 +15,8 @@ import { createSweepActivities } from '../../activities/orchestrator/sweep/sweep
 import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import type { SweepResult, SweepStatus } from '../../protocol/eval.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { OutcomeRecord } from '../../protocol/records.ts';
+import { keys } from '../../protocol/record-keys.ts';
 import type { RolloutResult } from '../../protocol/rollout.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
 import { SpendingTally } from '../../reports/spending.ts';

@@ -5,7 +5,8 @@
 
 import { evalKeys } from '../../../reports/evaluation/eval-records.ts';
 import type { ReplayPolicy, ReplayScripts } from '../../../protocol/policy.ts';
-import { keys, type OutcomeRecord, type PrunedRecord } from '../../../protocol/records.ts';
+import type { OutcomeRecord, PrunedRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { ObjectRef } from '../../../protocol/stages.ts';
 import { readTaskKey, type TaskCatalog, type TaskSource } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';

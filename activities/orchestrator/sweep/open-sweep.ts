@@ -14,7 +14,7 @@ import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
 import { pathOf } from '../../../protocol/policy-uri.ts';
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { ConfigChange } from '../../../protocol/run-config.ts';
 import { type Budgets, budgetsIn, budgetsOf } from '../../../reports/budgets.ts';
 import type { TaskCatalog } from '../../../protocol/task-key.ts';

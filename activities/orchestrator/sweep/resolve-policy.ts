@@ -18,7 +18,8 @@ import { fileUri, pathOf, schemeOf } from '../../../protocol/policy-uri.ts';
 import type { PolicyRef, ScriptedPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { checkPolicy, describedBy } from '../open-policy.ts';
-import { keys, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
+import type { RunRecord, StepEntry } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { pinCheckpoint } from './pin-checkpoint.ts';
 
 async function checkpointsOf(run: string, field: string, text: string, store: Store) {

@@ -1,7 +1,8 @@
 /** Gives every rollout of an eval that was dispatched an end: `evaluated` if it was graded, else `masked`. */
 
 import type { Store } from '../../../store/store.ts';
-import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import type { OutcomeRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { type RolloutEnd, recordEnds } from '../../../reports/rollout-ends.ts';
 import { evalRun } from '../../../reports/evaluation/eval-records.ts';
 

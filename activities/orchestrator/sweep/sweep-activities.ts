@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Store } from '../../../store/store.ts';
 import type { SweepActivities } from '../../../protocol/activities.ts';
 import type { CellHeadline, PlannedChunk, SweepCell } from '../../../protocol/eval.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { withFailureMapping } from '../../failure-mapping.ts';
 import { withHeartbeat } from '../../heartbeat.ts';
 import { type RolloutEnd, recordEnds } from '../../../reports/rollout-ends.ts';

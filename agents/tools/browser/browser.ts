@@ -4,7 +4,7 @@
  */
 
 import { MOST_IMAGE_BYTES } from '../../../protocol/image.ts';
-import type { Arguments } from '../arguments.ts';
+import type { Arguments } from '../schema/arguments.ts';
 import { truncateMiddle } from '../observation.ts';
 import { DEFAULT_MAX_CHARACTERS, makeTool } from '../tool.ts';
 import { actInBrowser, readScreenshot } from './run-server.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { ToolCall } from '../../../protocol/message.ts';
-import { type Arguments, readArguments, ToolArgumentError, type ToolParameters } from '../arguments.ts';
+import { type Arguments, readArguments, ToolArgumentError, type ToolParameters } from '../schema/arguments.ts';
 import { DEFAULT_MAX_CHARACTERS, makeTool } from '../tool.ts';
 import { truncateMiddle } from '../observation.ts';
 import { MemoryError, MemoryFiles, type MemoryCommand } from './memory-files.ts';

@@ -1,7 +1,8 @@
 /** `longhaul rollouts` and `trajectory`: a run's rollouts, and one rollout turn by turn. */
 
 import { TaskLoader } from '../../../tasks/task-loader.ts';
-import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import type { OutcomeRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { eventsOfRun } from '../../../reports/rollout-ends.ts';
 import { trajectoryOf } from '../../../reports/trajectories.ts';
 import type { RolloutFilter } from '../../../reports/read-model/queries.ts';

@@ -11,13 +11,8 @@ import { createInitActivities } from '../../../activities/init/init.ts';
 import type { McpHttpServer } from '../../../agents/mcp/server.ts';
 import { openHere } from '../../../cli/check/roll-out-here.ts';
 import type { ToolCall } from '../../../protocol/message.ts';
-import {
-  type ActRecord,
-  type GenerateRecord,
-  keys,
-  type McpRecord,
-  type McpSession,
-} from '../../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, McpRecord, McpSession } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { Task } from '../../../tasks/environment.ts';
 import { offeredTools } from '../../../tasks/offered-tools.ts';
 import { defineEnvironment } from '../../../tasks/registry.ts';

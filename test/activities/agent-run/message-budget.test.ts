@@ -8,7 +8,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { MAX_CALLS } from '../../../activities/agent-run/message-budget.ts';
-import { type ActRecord, type AnswerRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
+import type { ActRecord, AnswerRecord, GenerateRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { openBench } from '../../sandboxes/harness.ts';
 import { dyingAt, inActivity, useWorld } from '../world.ts';
 

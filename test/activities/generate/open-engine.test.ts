@@ -7,7 +7,7 @@ import { kindsOfRuns, openEngine } from '../../../activities/generate/open-engin
 import { contextIfReadable, contextOf } from '../../../config/policy-context.ts';
 import { fileUri } from '../../../protocol/policy-uri.ts';
 import { packageRoot } from '#setup/paths.mjs';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 

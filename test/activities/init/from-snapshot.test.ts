@@ -8,7 +8,7 @@ import { createAgentRunActivities } from '../../../activities/agent-run/agent-ru
 import { createInitActivities } from '../../../activities/init/init.ts';
 import type { ToolCall } from '../../../protocol/message.ts';
 import type { ActRecord, GenerateRecord, SnapshotRecord } from '../../../protocol/records.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { Task } from '../../../tasks/environment.ts';
 import { defineEnvironment } from '../../../tasks/registry.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';

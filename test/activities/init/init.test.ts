@@ -5,7 +5,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { SandboxRef } from '../../../protocol/stages.ts';
 import { attemptOf, eventLines, inActivity, useWorld } from '../world.ts';
 

@@ -8,7 +8,8 @@ import { describe, expect, it } from 'vitest';
 import type { ToolCall } from '../../../protocol/message.ts';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
-import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
+import type { ActRecord, GenerateRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { SandboxLost } from '../../../sandboxes/sandbox.ts';
 import { attemptOf, dyingAt, eventLines, inActivity, useWorld } from '../world.ts';
 

@@ -5,7 +5,8 @@
 import { beforeEach, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
-import { type ActRecord, type GenerateRecord, keys, type StartRecord } from '../../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, StartRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { Task } from '../../../tasks/environment.ts';
 import { defineEnvironment } from '../../../tasks/registry.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';

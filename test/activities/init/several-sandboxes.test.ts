@@ -9,7 +9,8 @@ import { createAgentRunActivities } from '../../../activities/agent-run/agent-ru
 import { generateTurn } from '../../../activities/generate/generate.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
-import { type ActRecord, keys } from '../../../protocol/records.ts';
+import type { ActRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { memoryOf } from '../../../sandboxes/leases.ts';
 import type { Resources, SandboxRequest, Task } from '../../../tasks/environment.ts';
 import { defineEnvironment } from '../../../tasks/registry.ts';

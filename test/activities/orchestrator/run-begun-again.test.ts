@@ -8,7 +8,7 @@ import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { eventsOfRun, recordEnds } from '../../../reports/rollout-ends.ts';
 import { type RunSummary, summaryOf } from '../../../reports/run-summary.ts';
 import { accountFor } from '../../../reports/accounting.ts';

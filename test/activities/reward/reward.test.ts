@@ -2,7 +2,8 @@
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import type { OutcomeRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import type { Store } from '../../../store/store.ts';

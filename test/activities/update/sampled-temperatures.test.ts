@@ -1,6 +1,7 @@
 /** Hunts turns that are trained on at another temperature than they were sampled at. */
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys } from '../../../protocol/records.ts';
+import type { GenerateRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
 import { algorithm, attemptOf, ended, putManifest, useWorld } from '../world.ts';
 

@@ -1,6 +1,7 @@
 /** Hunts rollouts with no fate or with two, and baselines that include failures. */
 import { describe, expect, it } from 'vitest';
-import { type ActRecord, type BatchManifest, type GenerateRecord, keys } from '../../../protocol/records.ts';
+import type { ActRecord, BatchManifest, GenerateRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
 import type { Datum } from '../../../trainer/update-request.ts';
 import { creditSamples } from '../../../trainer/training/advantages.ts';

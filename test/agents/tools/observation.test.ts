@@ -5,8 +5,8 @@
 
 import { describe, expect, it } from 'vitest';
 
-import { bashObservation } from '../../../agents/tools/bash.ts';
-import { editor } from '../../../agents/tools/editor.ts';
+import { bashObservation } from '../../../agents/tools/shell/bash.ts';
+import { editor } from '../../../agents/tools/editor/editor.ts';
 import { normalizeOutput } from '../../../agents/tools/observation.ts';
 import { search } from '../../../agents/tools/search.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';

@@ -2,7 +2,7 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 
-import { bashObservation } from '../../../agents/tools/bash.ts';
+import { bashObservation } from '../../../agents/tools/shell/bash.ts';
 import { normalizeOutput, truncateMiddle } from '../../../agents/tools/observation.ts';
 import { toolRegistry } from '../../../agents/tools/registry.ts';
 import { onlyReads, runToolCall } from '../../../agents/tools/run-tool-call.ts';

@@ -3,7 +3,8 @@
 import { someTasks } from '../../support/some-tasks.ts';
 import type { Client } from '@temporalio/client';
 import { expect, it } from 'vitest';
-import { keys, type RunRecord } from '../../../protocol/records.ts';
+import type { RunRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { withLocalStore } from '../../../cli/connect/local-store.ts';
 import type { Longhaul } from '../../../client/longhaul.ts';
 import { followed } from '../../../cli/train/run-train.ts';

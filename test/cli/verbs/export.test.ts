@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCommandLine } from '../../../cli/run.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { ChatRecord } from '../../../reports/export/formats/chat-record.ts';
 import type { ExportReport } from '../../../reports/export/export-run.ts';
 import type { SkyrlOutput } from '../../../reports/export/skyrl/output.ts';

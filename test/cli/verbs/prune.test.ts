@@ -5,13 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import {
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  type RunEnd,
-  type RunRecord,
-} from '../../../protocol/records.ts';
+import type { GenerateRecord, OutcomeRecord, RunEnd, RunRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { runCommandLine } from '../../../cli/run.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 

@@ -9,13 +9,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { recordBundle } from '../../../activities/orchestrator/open-modules.ts';
 import { runCommandLine } from '../../../cli/run.ts';
 import { bundleModules } from '../../../modules/bundle.ts';
-import {
-  type ActRecord,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  type StartRecord,
-} from '../../../protocol/records.ts';
+import type { ActRecord, GenerateRecord, OutcomeRecord, StartRecord } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { evalKeys, type EvalRecord } from '../../../reports/evaluation/eval-records.ts';
 import { openStore, sqliteUrl } from '../../../store/open-store.ts';
 import { putCatalog } from '../../../store/read-records.ts';

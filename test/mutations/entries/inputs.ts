@@ -6,7 +6,7 @@ const INPUT = "a workflow's input names a key, an address, a folder or a module 
 const PAGE = "a web page sends requests to the stack's ports";
 const SECRET = "a tool's answer or error has a secret of its worker";
 const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
-const ARGUMENTS_TEST = 'test/agents/tools/arguments.test.ts';
+const ARGUMENTS_TEST = 'test/agents/tools/schema/arguments.test.ts';
 const ADDRESSES_TEST = 'test/endpoints/allowed-addresses.test.ts';
 const GUARD_TEST = 'test/workers/allowed/guard.test.ts';
 const BUNDLES_TEST = 'test/workers/allowed/module-places.test.ts';
@@ -58,7 +58,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'a regular expression of a schema is run on what a policy wrote',
     fault: "a tool's schema takes time without a limit to check",
-    file: 'agents/tools/json-schema.ts',
+    file: 'agents/tools/schema/json-schema.ts',
     before: "if (schema['pattern'] !== undefined || schema['patternProperties'] !== undefined)",
     after: "if (schema['patternProperties'] !== undefined)",
     tests: [{ file: ARGUMENTS_TEST, test: 'a regular expression is refused when a tool is defined' }],

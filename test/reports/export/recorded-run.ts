@@ -2,15 +2,15 @@
 
 import type { Command } from '../../../protocol/command.ts';
 import type { Message } from '../../../protocol/message.ts';
-import {
-  type ActRecord,
-  type BatchManifest,
-  type GenerateRecord,
-  keys,
-  type OutcomeRecord,
-  type RunRecord,
-  type StepEntry,
+import type {
+  ActRecord,
+  BatchManifest,
+  GenerateRecord,
+  OutcomeRecord,
+  RunRecord,
+  StepEntry,
 } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { RolloutEnd } from '../../../reports/rollout-ends.ts';
 import type { Store } from '../../../store/store.ts';
 import { someTasks } from '../../support/some-tasks.ts';

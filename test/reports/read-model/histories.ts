@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { evalKeys } from '../../../reports/evaluation/eval-records.ts';
 import { recordEnds, type RolloutEnd } from '../../../reports/rollout-ends.ts';
 import { goOn, recordEndOfRun } from '../../../reports/run-end.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { RolloutEvent, Store } from '../../../store/store.ts';
 
 export const RUNS = ['a', 'b', 'eval/e', 'rollout/single'] as const;

@@ -2,7 +2,8 @@
 
 import { type EvalEnd, evalKeys, type EvalRecord } from '../../../reports/evaluation/eval-records.ts';
 import { endOfRun } from '../../../reports/run-end.ts';
-import { batchesOf, keys, type OutcomeRecord, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
+import { batchesOf, type OutcomeRecord, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import { RunTallies, type Tallies } from '../../../reports/run-tally.ts';
 import type { RolloutEvent, Store } from '../../../store/store.ts';
 import { BATCHES, RUNS } from './histories.ts';

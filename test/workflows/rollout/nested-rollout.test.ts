@@ -11,7 +11,7 @@ import { createInitActivities } from '../../../activities/init/init.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { placeText } from '../../../protocol/frames.ts';
 import type { Message, ToolCall } from '../../../protocol/message.ts';
-import { keys } from '../../../protocol/records.ts';
+import { keys } from '../../../protocol/record-keys.ts';
 import type { RolloutResult } from '../../../protocol/rollout.ts';
 import type { CollectOutcome, GenerateInput } from '../../../protocol/stages.ts';
 import { killProcess } from '../../../sandboxes/supervised/process-identity.ts';

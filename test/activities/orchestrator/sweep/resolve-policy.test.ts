@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { resolvePolicy } from '../../../../activities/orchestrator/sweep/resolve-policy.ts';
 import { defaultPolicyName, parsePolicyReference } from '../../../../config/policy-reference.ts';
-import { keys, type RunRecord, type StepEntry } from '../../../../protocol/records.ts';
+import type { RunRecord, StepEntry } from '../../../../protocol/records.ts';
+import { keys } from '../../../../protocol/record-keys.ts';
 import { makePolicy } from '../../../support/eval-world.ts';
 import { useWorld } from '../../world.ts';
 

@@ -128,7 +128,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'who is resumed goes on with the tries that are spent',
     fault: FAULT,
-    file: 'protocol/records.ts',
+    file: 'protocol/record-keys.ts',
     before: "${workflowExecution?.runId ?? ''}/${activityId}/`",
     after: "${workflowExecution?.runId ?? ''}/${activityId.slice(0, 0)}/`",
     tests: [

@@ -1,9 +1,9 @@
 /** Hunts code that the tool changes, lets run on, or answers with too much. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { codeInterpreter, withoutFence } from '../../../agents/tools/code-interpreter.ts';
-import type { Sandbox } from '../../../sandboxes/sandbox.ts';
-import { openBench, specOf } from '../../sandboxes/harness.ts';
+import { codeInterpreter, withoutFence } from '../../../../agents/tools/shell/code-interpreter.ts';
+import type { Sandbox } from '../../../../sandboxes/sandbox.ts';
+import { openBench, specOf } from '../../../sandboxes/harness.ts';
 
 const { provider } = await openBench();
 let sandbox: Sandbox;

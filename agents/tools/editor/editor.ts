@@ -3,10 +3,10 @@
  * call returns the same answer and never edits twice.
  */
 
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { type Arguments, ToolArgumentError } from './arguments.ts';
+import type { Sandbox } from '../../../sandboxes/sandbox.ts';
+import { type Arguments, ToolArgumentError } from '../schema/arguments.ts';
 import { insertLine, MOST_OCCURRENCES, occurrences, replaceOnce } from './edits.ts';
-import { makeTool, type ToolContext } from './tool.ts';
+import { makeTool, type ToolContext } from '../tool.ts';
 import { takeLastVersion, keepVersion } from './undo-history.ts';
 import { readText, view } from './view.ts';
 

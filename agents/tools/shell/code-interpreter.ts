@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import { bashObservation } from './bash.ts';
-import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
+import { DEFAULT_MAX_CHARACTERS, makeTool } from '../tool.ts';
 
 const OUTPUT_BYTES = 256 << 10;
 const MOST_CODE = 256 << 10;

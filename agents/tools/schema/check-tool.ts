@@ -1,9 +1,9 @@
 /** Checks a custom tool when it is defined, so that every call's arguments can be checked against its parameters. */
 
-import { Definition } from '../../modules/check-definition.ts';
+import { Definition } from '../../../modules/check-definition.ts';
 import { ArgumentReader } from './arguments.ts';
 import { isSchema, type ObjectSchema } from './json-schema.ts';
-import { parametersOf, type ToolDefinition } from './tool.ts';
+import { parametersOf, type ToolDefinition } from '../tool.ts';
 
 /** Function names that OpenAI's API accepts. */
 export const TOOL_NAME = /^[A-Za-z0-9_-]{1,64}$/;

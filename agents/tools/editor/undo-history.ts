@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { posix } from 'node:path';
 
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 
 const FOLDER = '/tmp/.undo';
 const MAX_BYTES = 4 << 20;

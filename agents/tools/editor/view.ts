@@ -2,10 +2,10 @@
 
 import { posix } from 'node:path';
 
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { type Arguments, ToolArgumentError } from './arguments.ts';
-import { truncateMiddle } from './observation.ts';
-import { DEFAULT_MAX_CHARACTERS, type ToolContext } from './tool.ts';
+import type { Sandbox } from '../../../sandboxes/sandbox.ts';
+import { type Arguments, ToolArgumentError } from '../schema/arguments.ts';
+import { truncateMiddle } from '../observation.ts';
+import { DEFAULT_MAX_CHARACTERS, type ToolContext } from '../tool.ts';
 
 const MAX_FILE_BYTES = 4 << 20;
 /** A directory with more folders is listed without their contents: each listing takes time, and few would read them. */

@@ -3,9 +3,9 @@
  * write instead, and schemas whose check would hang a worker.
  */
 import { describe, expect, it } from 'vitest';
-import { ArgumentReader, readArguments } from '../../../agents/tools/arguments.ts';
-import { checkTool } from '../../../agents/tools/check-tool.ts';
-import type { JsonSchema, ObjectSchema } from '../../../agents/tools/json-schema.ts';
+import { ArgumentReader, readArguments } from '../../../../agents/tools/schema/arguments.ts';
+import { checkTool } from '../../../../agents/tools/schema/check-tool.ts';
+import type { JsonSchema, ObjectSchema } from '../../../../agents/tools/schema/json-schema.ts';
 
 const read = (parameters: Record<string, JsonSchema>, given: Record<string, unknown>, required: string[] = []) =>
   readArguments('find', parameters, required, given).all();

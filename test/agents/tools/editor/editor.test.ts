@@ -2,9 +2,9 @@
 
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
-import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
-import type { Sandbox } from '../../../sandboxes/sandbox.ts';
-import { openBench, sh, specOf } from '../../sandboxes/harness.ts';
+import { runToolCall } from '../../../../agents/tools/run-tool-call.ts';
+import type { Sandbox } from '../../../../sandboxes/sandbox.ts';
+import { openBench, sh, specOf } from '../../../sandboxes/harness.ts';
 
 const bench = await openBench();
 let sandbox: Sandbox;

@@ -2,10 +2,10 @@
 
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { toolRegistry } from '../../../agents/tools/registry.ts';
-import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
-import type { Sandbox } from '../../../sandboxes/sandbox.ts';
-import { openBench, sh, specOf } from '../../sandboxes/harness.ts';
+import { toolRegistry } from '../../../../agents/tools/registry.ts';
+import { runToolCall } from '../../../../agents/tools/run-tool-call.ts';
+import type { Sandbox } from '../../../../sandboxes/sandbox.ts';
+import { openBench, sh, specOf } from '../../../sandboxes/harness.ts';
 
 const bench = await openBench();
 const all = [...toolRegistry.keys()];

@@ -4,10 +4,10 @@
  * worker.
  */
 
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { type Arguments, ToolArgumentError } from './arguments.ts';
-import { normalizeOutput, truncateMiddle } from './observation.ts';
-import { DEFAULT_MAX_CHARACTERS, makeTool, type ToolContext } from './tool.ts';
+import type { Sandbox } from '../../../sandboxes/sandbox.ts';
+import { type Arguments, ToolArgumentError } from '../schema/arguments.ts';
+import { normalizeOutput, truncateMiddle } from '../observation.ts';
+import { DEFAULT_MAX_CHARACTERS, makeTool, type ToolContext } from '../tool.ts';
 
 const FOLDER = '/tmp/.jobs';
 /** Jobs of one sandbox: each has a folder, and may have processes. */

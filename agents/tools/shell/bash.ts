@@ -1,8 +1,8 @@
 /** `bash`: runs a command in the sandbox's long-lived shell. The answer is always its output. */
 
-import type { ExecResult } from '../../sandboxes/sandbox.ts';
-import { normalizeOutput, truncateMiddle } from './observation.ts';
-import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
+import type { ExecResult } from '../../../sandboxes/sandbox.ts';
+import { normalizeOutput, truncateMiddle } from '../observation.ts';
+import { DEFAULT_MAX_CHARACTERS, makeTool } from '../tool.ts';
 
 const OUTPUT_BYTES = 256 << 10;
 
