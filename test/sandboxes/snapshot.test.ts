@@ -21,8 +21,8 @@ async function taken(sandbox: Sandbox, callId = 'snapshot/1'): Promise<Snapshot>
 const LOOK =
   'cat a.py; stat -c "%a %n" a.py run.sh; readlink link; git status --porcelain; git log --format=%s; sha256sum < bytes; ls -A; stat -c %Y a.py; ls -A /tmp /dev/shm; cat /tmp/notes/one /dev/shm/two';
 
-/** Also names, modes and times of folders. */
-const ALL = 'tar --sort=name -cf - . | sha256sum';
+/** Also names, modes and times of folders. Sandboxes may have users of their own. */
+const ALL = 'tar --sort=name --owner=0 --group=0 --numeric-owner -cf - . | sha256sum';
 
 it('brings back files, modes, links, times and the repository, /tmp and /dev/shm, the directory and the exports', async () => {
   const spec = specOf('lost', {
