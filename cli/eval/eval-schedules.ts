@@ -276,9 +276,17 @@ export class EvalSchedules {
   }
 }
 
+/** A sweep's id has the second in which it fires: another one in the same second would be the same sweep again. */
+async function untilNextSecond(last: Date | undefined): Promise<void> {
+  const left = last === undefined ? 0 : Math.floor(last.getTime() / 1000) * 1000 + 1000 - Date.now();
+  // Clocks of other machines may differ by more.
+  if (left > 0) await sleep(Math.min(left, 1000));
+}
+
 /** The server decides after its answer. */
 async function triggerOnce(handle: ScheduleHandle, deadline: number): Promise<Triggered> {
   const { info: before } = await handle.describe();
+  await untilNextSecond(before.recentActions.at(-1)?.scheduledAt);
   await handle.trigger('SKIP');
   for (;;) {
     const { info } = await handle.describe();
