@@ -8,7 +8,7 @@ import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { PackedData } from './packed-data.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 
-export type ThreadOptions = Omit<SamplerOptions, 'load'>;
+export type ThreadOptions = Omit<SamplerOptions, 'load' | 'loadAdapter'>;
 
 export interface EngineStats extends SamplerStats {
   readonly updates: number;
