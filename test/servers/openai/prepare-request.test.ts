@@ -19,7 +19,7 @@ function modelOf(template: string): PromptModel {
       tools: tools.map(templateTool),
       variables: { add_generation_prompt: addGenerationPrompt },
     });
-  return { name: 'm', contextTokens: 20, tokenizer: { encode, renderChat, longestToken: 2 } };
+  return { name: 'm', contextTokens: 20, tokenizer: { encode, renderChat, longestToken: 2, chatTemplate: template } };
 }
 const plain = '{% for message in messages %}{{ message.content }}{% endfor %}';
 const read = (kind: 'chat' | 'completion', body: object | string, template = plain) =>
