@@ -34,10 +34,17 @@ const usageOf = (input: number | undefined, output: number) => ({
   ...(input === undefined ? {} : { input_tokens: input }),
   cache_creation_input_tokens: 0,
   cache_read_input_tokens: 0,
+  server_tool_use: null,
   output_tokens: output,
 });
 
-const toolUse = ({ id, name }: ChatCall, input: unknown) => ({ type: 'tool_use', id: `toolu_${id}`, name, input });
+const toolUse = ({ id, name }: ChatCall, input: unknown) => ({
+  type: 'tool_use',
+  id: `toolu_${id}`,
+  name,
+  input,
+  caller: { type: 'direct' },
+});
 
 /** Clients send thinking back with its signature, which this server does not need. */
 const SIGNATURE = 'longhaul';
@@ -50,7 +57,15 @@ function stopOf({ finish, stopText, calls }: ChatAnswer) {
   return { stop_reason: stopText === undefined ? 'end_turn' : 'stop_sequence', stop_sequence };
 }
 
-const headOf = ({ id, model }: AnswerMeta) => ({ id: `msg_${id}`, type: 'message', role: 'assistant', model });
+const headOf = ({ id, model }: AnswerMeta) => ({
+  id: `msg_${id}`,
+  type: 'message',
+  role: 'assistant',
+  model,
+  container: null,
+  diagnostics: null,
+  stop_details: null,
+});
 
 /** The whole message. */
 export function messageOf(answer: ChatAnswer, meta: AnswerMeta): object {

@@ -26,16 +26,19 @@ export interface ApiServerOptions extends HttpServerOptions {
 /** Longer bodies are prepared in a thread. A body of this size takes about 50 ms to encode. */
 const SHORT_BYTES = 16 * 2 ** 10;
 
-/** The version of Anthropic's API that is served. */
-const ANTHROPIC_VERSION = '2023-06-01';
+/** The versions of Anthropic's API that are served. They differ here in nothing. */
+const ANTHROPIC_VERSIONS = ['2026-10-21', '2023-06-01'];
 
 const isAnthropic = (c: HttpContext): boolean => c.req.header('anthropic-version') !== undefined;
 
 /** Errors: `ApiError` 400 for another version. */
 function checkVersion(c: HttpContext): void {
-  const version = c.req.header('anthropic-version') ?? ANTHROPIC_VERSION;
-  if (version !== ANTHROPIC_VERSION)
-    throw new ApiError(400, `anthropic-version: ${version.slice(0, 80)} is not known here; send ${ANTHROPIC_VERSION}`);
+  const version = c.req.header('anthropic-version');
+  if (version !== undefined && !ANTHROPIC_VERSIONS.includes(version))
+    throw new ApiError(
+      400,
+      `anthropic-version: ${version.slice(0, 80)} is not known here; send ${ANTHROPIC_VERSIONS.join(' or ')}`,
+    );
 }
 
 const sent = ({ event, data }: ApiEvent) => ({ event, data: JSON.stringify(data) });

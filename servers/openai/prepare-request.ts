@@ -141,10 +141,15 @@ function rendered(messages: readonly Message[], tools: readonly ToolSchema[], { 
  * How a call that is asked for begins: the prompt ends with it, so the policy goes on with the call. Errors: `ApiError`
  * if a name cannot be written in the policy's form.
  */
-function openingOf(choice: ToolChoice, { tokenizer: { chatTemplate } }: PromptModel): string {
-  if (choice === 'auto') return '';
+function openingOf(
+  choice: ToolChoice,
+  tools: readonly ToolSchema[],
+  { tokenizer: { chatTemplate } }: PromptModel,
+): string {
+  if (choice === 'auto' || tools.length === 0) return '';
   const codec = codecOfTemplate(chatTemplate);
-  const name = choice === 'required' ? undefined : choice.name;
+  const only = tools.length === 1 ? tools[0]?.function.name : undefined;
+  const name = choice === 'required' ? only : choice.name;
   if (name !== undefined && /[<>\n]/u.test(name))
     refuse('tool_choice', 'the name cannot be written as the start of a call');
   // Qwen's templates of this form have a tag around it.
@@ -158,7 +163,7 @@ function prepareTurn(query: ChatQuery, model: PromptModel): PreparedTurn {
   const hasTools = tools.length > 0;
   const text = rendered(messages, tools, model);
   const inReasoning = opensReasoning(text);
-  const opening = openingOf(hasTools ? query.toolChoice : 'auto', model);
+  const opening = openingOf(query.toolChoice, tools, model);
   if (inReasoning && opening !== '')
     refuse('tool_choice', "this policy's prompt opens its reasoning, which comes before a call: give auto");
   if (inReasoning && query.prefill !== '')

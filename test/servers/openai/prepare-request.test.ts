@@ -33,7 +33,7 @@ const tooLong = expect.objectContaining({ status: 400, code: 'context_length_exc
 it('a text fits if its tokens and the answer fit', () => {
   expect(read('completion', { prompt: 'é'.repeat(16), max_tokens: 4 })).toMatchObject({ prompts: [Array(16).fill(1)] });
   expect(read('chat', { messages: [{ role: 'user', content: 'x'.repeat(38) }] })).toMatchObject({
-    maxTokens: undefined,
+    turn: { prompt: Array(19).fill(1), maxTokens: undefined },
   });
 });
 
