@@ -104,11 +104,11 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
 
   async untilWork(...[lane, milliseconds, signal]: Parameters<TinkerWork['untilWork']>): Promise<void> {
     const key = 'model' in lane ? modelKey(lane.model) : samplingKey(lane.base);
-    let asked = 0;
-    // Samples in flight are open too: only something new ends that wait.
     const isDone = async () => {
-      asked += 1;
-      const has = 'model' in lane ? this.#operations.hasRunnable(lane.model) : asked > 1;
+      const has =
+        'model' in lane
+          ? this.#operations.hasRunnable(lane.model)
+          : this.#operations.hasSamples(lane.base, lane.except);
       return has ? true : undefined;
     };
     await this.#changes.until([key], milliseconds, signal, isDone);

@@ -198,9 +198,10 @@ export class JournalOperations {
     return this.#runnable(lane, 1).length > 0;
   }
 
-  hasSamples(base: string): boolean {
-    const sql = 'SELECT 1 FROM operations WHERE finished = 0 AND sampling = 1 AND base = ? LIMIT 1';
-    return this.#db.sql(sql).get(base) !== undefined;
+  hasSamples(base: string, except: readonly string[] = []): boolean {
+    const sql = `SELECT 1 FROM operations WHERE finished = 0 AND sampling = 1 AND base = ?
+      AND request NOT IN (SELECT value FROM json_each(?)) LIMIT 1`;
+    return this.#db.sql(sql).get(base, JSON.stringify(except)) !== undefined;
   }
 
   /** Every tenant's first one comes before any tenant's second one. */

@@ -82,9 +82,9 @@ export interface TinkerWork {
   waitingIn(model: string, limit: number, bytes: number): Promise<readonly WaitingOperation[]>;
   /** Of a base, one tenant's after the other's, without those in `except`. */
   waitingSamples(base: string, limit: number, except: readonly string[]): Promise<readonly WaitingSample[]>;
-  /** Waits until the lane has something new, at most `milliseconds`. */
+  /** Waits until the lane has work, of samples other than `except`; at most `milliseconds`. */
   untilWork(
-    lane: { readonly model: string } | { readonly base: string },
+    lane: { readonly model: string } | { readonly base: string; readonly except: readonly string[] },
     milliseconds: number,
     signal: AbortSignal,
   ): Promise<void>;
