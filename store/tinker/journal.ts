@@ -140,6 +140,17 @@ export interface TinkerJournal {
     readonly digest: string;
     readonly operation: TinkerOperation;
   }): Promise<AcceptedOperation>;
+  /** One more than the highest number that a lane has accepted; 0 if there is none. For requests without a number. */
+  nextSeq(lane: string): Promise<number>;
+  /**
+   * Those of a sampler's lane that have a result, in the order in which they got it, after `cursor` (0: all). At most
+   * `limit`.
+   */
+  finishedOf(
+    lane: string,
+    cursor: number,
+    limit: number,
+  ): Promise<ReadonlyArray<{ readonly requestId: string; readonly failed: boolean; readonly cursor: number }>>;
   counts(tenant: string): Promise<TinkerCounts>;
   future(requestId: string, tenant: string): Promise<TinkerFuture | undefined>;
   /** Resolves when it is finished, or after `milliseconds`, or at the signal; `undefined`: there is no such future. */
