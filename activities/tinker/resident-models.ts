@@ -6,8 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { TinkerOperation, TinkerResult } from '../../protocol/tinker.ts';
-import { encode } from '../../store/tinker/codec.ts';
 import { STATES } from '../../store/tinker/sqlite-retention.ts';
 import { LaneLost, type LaneHold, type ModelState, type TinkerWork } from '../../store/tinker/work.ts';
 import type { AdapterTrainer } from '../../trainer/tenants/definition.ts';
@@ -19,6 +19,13 @@ import type { TinkerEngine } from './tinker-engine.ts';
 /** A model could not be brought back: nothing of it can run. */
 export class RebuildFailed extends Error {
   override readonly name = 'RebuildFailed';
+  /** True if it has no tries left. */
+  readonly isFinal: boolean;
+
+  constructor(message: string, isFinal: boolean, options?: ErrorOptions) {
+    super(message, options);
+    this.isFinal = isFinal;
+  }
 }
 
 /** A model in memory. */
@@ -77,18 +84,14 @@ export class ResidentModels {
     work: (resident: Resident) => Promise<T>,
   ): Promise<T> {
     const resident = (await this.#adopted(hold, of.model)) ?? (await this.#rebuilt(hold, of, signal));
-    resident.isBusy = true;
-    resident.isSettled = false;
-    try {
-      const done = await work(resident);
-      resident.usedAt = performance.now();
-      return done;
-    } catch (error) {
-      await this.drop(of.model);
+    const done = await work(resident).catch(async (error: unknown) => {
+      await this.#remove(resident);
       throw error;
-    } finally {
-      resident.isBusy = false;
-    }
+    });
+    resident.usedAt = performance.now();
+    resident.isBusy = false;
+    await this.#makeRoom(of.model, 0);
+    return done;
   }
 
   /** The one in memory, if no other hold was between. */
@@ -98,11 +101,10 @@ export class ResidentModels {
     // An eviction under way ends first.
     if (known.isBusy) await this.#evictions.get(model);
     const { fence } = known.hold;
-    if (this.#residents.get(model) === known && (fence === hold.fence || (known.isSettled && fence + 1 === hold.fence))) {
-      known.hold = hold;
-      return known;
-    }
-    await this.drop(model);
+    const isNext = fence === hold.fence || (known.isSettled && fence + 1 === hold.fence);
+    if (this.#residents.get(model) !== known) return undefined;
+    if (isNext) return Object.assign(known, { hold, isBusy: true, isSettled: false });
+    await this.#remove(known);
     return undefined;
   }
 
@@ -114,25 +116,26 @@ export class ResidentModels {
     const { journal, limits } = this.#deps;
     const key = `rebuild ${model}`;
     const [begun] = await journal.begin(hold, [key]);
-    if (begun !== undefined && begun.lost + begun.failed >= limits.lost) {
+    if (begun !== undefined && begun.lost >= limits.lost) {
       await journal.forgetExecutions(key);
-      throw new RebuildFailed(`${model} could not be brought back: ${begun.lost} workers ended, ${begun.failed} tries failed`);
+      throw new RebuildFailed(`${begun.lost} workers ended while they rebuilt ${model}`, true);
     }
+    let resident: Resident | undefined;
     try {
-      await this.#makeRoom(model);
-      const resident = await this.#load(hold, model, tenant, baseDir);
+      await this.#makeRoom(model, 1);
+      resident = await this.#load(hold, model, tenant, baseDir);
       this.#residents.set(model, resident);
       await this.#replay(resident, signal);
       await journal.forgetExecutions(key);
       return resident;
     } catch (error) {
-      await this.drop(model);
-      if (signal.aborted || error instanceof LaneLost) {
-        if (begun !== undefined) await journal.endExecution(begun.execution, 'forgotten').catch(() => undefined);
-        throw error;
-      }
-      if (begun !== undefined) await journal.endExecution(begun.execution, 'failed');
-      throw new RebuildFailed(`${model}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+      if (resident !== undefined) await this.#remove(resident);
+      // A lost engine ends this process: as with other lost workers, this execution has no end.
+      if (error instanceof Error && error.name === 'EngineLost') throw error;
+      if (begun !== undefined) await journal.endExecution(begun.execution, 'forgotten').catch(() => undefined);
+      if (signal.aborted || error instanceof LaneLost) throw error;
+      const message = error instanceof Error ? error.message : String(error);
+      throw new RebuildFailed(`${model}: ${message}`, false, { cause: error });
     }
   }
 
@@ -237,31 +240,34 @@ export class ResidentModels {
     }
   }
 
-  /** Forgets it without saving. */
-  async drop(model: string): Promise<void> {
+  /** Forgets what was made under a hold, without saving it. */
+  async drop(model: string, { fence }: LaneHold): Promise<void> {
     const resident = this.#residents.get(model);
-    if (resident === undefined) return;
-    this.#residents.delete(model);
+    if (resident?.hold.fence === fence) await this.#remove(resident);
+  }
+
+  async #remove(resident: Resident): Promise<void> {
+    if (this.#residents.get(resident.model) === resident) this.#residents.delete(resident.model);
     await resident.trainer.drop(resident.engineId).catch(() => undefined);
   }
 
   readonly #evictions = new Map<string, Promise<void>>();
 
-  #isOver(): boolean {
+  #isOver(coming: 0 | 1): boolean {
     const { residents, residentBytes } = this.#deps.limits;
     const sizes = [...this.#residents.values()].map(({ bytes }) => bytes);
     const known = sizes.filter((bytes) => bytes > 0);
     // One that was never saved counts as the others do on average.
     const mean = known.length === 0 ? 0 : known.reduce((sum, bytes) => sum + bytes, 0) / known.length;
-    const used = sizes.reduce((sum, bytes) => sum + (bytes || mean), mean);
-    return this.#residents.size >= residents || (this.#residents.size > 0 && used > residentBytes);
+    const used = sizes.reduce((sum, bytes) => sum + (bytes || mean), mean * coming);
+    return sizes.length + coming > residents || (sizes.length + coming > 1 && used > residentBytes);
   }
 
-  /** Evicts those used longest ago. Those at work stay, also if there are too many. */
-  async #makeRoom(coming: string): Promise<void> {
-    while (this.#isOver()) {
+  /** Evicts those used longest ago, for `coming` more. Those at work stay, also if there are too many. */
+  async #makeRoom(model: string, coming: 0 | 1): Promise<void> {
+    while (this.#isOver(coming)) {
       const [oldest] = [...this.#residents.values()]
-        .filter(({ isBusy, model }) => !isBusy && model !== coming)
+        .filter((resident) => !resident.isBusy && resident.model !== model)
         .toSorted((a, b) => a.usedAt - b.usedAt);
       if (oldest === undefined) return;
       const evicting = this.#evict(oldest);
@@ -275,14 +281,16 @@ export class ResidentModels {
     resident.isBusy = true;
     await this.save(resident).catch((error: unknown) => {
       if (!(error instanceof LaneLost))
-        this.#deps.say(`${resident.model} leaves the memory unsaved: ${error instanceof Error ? error.message : String(error)}`);
+        this.#deps.say(
+          `${resident.model} leaves the memory unsaved: ${error instanceof Error ? error.message : String(error)}`,
+        );
     });
-    if (this.#residents.get(resident.model) === resident) await this.drop(resident.model);
+    await this.#remove(resident);
     resident.isBusy = false;
   }
 }
 
 /** A removed result cannot be compared. */
 function isSame(now: TinkerResult, recorded: TinkerResult): boolean {
-  return recorded.kind !== now.kind || Buffer.compare(encode(now), encode(recorded)) === 0;
+  return recorded.kind !== now.kind || isDeepStrictEqual(now, recorded);
 }

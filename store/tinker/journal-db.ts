@@ -49,8 +49,9 @@ CREATE TABLE operations (
 CREATE INDEX open_operations ON operations (sampling, lane, number) WHERE finished = 0;
 CREATE INDEX open_of_tenant ON operations (tenant) WHERE finished = 0;
 CREATE TABLE results (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL UNIQUE, at TEXT NOT NULL, failed INTEGER NOT NULL,
-  sum INTEGER NOT NULL, body BLOB);
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL UNIQUE, lane TEXT NOT NULL, at TEXT NOT NULL,
+  failed INTEGER NOT NULL, sum INTEGER NOT NULL, body BLOB);
+CREATE INDEX results_by_lane ON results (lane, seq);
 CREATE INDEX kept_results ON results (at) WHERE body IS NOT NULL;
 CREATE TABLE lanes (
   lane TEXT PRIMARY KEY, next INTEGER NOT NULL DEFAULT 0, moved INTEGER NOT NULL DEFAULT 0,

@@ -84,6 +84,9 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
     return this.#db.write(() => this.#operations.accept(operation));
   }
 
+  nextSeq: TinkerJournal['nextSeq'] = (lane) => this.#db.read(() => this.#operations.nextSeq(lane));
+  finishedOf: TinkerJournal['finishedOf'] = (lane, cursor, limit) =>
+    this.#db.read(() => this.#operations.finishedOf(lane, cursor, limit));
   future: TinkerJournal['future'] = (id, tenant) => this.#db.read(() => this.#operations.future(id, tenant));
 
   async waitFor(...[id, tenant, milliseconds, signal]: Parameters<TinkerJournal['waitFor']>) {

@@ -143,6 +143,17 @@ export class JournalOperations {
     return result && { state: 'finished', lane, operation, result };
   }
 
+  nextSeq(lane: string): number {
+    return Number(this.#db.sql('SELECT max(number) AS n FROM operations WHERE lane = ?').get(lane)?.['n'] ?? -1) + 1;
+  }
+
+  finishedOf(lane: string, cursor: number, limit: number) {
+    return this.#db
+      .sql('SELECT seq, request, failed FROM results WHERE lane = ? AND seq > ? ORDER BY seq LIMIT ?')
+      .all(lane, cursor, limit)
+      .map(({ seq, request, failed }) => ({ requestId: String(request), failed: failed === 1, cursor: Number(seq) }));
+  }
+
   /** `undefined`: there is none, or it was removed. */
   result(request: string): TinkerResult | undefined {
     const row = this.#db.sql('SELECT sum, body FROM results WHERE request = ? AND body IS NOT NULL').get(request);
@@ -245,8 +256,15 @@ export class JournalOperations {
     if (row === undefined) throw new Error(`The Tinker journal has no request ${request}`);
     if (row['finished'] !== 0) return { result: this.result(request) ?? result, isFirst: false };
     this.#db
-      .sql('INSERT INTO results (request, at, failed, sum, body) VALUES (?, ?, ?, ?, ?)')
-      .run(request, new Date().toISOString(), result.kind === 'failed' ? 1 : 0, sumOf([request], body), body);
+      .sql('INSERT INTO results (request, lane, at, failed, sum, body) VALUES (?, ?, ?, ?, ?, ?)')
+      .run(
+        request,
+        String(row['lane']),
+        new Date().toISOString(),
+        result.kind === 'failed' ? 1 : 0,
+        sumOf([request], body),
+        body,
+      );
     this.#db.sql('UPDATE operations SET finished = 1 WHERE request = ?').run(request);
     this.#db.sql('DELETE FROM executions WHERE key = ?').run(request);
     this.#moved(String(row['lane']), row['sampling'] === 0);

@@ -253,6 +253,24 @@ export function journalContract(name: string, make: () => JournalUnderTest): voi
       expect((await other.applied('m', -1, 1)).map(({ seq }) => seq)).toEqual([0]);
     });
 
+    it('gives the next number of a lane, and what finished in it in the order of the results', async () => {
+      expect(await journal.nextSeq('m')).toBe(0);
+      const [a, b, c] = [await accept(0), await accept(4), await accept(1)];
+      expect(await other.nextSeq('m')).toBe(5);
+      await journal.finish(c.requestId, done);
+      await other.finish(a.requestId, { kind: 'failed', category: 'user', message: 'no' });
+      await other.finish(b.requestId, done);
+      const [first, ...rest] = await journal.finishedOf('m', 0, 2);
+      expect([first, ...rest]).toMatchObject([
+        { requestId: c.requestId, failed: false },
+        { requestId: a.requestId, failed: true },
+      ]);
+      expect((await journal.finishedOf('m', rest[0]!.cursor, 9)).map(({ requestId }) => requestId)).toEqual([
+        b.requestId,
+      ]);
+      expect(await journal.finishedOf('x', 0, 9)).toEqual([]);
+    });
+
     it('counts what a tenant has', async () => {
       const { requestId } = await accept(0);
       await accept(1);
