@@ -1,7 +1,6 @@
 /** The activities of the Tinker API's lanes, on GPU workers. Nothing of them is in Temporal but that they run. */
 
-import type { TinkerActivities } from '../../protocol/tinker-lanes.ts';
-import { laneName } from '../../protocol/tinker-lanes.ts';
+import { laneName, type TinkerActivities, type TinkerLane } from '../../protocol/tinker-lanes.ts';
 import type { SqliteJournal } from '../../store/tinker/sqlite-journal.ts';
 import { withFailureMapping } from '../failure-mapping.ts';
 import { withHeartbeat } from '../heartbeat.ts';
@@ -16,8 +15,8 @@ export interface TinkerDeps {
   /** Opened when the first lane is asked for: stacks without the API have no journal. */
   readonly journal: () => SqliteJournal;
   readonly engine: TinkerEngine;
-  /** Of this worker's engine. */
-  readonly kind: string;
+  /** The kind of this worker's engine for a lane's work. */
+  readonly kindOf: (lane: TinkerLane) => string;
   /** Names this process. */
   readonly owner: string;
   readonly say: (line: string) => void;
@@ -25,7 +24,7 @@ export interface TinkerDeps {
 }
 
 export function createTinkerActivities(deps: TinkerDeps): TinkerActivities {
-  const { engine, kind, owner, say, limits = DRAIN_LIMITS } = deps;
+  const { engine, kindOf, owner, say, limits = DRAIN_LIMITS } = deps;
   const turns = new FairTurns();
   let residents: ResidentModels | undefined;
   const parts = () => {
@@ -35,7 +34,7 @@ export function createTinkerActivities(deps: TinkerDeps): TinkerActivities {
   };
   return {
     openTinkerLane: ({ lane }) =>
-      withFailureMapping(async () => ({ kind: await parts().journal.pinKind(laneName(lane), kind) })),
+      withFailureMapping(async () => ({ kind: await parts().journal.pinKind(laneName(lane), kindOf(lane)) })),
     drainTinkerLane: ({ lane }) =>
       withFailureMapping(() =>
         withHeartbeat((signal) =>
