@@ -21,6 +21,8 @@ export interface TinkerDeps {
   readonly owner: string;
   readonly say: (line: string) => void;
   readonly limits?: DrainLimits;
+  /** This process ends: lanes are handed on at once, saved. */
+  readonly stopping?: AbortSignal;
 }
 
 export function createTinkerActivities(deps: TinkerDeps): TinkerActivities {
@@ -37,9 +39,12 @@ export function createTinkerActivities(deps: TinkerDeps): TinkerActivities {
       withFailureMapping(async () => ({ kind: await parts().journal.pinKind(laneName(lane), kindOf(lane)) })),
     drainTinkerLane: ({ lane }) =>
       withFailureMapping(() =>
-        withHeartbeat((signal) =>
-          lane.what === 'model' ? drainModel(lane.model, parts(), signal) : drainSampling(lane.base, parts(), signal),
-        ),
+        withHeartbeat((cancelled) => {
+          const signal = deps.stopping === undefined ? cancelled : AbortSignal.any([cancelled, deps.stopping]);
+          return lane.what === 'model'
+            ? drainModel(lane.model, parts(), signal)
+            : drainSampling(lane.base, parts(), signal);
+        }),
       ),
   };
 }

@@ -82,7 +82,7 @@ async function startWorker(options: FakeOptions = {}, idleMs = 200, kind = 'k1')
         connection,
         taskQueue: kindQueue(TINKER_QUEUE, one),
         activities,
-        shutdownForceTime: '100ms',
+        shutdownForceTime: '20s',
         maxHeartbeatThrottleInterval: '1s',
         defaultHeartbeatThrottleInterval: '1s',
       }),

@@ -60,6 +60,8 @@ export function tinkerLanes(options: TinkerLanesOptions): TinkerLanes {
   const { kinds, store, owner, say } = options;
   let journal: SqliteJournal | undefined;
   const kindOf = (lane: TinkerLane) => (lane.what === 'model' ? kinds.training.id : kinds.sampling.id);
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort());
   const activities = {
     ...createTinkerActivities({
       journal: () => (journal ??= openTinkerJournal(store, { ...WORKER_PATIENCE, say })),
@@ -67,6 +69,7 @@ export function tinkerLanes(options: TinkerLanesOptions): TinkerLanes {
       kindOf,
       owner,
       say,
+      stopping: stopping.signal,
     }),
   };
   const names = new Set([undefined, kinds.training.id, kinds.sampling.id].map((kind) => kindQueue(TINKER_QUEUE, kind)));
