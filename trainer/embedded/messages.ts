@@ -6,9 +6,10 @@ import type { EngineKinds } from '../../protocol/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { PackedData } from './packed-data.ts';
+import type { AdapterAnswer, AdapterCall } from '../tenants/adapter-calls.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 
-export type ThreadOptions = Omit<SamplerOptions, 'load'>;
+export type ThreadOptions = Omit<SamplerOptions, 'load' | 'loadAdapter'>;
 
 export interface EngineStats extends SamplerStats {
   readonly updates: number;
@@ -23,9 +24,11 @@ export type TrainingWork =
   | { readonly what: 'update'; readonly request: Packed<UpdateRequest> }
   | { readonly what: 'plan'; readonly request: Packed<PlanRequest> }
   | { readonly what: 'shard'; readonly request: ShardRequest }
-  | { readonly what: 'step'; readonly request: RoundRequest };
+  | { readonly what: 'step'; readonly request: RoundRequest }
+  /** A call to the adapters of the base in `base`. */
+  | { readonly what: 'tenant'; readonly base: string; readonly call: AdapterCall };
 
-export type Trained = UpdateMetrics | PlannedUpdate | undefined;
+export type Trained = UpdateMetrics | PlannedUpdate | AdapterAnswer | undefined;
 
 export type ToThread =
   | { readonly kind: 'generate'; readonly id: number; readonly request: GenerateRequest }
