@@ -8,10 +8,8 @@ import { z } from 'zod';
 /** A number that may be absent or null. */
 const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined);
 const id = z.string().min(1).max(512);
-const seq = z
-  .int()
-  .min(0)
-  .max(2 ** 53 - 1);
+/** Clients that are copies of one another number from a random multiple of 10^9 below 10^18: as text beyond 2^53. */
+const seq = z.union([z.int().min(0), z.string().regex(/^\d{16,19}$/)]);
 const ttl = optional(z.number());
 const metadata = optional(z.record(z.string(), z.unknown()));
 
