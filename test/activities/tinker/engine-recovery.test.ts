@@ -37,7 +37,7 @@ const WORK: readonly TinkerOperation[] = [
   passing(6),
   step,
   passing(7),
-  { ...passing(8), pass: { ...crossEntropy([]), data: [{ ...datum(4, 1), targets: Int32Array.of(1) }] } },
+  { kind: 'pass', pass: { ...crossEntropy([]), data: [{ ...datum(4, 1), targets: Int32Array.of(1) }] } },
   passing(9),
   step,
   passing(10, false),
