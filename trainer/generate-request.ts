@@ -38,6 +38,8 @@ export interface GenerateRequest {
   readonly topLogprobs?: number;
   /** True to return log-probabilities of the prompt's tokens too; the prompt is then not read from the cache. */
   readonly promptLogprobs?: boolean;
+  /** True to refuse a request whose prompt and `maxTokens` exceed the context, instead of ending with `context`. */
+  readonly mustFit?: boolean;
 }
 
 export interface TokenLogprob {

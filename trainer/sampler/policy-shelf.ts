@@ -44,7 +44,9 @@ export function policyKey({ dir, version, digest = '', adapter }: PolicyName): s
   return adapter === undefined ? key : `${key}\0${adapter.digest ?? ''} ${adapter.dir}`;
 }
 
-const withoutAdapter = ({ adapter: _, ...base }: PolicyName): PolicyName => base;
+function withoutAdapter({ dir, version, digest }: PolicyName): PolicyName {
+  return { dir, version, ...(digest === undefined ? {} : { digest }) };
+}
 
 /** Number of models that are loaded at once, at most. */
 export const mostModels = 2;

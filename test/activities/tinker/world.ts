@@ -10,6 +10,7 @@ import { ResidentModels } from '../../../activities/tinker/resident-models.ts';
 import type { TinkerEngine } from '../../../activities/tinker/tinker-engine.ts';
 import type { TinkerOperation } from '../../../protocol/tinker.ts';
 import { SqliteJournal } from '../../../store/tinker/sqlite-journal.ts';
+import type { AdapterTrainer } from '../../../trainer/tenants/definition.ts';
 import { model } from '../../store/tinker/contract.ts';
 import { FakeEngine, type FakeOptions } from './fake-engine.ts';
 
@@ -47,6 +48,11 @@ function cuttable<T extends object>(target: T, isCut: () => boolean, onCall: () 
   });
 }
 
+export interface WorkerOptions extends FakeOptions {
+  /** In place of the fake one. */
+  readonly trainer?: AdapterTrainer;
+}
+
 export class TestWorker {
   readonly engine: FakeEngine;
   readonly residents: ResidentModels;
@@ -58,15 +64,16 @@ export class TestWorker {
   #calls = 0;
   cutAfter = Infinity;
 
-  constructor(journal: SqliteJournal, options: FakeOptions = {}, limits: DrainLimits = QUICK) {
+  constructor(journal: SqliteJournal, options: WorkerOptions = {}, limits: DrainLimits = QUICK) {
     this.engine = new FakeEngine(options);
+    const given = options.trainer ?? this.engine.trainer;
     const onCall = () => {
       this.#calls += 1;
       if (this.#calls > this.cutAfter) this.cut();
     };
     const isCut = () => this.#isCut;
     const own = cuttable(journal, isCut, onCall);
-    const trainer = cuttable(this.engine.trainer, isCut, onCall);
+    const trainer = cuttable(given, isCut, onCall);
     const engine: TinkerEngine = {
       trainerOf: async () => trainer,
       sample: cuttable(this.engine, isCut, onCall).sample,
@@ -121,7 +128,7 @@ export class TestBook {
   }
 
   /** A worker with a connection of its own. */
-  worker(options: FakeOptions = {}, limits: DrainLimits = QUICK): TestWorker {
+  worker(options: WorkerOptions = {}, limits: DrainLimits = QUICK): TestWorker {
     const journal = new SqliteJournal(this.dir, undefined);
     this.#others.push(journal);
     return new TestWorker(journal, options, limits);
