@@ -17,6 +17,9 @@ import type {
 import type { TinkerJournal, WaitingOperation } from '../../../store/tinker/journal.ts';
 import type { MemoryJournal } from './memory-journal.ts';
 
+/** So that steps of a usual size teach it something. */
+const SCALE = 10;
+
 export interface ToyState {
   readonly weights: Float64Array;
   readonly gradient: Float64Array;
@@ -138,7 +141,7 @@ export class ToyEngine {
     const from = last * this.#vocab;
     const logits = Float64Array.from(
       { length: this.#vocab },
-      (_, i) => ((this.#base[from + i] ?? 0) + (weights[from + i] ?? 0)) / temperature,
+      (_, i) => ((this.#base[from + i] ?? 0) + SCALE * (weights[from + i] ?? 0)) / temperature,
     );
     const most = Math.max(...logits);
     const sum = logits.reduce((total, x) => total + Math.exp(x - most), 0);
@@ -156,7 +159,9 @@ export class ToyEngine {
         total += value;
         const from = token * this.#vocab;
         if (backward)
-          row.forEach((lp, j) => (state.gradient[from + j]! += slope * ((j === target ? 1 : 0) - Math.exp(lp))));
+          row.forEach(
+            (lp, j) => (state.gradient[from + j]! += SCALE * slope * ((j === target ? 1 : 0) - Math.exp(lp))),
+          );
         return p;
       }),
     );
