@@ -8,7 +8,7 @@ import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { requestId } from 'hono/request-id';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { checkCaller, Slots } from './admission.ts';
 import { ApiError, type ErrorDialect } from './api-error.ts';
@@ -36,6 +36,10 @@ export interface HttpServerOptions {
   /** If absent, only requests to a loopback host name are answered. */
   readonly apiKey?: string;
   readonly limits?: Partial<HttpLimits>;
+  /** Admits a caller, or throws `ApiError`; instead of `apiKey` and the loopback names. */
+  readonly admit?: (headers: IncomingHttpHeaders) => void;
+  /** Paths that answer health checks beside `/health`. */
+  readonly healthPaths?: readonly string[];
   /** Receives errors that are not the request's fault, with the request's id. */
   readonly onFailure?: (error: unknown, requestId: string) => void;
 }
@@ -187,9 +191,12 @@ export class HttpServer {
       if (this.#state === 'draining') c.header('connection', 'close');
       await next();
     });
-    app.all('/health', (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
+    for (const path of ['/health', ...(this.#options.healthPaths ?? [])])
+      app.all(path, (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
     app.use(async ({ env }, next) => {
-      checkCaller(env.incoming.headers, this.#options.apiKey);
+      const { admit, apiKey } = this.#options;
+      if (admit) admit(env.incoming.headers);
+      else checkCaller(env.incoming.headers, apiKey);
       if (this.#state === 'draining') throw new ApiError(503, 'the server is stopping', { retryAfterSeconds: 5 });
       if (this.#state === 'starting')
         throw new ApiError(503, 'the server is still starting: retry later', {
