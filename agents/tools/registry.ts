@@ -6,6 +6,7 @@ import { browser } from './browser/browser.ts';
 import { checkTool } from './schema/check-tool.ts';
 import { codeInterpreter } from './shell/code-interpreter.ts';
 import { codeSearch } from './code-search.ts';
+import { computer } from './computer/computer.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor/editor.ts';
 import { finish } from './finish.ts';
@@ -41,6 +42,7 @@ const builtIn: readonly Tool[] = [
   searchEngine,
   webBrowser,
   browser,
+  computer,
 ];
 const named = builtIn.map((tool) => [tool.schema.function.name, tool] as const);
 const tools = new Registry<Tool>('tool', Object.fromEntries(named));
