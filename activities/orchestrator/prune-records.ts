@@ -57,6 +57,10 @@ const spentUnder = (begins: readonly string[]): Prefixes => ({
   executions: begins.flatMap((begin) => EXECUTIONS.map((kind) => `${kind}:${begin}`)),
 });
 
+/** How keys of a rollout's own records start, and those of its second gradings, whose id is `ROLLOUT@NAME`. */
+const beginsOf = (rollouts: ReadonlyArray<Pick<OutcomeRecord, 'rollout'>>): string[] =>
+  rollouts.flatMap(({ rollout }) => [`${rollout}#`, `${rollout}@`]);
+
 /** A run by its name, an eval as `eval/ID`. */
 export interface Prunable {
   readonly name: string;
@@ -141,7 +145,7 @@ async function pruneRollouts(
     signal.throwIfAborted();
     const some = outcomes.slice(from, from + BATCH);
     for (const outcome of some) await keepTrajectory(outcome, store);
-    sum = plus(sum, pruner.delete(spentUnder(some.map(({ rollout }) => `${rollout}#`))));
+    sum = plus(sum, pruner.delete(spentUnder(beginsOf(some))));
     if (from > 0 && from % SAY_EVERY === 0) note(`${from} of ${outcomes.length} rollouts`);
     await otherWork();
   }
@@ -193,7 +197,7 @@ async function pruneOne(one: Prunable, store: Store, pruner: Pruner, options: Pr
   const removed = await pruneRollouts(outcomes, store, pruner, options);
   // Records of rollouts without an end are not needed any more, except an eval's: it may be started again at any time.
   const rest = isEval(one.name) ? { results: 0, executions: 0 } : pruner.delete(all);
-  const ended = outcomes.map(({ rollout }) => `${rollout}#`);
+  const ended = beginsOf(outcomes);
   const { results, objects } = await pruneArtifacts(
     isEval(one.name) ? ended : [...ended, prefix],
     pruner,
