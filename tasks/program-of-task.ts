@@ -29,6 +29,7 @@ export function programOfTask(
   return program;
 }
 
-export function cardOfProgram({ command, timeoutSeconds, tokens }: AgentProgram): ProgramCard {
-  return { runs: command === undefined ? 'elsewhere' : 'sandbox', timeoutSeconds, tokens };
+export function cardOfProgram({ command, timeoutSeconds, tokens, gateway }: AgentProgram): ProgramCard {
+  const runs = command === undefined ? 'elsewhere' : 'sandbox';
+  return { runs, timeoutSeconds, tokens, ...(gateway === true && { gateway }) };
 }
