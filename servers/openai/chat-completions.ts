@@ -12,7 +12,7 @@ import type { PreparedChat, PromptModel } from './prepare-request.ts';
 import { samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
-import { tellable } from './text-stream.ts';
+import { tellable } from '../apis/text-stream.ts';
 
 export interface ChatModel extends ServedModel {
   readonly tokenizer: ServedModel['tokenizer'] & PromptModel['tokenizer'] & { readonly chatTemplate: string };

@@ -9,7 +9,7 @@ import type { PreparedCompletion } from './prepare-request.ts';
 import { samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
-import { tellable } from './text-stream.ts';
+import { tellable } from '../apis/text-stream.ts';
 
 type CompletionRequest = PreparedCompletion['request'];
 

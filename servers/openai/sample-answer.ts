@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import type { Engine } from '../../trainer/engine.ts';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
-import { stopAt } from './text-stream.ts';
+import { stopAt } from '../apis/text-stream.ts';
 
 export interface ServedModel {
   readonly name: string;
