@@ -15,11 +15,20 @@ import { ApiError } from '../http/api-error.ts';
 export interface AskedCall {
   readonly request: CallRequest;
   readonly asked: string;
-  readonly model: string;
-  readonly stream: boolean;
-  /** With a last chunk that counts tokens, in a stream. */
-  readonly usage: boolean;
+  /** The same turn gives the same bytes. */
+  answer(answered: AnsweredCall): WrittenAnswer;
 }
+
+export interface WrittenAnswer {
+  readonly contentType: string;
+  readonly body: string;
+}
+
+export const jsonAnswer = (body: object): WrittenAnswer => ({
+  contentType: 'application/json',
+  body: JSON.stringify(body),
+});
+export const streamAnswer = (body: string): WrittenAnswer => ({ contentType: 'text/event-stream', body });
 
 /** A turn on record, with the number and the time of its call. */
 export interface AnsweredCall {
@@ -78,10 +87,13 @@ const schema = z.looseObject({
 
 type Given = z.output<typeof schema>;
 
+/** Errors: `TypeError` if it is no UTF-8. */
+export const bodyText = (body: Uint8Array): string => new TextDecoder('utf-8', { fatal: true }).decode(body);
+
 function read(body: Uint8Array): Given {
   let given: unknown;
   try {
-    given = plainOf(readWritten(new TextDecoder('utf-8', { fatal: true }).decode(body)));
+    given = plainOf(readWritten(bodyText(body)));
   } catch (error) {
     throw new ApiError(400, `the body is not JSON: ${(error as Error).message.slice(0, 200)}`);
   }
@@ -124,12 +136,14 @@ export function readChatCall(body: Uint8Array): AskedCall {
     ...(maxTokens !== undefined && { maxTokens }),
     ...(stop.length > 0 && { stop }),
   };
+  const { model, stream, stream_options: options } = given;
   return {
     request,
     asked: askedDigest(request),
-    model: given.model,
-    stream: given.stream ?? false,
-    usage: given.stream_options?.include_usage ?? false,
+    answer: (answered) =>
+      stream
+        ? streamAnswer(chatEvents(answered, { model, usage: options?.include_usage ?? false }))
+        : jsonAnswer(chatAnswer(answered, model)),
   };
 }
 
@@ -155,24 +169,26 @@ function usageOf({ call: asked, sampled, chat }: GenerateRecord) {
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
 }
 
-const dated = (at: string): number => Math.floor(Date.parse(at) / 1000);
+/** Seconds since 1970. */
+export const dated = (at: string): number => Math.floor(Date.parse(at) / 1000);
 
-/** The answer as one document. The same turn gives the same bytes. */
-export function chatAnswer({ turn, record, at, id }: AnsweredCall, { model }: Pick<AskedCall, 'model'>): string {
+function chatAnswer({ turn, record, at, id }: AnsweredCall, model: string): object {
   const calls = callsOf(record, turn);
   const said = { role: 'assistant', content: record.parsed.content, ...(calls.length > 0 && { tool_calls: calls }) };
-  return JSON.stringify({
+  return {
     id: `chatcmpl-${id}`,
     object: 'chat.completion',
     created: dated(at),
     model,
     choices: [{ index: 0, message: said, logprobs: null, finish_reason: finishOf(record) }],
     usage: usageOf(record),
-  });
+  };
 }
 
-/** The answer as server-sent events. */
-export function chatEvents(answered: AnsweredCall, { model, usage }: Pick<AskedCall, 'model' | 'usage'>): string {
+function chatEvents(
+  answered: AnsweredCall,
+  { model, usage }: { readonly model: string; readonly usage: boolean },
+): string {
   const { turn, record, at, id } = answered;
   const common = { id: `chatcmpl-${id}`, object: 'chat.completion.chunk', created: dated(at), model };
   const chunk = (delta: object, finish: string | null = null) => ({

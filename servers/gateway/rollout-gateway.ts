@@ -13,8 +13,10 @@ import type { Attempt } from '../../protocol/stages.ts';
 import type { Store } from '../../store/store.ts';
 import { ApiError } from '../http/api-error.ts';
 import { errorBody } from '../openai/api-error.ts';
-import { chatAnswer, chatEvents, readChatCall } from './chat-api.ts';
+import { messagesError } from '../apis/messages-answer.ts';
+import { type AskedCall, readChatCall } from './chat-api.ts';
 import type { GatewayRequest, GatewayResponse } from './http-message.ts';
+import { readMessagesCall, readResponsesCall } from './other-apis.ts';
 import { sendCall } from './send-call.ts';
 
 export interface GatewayDeps {
@@ -55,12 +57,24 @@ const json = (status: number, body: string, headers: Readonly<Record<string, str
   body,
 });
 
-/** An error in OpenAI's form. `x-should-retry`: OpenAI's and Anthropic's libraries obey it. */
-export function refusalResponse(error: unknown): GatewayResponse {
+/** The APIs that are answered, by their paths below `/v1`. */
+const APIS: Readonly<Record<string, (body: Uint8Array) => AskedCall>> = {
+  '/chat/completions': readChatCall,
+  '/responses': readResponsesCall,
+  '/messages': readMessagesCall,
+};
+const MESSAGES = '/messages';
+
+/** Without the version, which some libraries leave out. */
+const placeOf = (path: string): string => path.replace(/\/+$/u, '').replace(/^\/v1(?=\/)/u, '');
+
+/** An error in the form of the API at `path`: OpenAI's, or Anthropic's. `x-should-retry`: OpenAI's and Anthropic's libraries obey it. */
+export function refusalResponse(error: unknown, path = ''): GatewayResponse {
   const refused =
     error instanceof ApiError ? error : new ApiError(503, 'the gateway cannot answer now', { retryAfterSeconds: 1 });
+  const body = placeOf(path) === MESSAGES ? messagesError(refused) : errorBody(refused);
   const retries = refused.status >= 500 || (refused.status === 429 && refused.code !== 'insufficient_quota');
-  return json(refused.status, JSON.stringify(errorBody(refused)), {
+  return json(refused.status, JSON.stringify(body), {
     'x-should-retry': String(retries),
     ...(refused.retryAfterSeconds !== undefined && { 'retry-after': String(refused.retryAfterSeconds) }),
   });
@@ -95,7 +109,7 @@ export class RolloutGateway {
     try {
       this.#admit(request);
     } catch (error) {
-      return refusalResponse(error);
+      return refusalResponse(error, request.path);
     }
     for (const until = Date.now() + UNAVAILABLE_MS; ;) {
       try {
@@ -103,7 +117,7 @@ export class RolloutGateway {
       } catch (error) {
         signal.throwIfAborted();
         // A store that fails is not the program's doing: it waits.
-        if (error instanceof ApiError || Date.now() > until) return refusalResponse(error);
+        if (error instanceof ApiError || Date.now() > until) return refusalResponse(error, request.path);
         await sleep(RETRY_MS, undefined, { signal });
       }
     }
@@ -126,37 +140,34 @@ export class RolloutGateway {
 
   async #route(call: string, request: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
     const { method, path } = request;
-    const at = path.replace(/\/+$/u, '').replace(/^\/v1(?=\/)/u, '');
-    const allowed = at === '/chat/completions' ? 'POST' : at.startsWith('/models') ? 'GET' : undefined;
-    if (allowed === undefined) throw new ApiError(404, `${path.slice(0, 200)} does not exist`);
+    const at = placeOf(path);
+    const api = Object.hasOwn(APIS, at) ? APIS[at] : undefined;
+    const isList = at === '/models' || /^\/models\/[\w.:@%-]+$/u.test(at);
+    if (api === undefined && !isList) throw new ApiError(404, `${path.slice(0, 200)} does not exist`);
+    const allowed = isList ? 'GET' : 'POST';
     if (method !== allowed) throw new ApiError(405, `${path.slice(0, 200)} takes ${allowed}`);
-    if (allowed === 'GET') return json(200, modelsBody(at));
+    if (api === undefined) return json(200, modelsBody(at));
     this.#waiting += 1;
     try {
-      return await this.#chat(call, request, signal);
+      return await this.#call(call, api(request.body), signal);
     } finally {
       this.#waiting -= 1;
     }
   }
 
-  async #chat(call: string, { body }: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
-    const asked = readChatCall(body);
+  async #call(call: string, asked: AskedCall, signal: AbortSignal): Promise<GatewayResponse> {
     const { turn, record, at } = await this.#turnOf(call, asked, signal);
     const refused = record.call?.refused;
     if (refused) throw new ApiError(400, refused.message, { code: refused.code, param: 'messages' });
-    const id = digestOf(`${attemptKey(this.#attempt)}/${turn}`)
-      .toString('hex')
-      .slice(0, 24);
-    const answered = { turn, record, at, id };
-    if (!asked.stream) return json(200, chatAnswer(answered, asked));
-    const headers = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' };
-    return { status: 200, headers, body: chatEvents(answered, asked) };
+    const id = digestOf(`${attemptKey(this.#attempt)}/${turn}`).toString('hex').slice(0, 24);
+    const { contentType, body } = asked.answer({ turn, record, at, id });
+    return { status: 200, headers: { 'content-type': contentType, 'cache-control': 'no-cache' }, body };
   }
 
   /** The call's turn, once it is on record. Errors: `ApiError`. */
   async #turnOf(
     call: string,
-    { request, asked }: ReturnType<typeof readChatCall>,
+    { request, asked }: AskedCall,
     signal: AbortSignal,
   ): Promise<{ readonly turn: number; readonly record: GenerateRecord; readonly at: string }> {
     const { store, client } = this.#deps;
@@ -206,5 +217,5 @@ export class RolloutGateway {
 function modelsBody(path: string): string {
   const card = { id: MODEL_NAME, object: 'model', created: 0, owned_by: 'longhaul' };
   if (path === '/models') return JSON.stringify({ object: 'list', data: [card] });
-  return JSON.stringify({ ...card, id: decodeURIComponent(path.slice('/models/'.length)).slice(0, 200) });
+  return JSON.stringify({ ...card, id: path.slice('/models/'.length).slice(0, 200) });
 }

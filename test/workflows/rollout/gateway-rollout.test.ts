@@ -112,7 +112,7 @@ const POLICY = { uri: 'file:///p', version: 0 } as const;
 const world = useStoreWorld((over, scripted) => {
   const parts = { store: over, tasks: new TaskLoader(over), provider: bench.provider, host: 'test-host' };
   const backends = embeddedOnly({
-    engine: { generate: (...given) => engine.generate(...given) } as ScriptedEngine,
+    engine: { generate: (request: GenerateRequest) => engine.generate(request) } as ScriptedEngine,
     tokenizerOf: async () => await Promise.resolve(tokenizer),
     digestOf: async () => await Promise.resolve('files'),
   });
@@ -198,7 +198,8 @@ print("42")`);
     expect(merged).toHaveLength(4);
     // Each sampled token is trained on once.
     const trained = merged.flatMap(({ tokens, mask }) => tokens.filter((_, i) => mask[i] === 1));
-    expect(trained.toSorted()).toEqual(turns.flatMap(({ sampled }) => sampled).toSorted());
+    const byNumber = (a: number, b: number) => a - b;
+    expect(trained.toSorted(byNumber)).toEqual(turns.flatMap(({ sampled }) => sampled).toSorted(byNumber));
   });
 
   it('gets server-sent events, and the errors of the API', async () => {
@@ -216,6 +217,30 @@ print(urllib.request.urlopen(urllib.request.Request(BASE + "/models", headers={"
     const { result } = await begin(program);
     expect(await result()).toMatchObject({ status: 'graded', turns: 1 });
     expect(graded[0]?.answer).toMatch(/^400 400 404\n.*takes text alone, no image_url\n200$/u);
+  });
+
+  it('may use the other APIs: what comes back through them is matched with what was sampled', async () => {
+    engine.answer = twoTurns;
+    const program = python(`
+tool = {"name": "bash", "description": "runs", "parameters": TOOLS[0]["function"]["parameters"]}
+given = [{"role": "user", "content": "go"}]
+status, first = post({"model": "m", "input": given, "tools": [{"type": "function", **tool}], "store": False}, path="/responses")
+assert status == 200, first
+one = [item for item in first["output"] if item["type"] == "function_call"][0]
+status, second = post({"model": "m", "input": given + first["output"] + [{"type": "function_call_output", "call_id": one["call_id"], "output": "42"}], "tools": [{"type": "function", **tool}], "store": False}, path="/responses")
+assert status == 200, second
+tool = {"name": "bash", "description": "runs", "input_schema": tool["parameters"]}
+given = [{"role": "user", "content": "go on"}]
+status, first = post({"model": "m", "max_tokens": 500, "messages": given, "tools": [tool]}, path="/messages")
+assert status == 200, first
+use = [block for block in first["content"] if block["type"] == "tool_use"][0]
+status, last = post({"model": "m", "max_tokens": 500, "messages": given + [{"role": "assistant", "content": first["content"]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use["id"], "content": "42"}]}], "tools": [tool]}, path="/messages")
+print(second["output"][-1]["content"][0]["text"], last["content"][0]["text"])
+print(post({}, path="/messages")[1]["type"], post({}, path="/responses")[0])`);
+    const { id, result } = await begin(program);
+    expect(await result()).toMatchObject({ reward: 1, turns: 4 });
+    expect(graded[0]?.answer).toBe('It is 42. It is 42.\nerror 400');
+    expect((await turnsOf(store, attemptOf(id))).map(({ call: asked }) => asked?.follows)).toEqual([0, 1, 0, 3]);
   });
 
   it('may call side by side; the same prompt asked twice is sampled with two noises', async () => {
