@@ -96,6 +96,12 @@ export async function sampleEndpoint(
   refuseUnsent(input.sampling);
   try {
     const offer = await offerOf(input.run, endpoint, deps, signal);
+    if (input.call && offer.mode !== 'tokens')
+      throw new UserInputError(
+        'policy.endpoint.mode',
+        offer.mode,
+        'give an endpoint that is asked in token ids: the calls of a program with a gateway are continued in them',
+      );
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)
