@@ -17,6 +17,16 @@ def ask(messages):
     with urllib.request.urlopen(urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, headers)) as answer:
         return json.load(answer)["choices"][0]["message"]
 
+def run(function):
+    if function["name"] != "bash":
+        return "There is no such tool. Use bash."
+    command = str(json.loads(function["arguments"]).get("command", "")).replace("\\0", "")
+    try:
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, errors="replace", timeout=60)
+        return (done.stdout + done.stderr)[-4000:]
+    except subprocess.TimeoutExpired:
+        return "It took more than a minute."
+
 messages = [{"role": "user", "content": sys.argv[1]}]
 for turn in range(8):
     message = ask(messages)
@@ -24,9 +34,7 @@ for turn in range(8):
     if not message.get("tool_calls"):
         break
     for call in message["tool_calls"]:
-        command = json.loads(call["function"]["arguments"]).get("command", "")
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-        messages.append({"role": "tool", "tool_call_id": call["id"], "content": (done.stdout + done.stderr)[-4000:]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": run(call["function"])})
 print(messages[-1]["content"])
 `;
 
@@ -49,7 +57,8 @@ function taskOf(index: number): Task {
     },
     async grade(_ctx, { artifact, finish, turns }) {
       const written = Buffer.from(artifact).toString().trim();
-      const reward = (written === String(a * b) ? 0.8 : 0) + (written === '' ? 0 : 0.1) + (turns > 1 ? 0.1 : 0);
+      const tried = (written === '' ? 0 : 0.1) + (finish === 'answer' ? 0.1 : 0);
+      const reward = written === String(a * b) ? 1 : tried;
       const reason = `wrote ${JSON.stringify(written)} in ${turns} calls, ${finish}`;
       return await Promise.resolve({ code: 'graded', reward, passed: written === String(a * b), reason });
     },
