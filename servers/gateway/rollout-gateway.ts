@@ -159,7 +159,9 @@ export class RolloutGateway {
     const { turn, record, at } = await this.#turnOf(call, asked, signal);
     const refused = record.call?.refused;
     if (refused) throw new ApiError(400, refused.message, { code: refused.code, param: 'messages' });
-    const id = digestOf(`${attemptKey(this.#attempt)}/${turn}`).toString('hex').slice(0, 24);
+    const id = digestOf(`${attemptKey(this.#attempt)}/${turn}`)
+      .toString('hex')
+      .slice(0, 24);
     const { contentType, body } = asked.answer({ turn, record, at, id });
     return { status: 200, headers: { 'content-type': contentType, 'cache-control': 'no-cache' }, body };
   }

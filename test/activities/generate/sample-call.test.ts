@@ -74,11 +74,11 @@ describe('a call', () => {
     const call = `c${turn}`;
     const asked = askedDigest(request);
     const input = turnInput(turn, { call: { call, asked, twins: [] }, noiseKey: 'r', ...over });
-    await store.putOnceWithObject(
-      keys.call(attemptOf(), call),
-      Buffer.from(JSON.stringify(request)),
-      (artifact) => ({ artifact, asked, at: '' }),
-    );
+    await store.putOnceWithObject(keys.call(attemptOf(), call), Buffer.from(JSON.stringify(request)), (artifact) => ({
+      artifact,
+      asked,
+      at: '',
+    }));
     const outcome = await generateTurn(input, deps, new AbortController().signal);
     return { outcome, record: (await store.get<GenerateRecord>(keys.generate(attemptOf(), turn)))! };
   }
@@ -107,7 +107,11 @@ describe('a call', () => {
   it('that does not fit, or that the template refuses, is a turn without tokens and no failure', async () => {
     const { engine, parts } = world.now;
     const long = await ask(1, { messages: [user('x'.repeat(90))], tools: [] }, { maxContextTokens: 50 });
-    expect(long.record).toMatchObject({ end: 'context', sampled: [], call: { refused: { code: 'context_length_exceeded' } } });
+    expect(long.record).toMatchObject({
+      end: 'context',
+      sampled: [],
+      call: { refused: { code: 'context_length_exceeded' } },
+    });
     Object.assign(await parts.tokenizerOf(''), {
       renderChat: () => {
         throw new Error('roles must alternate');

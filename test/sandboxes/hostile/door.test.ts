@@ -125,12 +125,24 @@ print(post(path="//example.org/"))
 print(post(method="CONNECT", path="example.org:443"))
 print(post(host="example.org"))
 print(post(method="DELETE"))`);
-  expect(printed.split('\n').map((line) => line.split(' ')[1])).toEqual(
-    ['401', '401', '401', '404', '404', '403', '403', '403', '421', '405'],
-  );
+  expect(printed.split('\n').map((line) => line.split(' ')[1])).toEqual([
+    '401',
+    '401',
+    '401',
+    '404',
+    '404',
+    '403',
+    '403',
+    '403',
+    '421',
+    '405',
+  ]);
   expect(calls).toEqual([]);
   // Nothing else of the network is there: not by name, not by address.
-  const network = await sh(sandbox, `for at in 10.0.0.1 169.254.169.254 1.1.1.1; do timeout 2 bash -c "echo > /dev/tcp/$at/80" 2>/dev/null && echo reached; done; echo done`);
+  const network = await sh(
+    sandbox,
+    `for at in 10.0.0.1 169.254.169.254 1.1.1.1; do timeout 2 bash -c "echo > /dev/tcp/$at/80" 2>/dev/null && echo reached; done; echo done`,
+  );
   expect(network.output.trim()).toBe('done');
 });
 
