@@ -5,7 +5,6 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Client } from '@temporalio/client';
 import { CALLS_AT_ONCE, type CallRecord, type GatewayKeyRecord } from '../../protocol/gateway.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import { attemptKey, keys } from '../../protocol/record-keys.ts';
@@ -17,11 +16,11 @@ import { messagesError } from '../apis/messages-answer.ts';
 import { type AskedCall, readChatCall } from './chat-api.ts';
 import type { GatewayRequest, GatewayResponse } from './http-message.ts';
 import { readMessagesCall, readResponsesCall } from './other-apis.ts';
-import { sendCall } from './send-call.ts';
+import { type CallClient, sendCall } from './send-call.ts';
 
 export interface GatewayDeps {
   readonly store: Store;
-  readonly client: Pick<Client, 'workflow'>;
+  readonly client: CallClient;
 }
 
 export type CallingAttempt = Pick<Attempt, 'rollout' | 'attempt' | 'run' | 'task'>;

@@ -27,9 +27,12 @@ function refusalOf(error: unknown): ApiError | undefined {
   return undefined;
 }
 
+/** With `withAbortSignal`, a call that nobody waits for any more ends at once, before its connection is closed. */
+export type CallClient = Pick<Client, 'workflow'> & Partial<Pick<Client, 'withAbortSignal'>>;
+
 /** Errors: `ApiError`; the signal's reason. */
 export async function sendCall(
-  client: Pick<Client, 'workflow'>,
+  client: CallClient,
   rollout: string,
   call: ModelCall,
   signal: AbortSignal,
@@ -38,7 +41,8 @@ export async function sendCall(
   for (let pause = RETRY_MS; ; pause = Math.min(2 * pause, LONGEST_RETRY_MS)) {
     signal.throwIfAborted();
     try {
-      return (await handle.executeUpdate<ModelCallAnswer, [ModelCall]>(CALL_MODEL, { args: [call] })).turn;
+      const send = () => handle.executeUpdate<ModelCallAnswer, [ModelCall]>(CALL_MODEL, { args: [call] });
+      return (await (client.withAbortSignal ? client.withAbortSignal(signal, send) : send())).turn;
     } catch (error) {
       const refused = refusalOf(error);
       if (refused !== undefined) throw refused;

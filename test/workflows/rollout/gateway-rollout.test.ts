@@ -61,7 +61,10 @@ def post(body, key=KEY, path="/chat/completions"):
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())
 def ask(messages, **over):
-    status, answer = post({"model": os.environ["OPENAI_MODEL"], "messages": messages, **over})
+    status = 429
+    while status == 429:
+        status, answer = post({"model": os.environ["OPENAI_MODEL"], "messages": messages, **over})
+        if status == 429: time.sleep(0.5)
     assert status == 200, (status, answer)
     return answer["choices"][0]["message"]
 `;
