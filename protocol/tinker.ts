@@ -109,6 +109,7 @@ export type TinkerOperation =
       readonly overwrite: boolean;
       /** ISO 8601, UTC. Absent: it stays. */
       readonly expiresAt?: string;
+      readonly userMetadata?: unknown;
     }
   | { readonly kind: 'unload_model' }
   | { readonly kind: 'sample'; readonly sample: TinkerSample };

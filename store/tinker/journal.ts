@@ -68,6 +68,8 @@ export interface WaitingOperation {
   readonly seq: number;
   readonly operation: TinkerOperation;
   readonly acceptedAt: string;
+  /** The directory of the checkpoint that it reads, if there was one when it was accepted. */
+  readonly reads?: string;
 }
 
 export interface AcceptedOperation {
@@ -84,6 +86,16 @@ export type TinkerFuture =
       readonly operation: TinkerOperation['kind'];
       readonly result: TinkerResult;
     };
+
+/** What a tenant has now, for quotas. */
+export interface TinkerCounts {
+  readonly waitingOperations: number;
+  /** Of the bodies of waiting operations. */
+  readonly waitingBytes: number;
+  readonly models: number;
+  readonly checkpoints: number;
+  readonly checkpointBytes: number;
+}
 
 /** Errors of all: `StoreUnavailable`-like failures of the disk, as of the store. */
 export interface TinkerJournal {
@@ -118,7 +130,8 @@ export interface TinkerJournal {
 
   /**
    * Writes an operation before it is acknowledged. `digest` names the request's body: a (lane, seq) that was accepted
-   * with another digest throws `OperationConflict`.
+   * with another digest throws `OperationConflict`. The model or sampler of the lane was put before. A model's lane
+   * starts with number 0, which makes it (`create_model` or `load_weights`).
    */
   accept(operation: {
     readonly tenant: string;
@@ -127,6 +140,18 @@ export interface TinkerJournal {
     readonly digest: string;
     readonly operation: TinkerOperation;
   }): Promise<AcceptedOperation>;
+  /** One more than the highest number that a lane has accepted; 0 if there is none. For requests without a number. */
+  nextSeq(lane: string): Promise<number>;
+  /**
+   * Those of a sampler's lane that have a result, in the order in which they got it, after `cursor` (0: all). At most
+   * `limit`.
+   */
+  finishedOf(
+    lane: string,
+    cursor: number,
+    limit: number,
+  ): Promise<ReadonlyArray<{ readonly requestId: string; readonly failed: boolean; readonly cursor: number }>>;
+  counts(tenant: string): Promise<TinkerCounts>;
   future(requestId: string, tenant: string): Promise<TinkerFuture | undefined>;
   /** Resolves when it is finished, or after `milliseconds`, or at the signal; `undefined`: there is no such future. */
   waitFor(

@@ -10,7 +10,7 @@ import type { PackedData } from './packed-data.ts';
 import type { AdapterAnswer, AdapterCall } from '../tenants/adapter-calls.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 
-export type ThreadOptions = Omit<SamplerOptions, 'load'>;
+export type ThreadOptions = Omit<SamplerOptions, 'load' | 'loadAdapter'>;
 
 export interface EngineStats extends SamplerStats {
   readonly updates: number;

@@ -1,0 +1,182 @@
+/**
+ * The JSON bodies of requests. Unknown fields are let through, since newer clients send more of them, except where a
+ * field would change numbers: the settings of an adapter, of Adam and of sampling.
+ */
+
+import { z } from 'zod';
+
+/** A number that may be absent or null. */
+const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined);
+const id = z.string().min(1).max(512);
+/** Clients that are copies of one another number from a random multiple of 10^9 below 10^18: as text beyond 2^53. */
+const seq = z.union([z.int().min(0), z.string().regex(/^\d{16,19}$/)]);
+const ttl = optional(z.number());
+const metadata = optional(z.record(z.string(), z.unknown()));
+
+export const createSessionBody = z.object({
+  tags: z.array(z.string().max(1000)).max(100).default([]),
+  user_metadata: metadata,
+  sdk_version: optional(z.string()),
+  project_id: optional(z.string().max(512)),
+  display_name: optional(z.string().max(1000)),
+});
+export const sessionBody = z.object({ session_id: id });
+export const finishBody = z.object({
+  reason: z.object({ type: z.enum(['success', 'errored', 'interrupted']) }),
+  detail: optional(z.string()),
+});
+
+export const loraConfig = z.strictObject({
+  rank: z.number(),
+  seed: optional(z.number()),
+  train_unembed: z.boolean().default(true),
+  train_mlp: z.boolean().default(true),
+  train_attn: z.boolean().default(true),
+});
+/**
+ * Bodies as values: a number of a request that a double cannot hold becomes text. (Inside of a JSON string the quotes
+ * would be escaped.) Errors: `SyntaxError`.
+ */
+export const parseBody = (text: string): unknown =>
+  JSON.parse(text.replaceAll(/("seq_id"\s*:\s*)(\d{16,19})(?=\s*[,}])/g, '$1"$2"'));
+
+const optimizerConfig = optional(z.looseObject({ type: z.string() }));
+export const createModelBody = z.object({
+  session_id: id,
+  model_seq_id: seq,
+  base_model: id,
+  lora_config: optional(loraConfig),
+  user_metadata: metadata,
+  optimizer_config: optimizerConfig,
+});
+export const modelBody = z.object({ model_id: id });
+
+export const adamParams = z.strictObject({
+  learning_rate: z.number().default(1e-4),
+  beta1: z.number().default(0.9),
+  beta2: z.number().default(0.95),
+  eps: z.number().default(1e-12),
+  weight_decay: z.number().default(0),
+  grad_clip_norm: z.number().default(0),
+});
+export const optimStepBody = z.object({
+  model_id: id,
+  seq_id: optional(seq),
+  adam_params: optional(adamParams),
+  optimizer_params: optional(z.looseObject({ type: z.string() })),
+});
+
+export const saveWeightsBody = z.object({
+  model_id: id,
+  path: optional(z.string()),
+  seq_id: optional(seq),
+  ttl_seconds: ttl,
+  overwrite: z.boolean().default(false),
+  user_metadata: metadata,
+});
+export const saveForSamplerBody = z.object({
+  model_id: id,
+  path: optional(z.string()),
+  seq_id: optional(seq),
+  sampling_session_seq_id: optional(seq),
+  kind: z.enum(['snapshot', 'inflight']).default('snapshot'),
+  ttl_seconds: ttl,
+  user_metadata: metadata,
+});
+export const loadWeightsBody = z.object({
+  model_id: optional(id),
+  seq_id: optional(seq),
+  session_id: optional(id),
+  model_seq_id: optional(seq),
+  path: z.string(),
+  optimizer: z.boolean().default(false),
+  base_model: optional(z.string()),
+  user_metadata: metadata,
+  optimizer_config: optimizerConfig,
+});
+
+const chunk = z.looseObject({ type: z.string().default('encoded_text'), tokens: z.array(z.number()).optional() });
+export const modelInput = z.object({ chunks: z.array(chunk) });
+export const tensorData = z.object({
+  data: z.array(z.number()),
+  dtype: z.enum(['float32', 'int64']),
+  shape: optional(z.array(z.number())),
+  sparse_crow_indices: optional(z.array(z.number())),
+  sparse_col_indices: optional(z.array(z.number())),
+});
+export const passInput = z.object({
+  data: z.array(z.object({ model_input: modelInput, loss_fn_inputs: z.record(z.string(), tensorData) })),
+  loss_fn: z.string(),
+  loss_fn_config: optional(z.record(z.string(), z.union([z.number(), z.string()]))),
+});
+export const forwardBackwardBody = z.object({
+  model_id: id,
+  seq_id: optional(seq),
+  forward_backward_input: passInput,
+  forward_only: z.boolean().default(false),
+});
+export const forwardBody = z.object({ model_id: id, seq_id: optional(seq), forward_input: passInput });
+
+export const createSamplingSessionBody = z.object({
+  session_id: id,
+  sampling_session_seq_id: seq,
+  base_model: optional(z.string()),
+  model_path: optional(z.string()),
+});
+export const samplingSessionBody = z.object({ sampling_session_id: id });
+export const samplingParams = z.strictObject({
+  max_tokens: optional(z.number()),
+  seed: optional(z.number()),
+  stop: optional(z.union([z.string(), z.array(z.string()), z.array(z.number())])),
+  temperature: z.number().default(1),
+  top_k: z.number().default(-1),
+  top_p: z.number().default(1),
+});
+export const sampleBody = z.object({
+  sampling_session_id: optional(id),
+  seq_id: optional(seq),
+  base_model: optional(z.string()),
+  model_path: optional(z.string()),
+  num_samples: z.number().default(1),
+  prompt: modelInput,
+  sampling_params: samplingParams,
+  prompt_logprobs: optional(z.boolean()),
+  topk_prompt_logprobs: z.number().default(0),
+  topk_sample_logprobs: z.number().default(0),
+  target_prompt_logprobs: optional(z.unknown()),
+  prompt_alt_tokens_k: z.number().default(0),
+  prompt_logprobs_last_n: optional(z.number()),
+  record_stability_info: optional(z.boolean()),
+});
+
+export const retrieveBody = z.object({ request_id: id, allow_metadata_only: z.boolean().default(false) });
+export const cancelBody = z.object({ request_id: id });
+export const retrieveManyBody = z.object({
+  target: z.object({
+    type: z.literal('sampling_session'),
+    sampling_session_id: id,
+    cloned_sampler_id: z.int().min(0).default(0),
+  }),
+  prev_cursor: z.int().min(0).default(0),
+  timeout: optional(z.number().min(0)),
+  retrieved_request_ids: z.array(z.string()).default([]),
+});
+
+export const pathBody = z.object({ tinker_path: z.string() });
+export const copyBody = z.object({
+  source_path: z.string(),
+  session_id: optional(id),
+  model_seq_id: optional(seq),
+  ttl_seconds: ttl,
+  destination_project_id: optional(z.string()),
+  weights_access_token: optional(z.string()),
+});
+export const ttlBody = z.object({ ttl_seconds: z.number().nullish() });
+export const searchBody = z.object({
+  session_id: optional(z.string()),
+  display_name: optional(z.string()),
+  user_metadata: z.record(z.string(), z.string()).default({}),
+  statuses: optional(z.array(z.looseObject({ type: z.string(), reasons: optional(z.array(z.string())) }))),
+  limit: z.int().min(1).max(200).default(50),
+  cursor: optional(z.object({ last_created_at: z.string(), last_session_id: z.string() })),
+});
