@@ -89,7 +89,7 @@ async function check(file: string, options: Options, context: VerbContext): Prom
   );
   for (const line of sources.flatMap(sourceLines)) say(line);
   const bad = sources.reduce((sum, one) => sum + one.bad, 0);
-  const told = {
+  const document = {
     kind,
     name,
     modules: bundle === undefined ? null : { digest: bundle.digest, paths: bundle.paths },
@@ -99,9 +99,9 @@ async function check(file: string, options: Options, context: VerbContext): Prom
       splits: splits.map(({ loaded, ...split }) => ({ ...split, loaded: loaded.length })),
     })),
   };
-  if (bad > 0) return { document: { ...told, graders: null }, exitCode: 2 };
+  if (bad > 0) return { document: { ...document, graders: null }, exitCode: 2 };
   await checkWhole(read, bundle);
-  if (options.oracle !== true) return { document: { ...told, graders: null } };
+  if (options.oracle !== true) return { document: { ...document, graders: null } };
   const graders = await checkGraders({
     sources,
     ids,
@@ -116,7 +116,7 @@ async function check(file: string, options: Options, context: VerbContext): Prom
   }).finally(() => screen.bar(''));
   for (const line of graderLines(graders)) say(line);
   const isRight = graders.wrong.length === 0 && graders.withoutOracle === 0;
-  return { document: { ...told, graders }, exitCode: isRight ? 0 : 1 };
+  return { document: { ...document, graders }, exitCode: isRight ? 0 : 1 };
 }
 
 export const checkVerb: Verb = {
