@@ -6,7 +6,7 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Engine } from '../../../trainer/engine.ts';
-import { tool, useStarterServer } from './starter-server.ts';
+import { useStarterServer } from './starter-server.ts';
 
 const world = useStarterServer();
 const { serving } = world;
