@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { createEmbeddedEngine, EngineLost } from '../trainer/embedded/embedded-engine.ts';
 import { fingerprintOf } from '../trainer/checkpoints/policy-files.ts';
 import { pathOf } from '../protocol/policy-uri.ts';
-import type { ChatModel } from '../servers/openai/chat-completions.ts';
+import type { ChatModel } from '../servers/openai/answer-turn.ts';
 import { LOOPBACK } from '../servers/http/admission.ts';
 import type { HttpLimits } from '../servers/http/http-server.ts';
 import { ApiServer, type ApiServerOptions } from '../servers/openai/api-server.ts';
@@ -92,9 +92,13 @@ const PORT_REMEDIES: Readonly<Record<string, string>> = {
   EACCES: 'this account may not listen on this port: give one above 1023 (0: any free port)',
 };
 
-async function listening(options: ApiServerOptions): Promise<ApiServer> {
+/** Errors: `UserInputError` for an address that cannot be listened on. */
+export async function listeningOr<T>(
+  start: () => Promise<T>,
+  options: Pick<ServeSettings, 'host' | 'port'>,
+): Promise<T> {
   try {
-    return await ApiServer.start(options);
+    return await start();
   } catch (error) {
     const { code = String(error) } = error as NodeJS.ErrnoException;
     const remedy = PORT_REMEDIES[code];
@@ -119,7 +123,8 @@ export async function runServe(settings: ServeSettings, context: VerbContext): P
     if (error instanceof EngineLost) lost.resolve(error);
   };
   const { host, port, limits, graceSeconds } = settings;
-  const server = await listening({ host, port, limits, onFailure, ...(apiKey === undefined ? {} : { apiKey }) });
+  const options: ApiServerOptions = { host, port, limits, onFailure, ...(apiKey === undefined ? {} : { apiKey }) };
+  const server = await listeningOr(() => ApiServer.start(options), options);
   const { baseUrl } = server;
   let model: ChatModel | undefined;
   try {

@@ -35,8 +35,8 @@ export class NewSteps {
     // The run's configuration is still being checked: it does not know its recorded steps yet.
     if (steps === 0) return [];
     const fresh = recent.filter((record) => record.step > this.#seen);
-    const told = fresh[0]?.step ?? step + 1;
-    if (this.#isAsked && told > this.#seen + 1) throw new StepsMissed(this.#run, this.#seen + 1, told - 1);
+    const oldest = fresh[0]?.step ?? step + 1;
+    if (this.#isAsked && oldest > this.#seen + 1) throw new StepsMissed(this.#run, this.#seen + 1, oldest - 1);
     this.#isAsked = true;
     this.#seen = Math.max(this.#seen, step);
     return fresh;

@@ -24,7 +24,7 @@ export function kindQueue(queue: string, kind: string | undefined): string {
 
 /** The kind of engine of a queue's work; `undefined` if any engine takes it. */
 export function kindOfQueue(queue: string): string | undefined {
-  return /^gpu(?:-train)?:(.+)$/.exec(queue)?.[1];
+  return /^gpu(?:-train|-tinker)?:(.+)$/.exec(queue)?.[1];
 }
 
 /** The queue that only one GPU worker polls: the worker that has a rollout's key-value cache. */

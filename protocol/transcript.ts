@@ -134,17 +134,21 @@ type Summarise = Extract<Command, { do: 'summarise' }>;
 export const summaryIn = ({ command }: GenerateRecord): Summarise | undefined =>
   command?.do === 'summarise' ? command : undefined;
 
-/** What is told after `turn`: to its agent, and to the caller of an agent whose last turn it is. */
-export function toldAfter(turn: number, recorded: Recorded, isLast = false): readonly Said[] {
+/** The messages after `turn`: to its agent, and to the caller of an agent whose last turn it is. */
+export function messagesAfter(turn: number, recorded: Recorded, isLast = false): readonly Said[] {
   const { turns, acts } = recorded;
   const record = turns[turn - 1];
   if (record === undefined) return [];
-  const told = at(record, acts.get(turn)?.messages ?? []);
+  const answers = at(record, acts.get(turn)?.messages ?? []);
   // After the last turn nobody reads the rest.
-  if (isLast) return told;
+  if (isLast) return answers;
   const name = record.agentPath?.at(-1);
   const calling = name === undefined || !isLastOfAgent(record, acts.get(turn)) ? 0 : callingTurn(name);
-  return [...told, ...at(record, fromAgent(record)), ...at(turns[calling - 1] ?? {}, fromSubAgent(calling, recorded))];
+  return [
+    ...answers,
+    ...at(record, fromAgent(record)),
+    ...at(turns[calling - 1] ?? {}, fromSubAgent(calling, recorded)),
+  ];
 }
 
 /** The messages of an attempt after the task's own, in the order of its turns. */
@@ -153,7 +157,7 @@ export function saidIn(recorded: Recorded): Said[] {
   return turns.flatMap((record, i) => [
     ...openedAt(i + 1, recorded),
     ...at(record, [spoken(record)]),
-    ...toldAfter(i + 1, recorded, i === turns.length - 1),
+    ...messagesAfter(i + 1, recorded, i === turns.length - 1),
   ]);
 }
 
@@ -170,7 +174,9 @@ const inLastContext = (turns: readonly GenerateRecord[]): readonly GenerateRecor
 
 /** Tokens of the context of the last turn: the number of its ids, or the server's count in chat. */
 export function contextTokensAfter(turns: readonly GenerateRecord[]): number {
-  const own = inLastContext(turns);
+  const last = turns.at(-1);
+  if (last?.call && !last.chat) return last.call.promptTokens + last.sampled.length;
+  const own = last?.call ? [last] : inLastContext(turns);
   const usage = own.findLast(({ chat }) => chat?.usage)?.chat?.usage;
   return usage ? usage.promptTokens + usage.completionTokens : contextAfter(own).length;
 }

@@ -2,9 +2,26 @@
 
 import type { SamplingParameters } from '../protocol/sampling.ts';
 
+/** Directory of the weights (Hugging Face layout), and their policy version. */
+export interface PolicyName {
+  readonly dir: string;
+  readonly version: number;
+  readonly digest?: string;
+  /**
+   * A LoRA adapter of these weights that is not merged into them, in PEFT's layout. Requests of many adapters share
+   * passes, and one copy of the weights. Left out: the weights alone. (A `dir` that is an adapter is merged instead.)
+   */
+  readonly adapter?: AdapterName;
+}
+
+export interface AdapterName {
+  readonly dir: string;
+  /** `weightsDigest` of its tensors. If it is given, the files must have it. */
+  readonly digest?: string;
+}
+
 export interface GenerateRequest {
-  /** Directory of the weights (Hugging Face layout), and their policy version. */
-  readonly policy: { readonly dir: string; readonly version: number; readonly digest?: string };
+  readonly policy: PolicyName;
   /**
    * Names the rollout, so that requests of several rollouts are gathered into one pass. Cached context is found by its
    * tokens. Neither changes the result.
@@ -21,6 +38,8 @@ export interface GenerateRequest {
   readonly topLogprobs?: number;
   /** True to return log-probabilities of the prompt's tokens too; the prompt is then not read from the cache. */
   readonly promptLogprobs?: boolean;
+  /** True to refuse a request whose prompt and `maxTokens` exceed the context, instead of ending with `context`. */
+  readonly mustFit?: boolean;
 }
 
 export interface TokenLogprob {

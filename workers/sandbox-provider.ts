@@ -82,9 +82,9 @@ export async function openProvider(
 }
 
 /** Adds to the message and keeps the class: an error that a retry cannot fix stays one. */
-function told(error: unknown, tell: (reason: string) => string): unknown {
-  if (error instanceof SandboxImpossible) return new SandboxImpossible(tell(error.message), { cause: error });
-  return error instanceof SandboxUnavailable ? new SandboxUnavailable(tell(error.message), { cause: error }) : error;
+function withRemedy(error: unknown, say: (reason: string) => string): unknown {
+  if (error instanceof SandboxImpossible) return new SandboxImpossible(say(error.message), { cause: error });
+  return error instanceof SandboxUnavailable ? new SandboxUnavailable(say(error.message), { cause: error }) : error;
 }
 
 /** Opens the provider that the home has chosen. If it does not work now, no other provider replaces it. */
@@ -102,7 +102,7 @@ async function openChosen(
     return await openProvider(provider, sandboxDir, sandbox, say);
   } catch (error) {
     const remedy = `run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} runs`;
-    throw told(
+    throw withRemedy(
       error,
       (reason) =>
         `sandboxes of this home are made by ${describeChoice(choice)}, which does not work now: ${reason}; ${remedy}`,
@@ -116,7 +116,7 @@ async function openFastest({ sandboxDir, sandbox, say }: Opened, withinMs: numbe
   try {
     return await openProvider('docker', sandboxDir, sandbox, say);
   } catch (error) {
-    throw told(
+    throw withRemedy(
       error,
       (reason) => `no sandbox provider works here: bubblewrap does not work, and ${reason}; run: npx longhaul doctor`,
     );

@@ -4,3 +4,4 @@ export { batch } from './batch.ts';
 export { evalSweep } from './eval-sweep.ts';
 export { rollout } from './rollout.ts';
 export { train } from './train.ts';
+export { tinkerModel } from './tinker-model.ts';

@@ -13,3 +13,4 @@ setWorkflowOptions({ versioningBehavior: 'PINNED' }, rollout);
 export { batch, rollout };
 export { evalSweep } from './eval-sweep.ts';
 export { train } from './train.ts';
+export { tinkerModel } from './tinker-model.ts';

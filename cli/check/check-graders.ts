@@ -49,8 +49,8 @@ function wrongOf(task: string, policy: Scripted, state: LoopState): WrongGrade |
   const isRight = (given: number): boolean =>
     policy === 'empty' ? given < EXPECTED.empty + CLOSE : Math.abs(given - EXPECTED.oracle) < CLOSE;
   if (phase === 'graded' && reward !== null && isRight(reward)) return undefined;
-  const told = phase === 'graded' ? reason : message;
-  return { task, policy, reward: phase === 'graded' ? reward : null, turns: turn, message: told, failure };
+  const sentence = phase === 'graded' ? reason : message;
+  return { task, policy, reward: phase === 'graded' ? reward : null, turns: turn, message: sentence, failure };
 }
 
 /** At most `most` tasks of each split, of those that were loaded. */

@@ -16,7 +16,7 @@ export class StallReporter {
   readonly #run: string;
   readonly #say: (line: string) => void;
   #polls = 0;
-  #told = new Set<string>();
+  #shown = new Set<string>();
 
   /** `run`: as in `LonghaulRun`. */
   constructor(client: Client, run: string, say: (line: string) => void) {
@@ -32,8 +32,8 @@ export class StallReporter {
     const stalls = await findStalls(this.#client, this.#run).catch(() => undefined);
     if (!stalls) return;
     const lines = stallLines(stalls);
-    for (const [key, line] of lines) if (!this.#told.has(key)) this.#say(line);
-    this.#told = new Set(lines.keys());
+    for (const [key, line] of lines) if (!this.#shown.has(key)) this.#say(line);
+    this.#shown = new Set(lines.keys());
   }
 }
 

@@ -29,7 +29,7 @@ async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client 
 export async function followEval(longhaul: Longhaul, id: string, screen: Screen, signal: AbortSignal): Promise<void> {
   const handle = longhaul.evaluation(id);
   const stalls = new StallReporter(longhaul.client, `eval/${id}`, (line) => screen.line(line));
-  let told = 0;
+  let shown = 0;
   let why = '';
   try {
     for (;;) {
@@ -40,8 +40,8 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
       });
       // A query needs a worker; while it restarts, there is no status.
       const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
-      for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
-      told = Math.max(told, status?.done.length ?? 0);
+      for (const cell of status?.done.slice(shown) ?? []) screen.line(cellLine(cell));
+      shown = Math.max(shown, status?.done.length ?? 0);
       const held = status?.tripped ? tripLine(status.tripped) : '';
       if (status && held !== '' && held !== why) screen.line(held);
       if (status) why = held;

@@ -26,7 +26,7 @@ import { whileAway } from '../../client/while-away.ts';
 import { exitCodeOf, Interrupted, UserInputError } from '../../client/errors.ts';
 import { Longhaul } from '../../client/longhaul.ts';
 import type { VerbContext } from '../verb.ts';
-import { TurnTeller } from './show-turns.ts';
+import { TurnPrinter } from './show-turns.ts';
 
 const POLL_MS = 250;
 
@@ -55,7 +55,7 @@ async function stateOf(handle: WorkflowHandle): Promise<RolloutState | undefined
 /** Prints what is known of the rollout so far, its prompt first. */
 class Follower {
   readonly #rollout: string;
-  readonly #teller: TurnTeller;
+  readonly #printer: TurnPrinter;
   readonly #tasks: TaskLoader;
   readonly #store: Store;
   readonly #say: (line: string) => void;
@@ -65,13 +65,13 @@ class Follower {
 
   constructor(rollout: string, store: Store, say: (line: string) => void) {
     this.#rollout = rollout;
-    this.#teller = new TurnTeller(rollout, store, say);
+    this.#printer = new TurnPrinter(rollout, store, say);
     this.#tasks = new TaskLoader(store);
     this.#store = store;
     this.#say = say;
   }
 
-  async tell({
+  async print({
     task,
     catalog,
     attempt,
@@ -80,11 +80,11 @@ class Follower {
   }: Pick<RolloutState, 'task' | 'catalog' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
     const ref = { task, ...(catalog && { catalog }) };
     if (!this.#begun)
-      this.#teller.prompt(
+      this.#printer.prompt(
         await openingMessages({ ...ref, rollout: this.#rollout, attempt }, { store: this.#store, tasks: this.#tasks }),
       );
     this.#begun = true;
-    await this.#teller.tell(attempt);
+    await this.#printer.print(attempt);
     if (paused !== this.#paused) this.#say(paused ? '── paused' : '── continues');
     this.#paused = paused;
     const why = held ? tripLine(held) : '';
@@ -105,11 +105,11 @@ async function followed(handle: WorkflowHandle, store: Store, { say, signal }: V
   while (!over) {
     signal.throwIfAborted();
     const state = await stateOf(handle);
-    if (state) await follower.tell(state);
+    if (state) await follower.print(state);
     await Promise.race([ended.catch(() => undefined), sleep(POLL_MS, undefined, { signal })]);
   }
   const result = await ended;
-  await follower.tell(result);
+  await follower.print(result);
   return result;
 }
 

@@ -2,7 +2,7 @@
 
 import { placeText } from '../../protocol/frames.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
-import { openedAt, sampledTokensOf, type Said, spoken, toldAfter } from '../../protocol/transcript.ts';
+import { openedAt, sampledTokensOf, type Said, spoken, messagesAfter } from '../../protocol/transcript.ts';
 import { actsOf, turnsOf } from '../../store/read-records.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Store } from '../../store/store.ts';
@@ -21,7 +21,7 @@ function headOf(turn: number, record: GenerateRecord): string {
   ].join(' · ');
 }
 
-export class TurnTeller {
+export class TurnPrinter {
   readonly #rollout: string;
   readonly #store: Store;
   readonly #say: (line: string) => void;
@@ -37,11 +37,11 @@ export class TurnTeller {
   }
 
   prompt(messages: readonly Message[]): void {
-    for (const message of messages) this.#tell(message.role, message);
+    for (const message of messages) this.#printMessage(message.role, message);
   }
 
   /** Prints recorded messages that were not printed yet. An abandoned attempt is not completed. */
-  async tell(attempt: number): Promise<void> {
+  async print(attempt: number): Promise<void> {
     if (attempt !== this.#attempt) {
       this.#say(`── attempt ${attempt}: the sandbox was lost, and the rollout starts again`);
       [this.#attempt, this.#spoken, this.#answered] = [attempt, 0, 0];
@@ -52,24 +52,24 @@ export class TurnTeller {
       const turn = index + 1;
       const recorded = { turns, acts };
       if (turn > this.#spoken) {
-        for (const message of openedAt(turn, recorded)) this.#told(turn, message);
-        this.#tell(headOf(turn, record), spoken(record));
+        for (const message of openedAt(turn, recorded)) this.#printSaid(turn, message);
+        this.#printMessage(headOf(turn, record), spoken(record));
         this.#spoken = turn;
       }
-      const answer = toldAfter(turn, recorded);
+      const answer = messagesAfter(turn, recorded);
       if (turn <= this.#answered || answer.length === 0) continue;
-      for (const message of answer) this.#told(turn, message);
+      for (const message of answer) this.#printSaid(turn, message);
       this.#answered = turn;
     }
   }
 
-  #told(turn: number, message: Said): void {
+  #printSaid(turn: number, message: Said): void {
     const where = placeText(message);
     const role = message.role === 'tool' ? 'observation' : message.role;
-    this.#tell([`turn ${turn}`, ...(where === '' ? [] : [where]), role].join(' · '), message);
+    this.#printMessage([`turn ${turn}`, ...(where === '' ? [] : [where]), role].join(' · '), message);
   }
 
-  #tell(head: string, message: Message): void {
+  #printMessage(head: string, message: Message): void {
     this.#say(`── ${head}\n${messageText(message)}`);
   }
 }

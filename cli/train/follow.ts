@@ -50,7 +50,7 @@ export async function progressOf(client: Client, run: string, { batch }: TrainSt
 }
 
 /** Remembers what was printed, so that nothing is printed twice. */
-class Teller {
+class StatusPrinter {
   #steps = 0;
   #evaluations = 0;
   #tripped = '';
@@ -67,7 +67,7 @@ class Teller {
     this.#tripped = line;
   }
 
-  tell(summary: RunSummary | undefined, steps = summary?.plannedSteps): void {
+  print(summary: RunSummary | undefined, steps = summary?.plannedSteps): void {
     if (!summary) return;
     const { all } = summary.evaluation;
     for (;;) {
@@ -96,7 +96,7 @@ export async function followRun(
   signal: AbortSignal,
 ): Promise<void> {
   const handle = new RunHandle(client, run);
-  const teller = new Teller(screen);
+  const printer = new StatusPrinter(screen);
   const stalls = new StallReporter(client, run, (line) => screen.line(line));
   let steps: number | undefined;
   try {
@@ -108,9 +108,9 @@ export async function followRun(
       });
       const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       steps = status?.steps ?? steps;
-      teller.tell(await summary(), steps);
+      printer.print(await summary(), steps);
       if (!running) break;
-      if (status) teller.warn(status);
+      if (status) printer.warn(status);
       if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
       await stalls.poll();
       await sleep(POLL_MS, undefined, { signal });

@@ -22,7 +22,7 @@ const MOST_KILLS = 10_000;
 
 const seconds = (ms: number | null) => (ms === null ? '-' : `${(ms / 1000).toFixed(1)} s`);
 
-function tell(
+function printReport(
   { kills, accounting, repeated, recovery, runs, checkpoint, reference, problems }: ChaosReport,
   { say }: VerbContext,
 ): void {
@@ -83,7 +83,7 @@ async function chaos(file: string | undefined, options: Options, context: VerbCo
     ...(job && { job }),
     ...(options.dir === undefined ? {} : { dir: resolve(context.cwd, options.dir) }),
   });
-  tell(report, context);
+  printReport(report, context);
   return { document: report, exitCode: report.problems.length === 0 ? 0 : 1 };
 }
 

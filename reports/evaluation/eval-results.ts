@@ -6,7 +6,7 @@ import type { Store } from '../../store/store.ts';
 import { type CellResult, type EvalEnd, evalKeys, type EvalRecord, type EvalRound, evalRun } from './eval-records.ts';
 import type { ResolvedPolicy } from '../../protocol/eval.ts';
 
-function told(resolved: ResolvedPolicy) {
+function described(resolved: ResolvedPolicy) {
   if ('endpoint' in resolved) return resolved;
   const { name, policy, ref, from, fingerprint } = resolved;
   return { name, policy, ...ref, ...(from ? { from } : {}), fingerprint };
@@ -35,7 +35,7 @@ export async function evalResultsOf(id: string, store: Store, tallies: Tallies =
     evalDir,
     seed: config.seed,
     tasks: 'ids' in config.tasks ? { count: config.tasks.ids.length } : config.tasks,
-    policies: policies.map(told),
+    policies: policies.map(described),
     sampling: config.sampling,
     confidence: config.bootstrap.confidence,
     cells: policies.flatMap((policy) =>

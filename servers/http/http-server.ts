@@ -8,7 +8,7 @@ import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { requestId } from 'hono/request-id';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { createServer, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { checkCaller, Slots } from './admission.ts';
 import { ApiError, type ErrorDialect } from './api-error.ts';
@@ -36,6 +36,10 @@ export interface HttpServerOptions {
   /** If absent, only requests to a loopback host name are answered. */
   readonly apiKey?: string;
   readonly limits?: Partial<HttpLimits>;
+  /** Admits a caller, or throws `ApiError`; instead of `apiKey` and the loopback names. */
+  readonly admit?: (headers: IncomingHttpHeaders) => void;
+  /** Paths that answer health checks beside `/health`. */
+  readonly healthPaths?: readonly string[];
   /** Receives errors that are not the request's fault, with the request's id. */
   readonly onFailure?: (error: unknown, requestId: string) => void;
 }
@@ -45,6 +49,13 @@ export interface HttpEnv {
   Variables: { requestId: string };
 }
 export type HttpContext = Context<HttpEnv>;
+
+/** A server-sent event: its name, if it has one, and its line of data. */
+export interface SentEvent {
+  readonly event?: string | undefined;
+  readonly data: string;
+}
+type SendEvent = (event: SentEvent) => void;
 
 export class HttpServer {
   /** Routes added here answer admitted callers once the server is open. */
@@ -72,7 +83,7 @@ export class HttpServer {
       // An invalid host or target.
       errorHandler: (error) => {
         const refused = new ApiError(400, `the request cannot be read: ${(error as Error).message}`);
-        return Response.json(this.#errors.bodyOf(refused), { status: 400 });
+        return Response.json(this.#errors.bodyOf(refused, { path: '', requestId: '' }), { status: 400 });
       },
     });
     this.#server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000 }, (request, response) => {
@@ -126,24 +137,29 @@ export class HttpServer {
 
   /**
    * Server-sent events while `produce` runs. Headers are sent with the first event, so that an earlier refusal has its
-   * own status. A later refusal is the stream's last event. Errors: those of `produce` before its first event.
+   * own status. A later refusal is the stream's last events. Errors: those of `produce` before its first event.
    */
-  async events(c: HttpContext, produce: (send: (data: string) => void) => Promise<void>): Promise<Response> {
+  async events(
+    c: HttpContext,
+    produce: (send: SendEvent) => Promise<void>,
+    failureEvents: (refused: ApiError) => readonly SentEvent[],
+  ): Promise<Response> {
     const first = Promise.withResolvers<undefined>();
     const encoder = new TextEncoder();
     let isWanted = true;
     let begun = false;
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => {
-        const send = (data: string) => {
+        const send: SendEvent = ({ event, data }) => {
           begun = true;
           first.resolve(undefined);
-          if (isWanted) controller.enqueue(encoder.encode(`data: ${data}\n\n`));
+          const name = event === undefined ? '' : `event: ${event}\n`;
+          if (isWanted) controller.enqueue(encoder.encode(`${name}data: ${data}\n\n`));
         };
         produce(send)
           .catch((error: unknown) => {
             if (!begun) throw error;
-            send(JSON.stringify(this.#errors.bodyOf(this.#refusalOf(error, c))));
+            failureEvents(this.#refusalOf(error, c)).forEach(send);
           })
           .then(() => isWanted && controller.close(), first.reject);
       },
@@ -175,9 +191,12 @@ export class HttpServer {
       if (this.#state === 'draining') c.header('connection', 'close');
       await next();
     });
-    app.all('/health', (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
+    for (const path of ['/health', ...(this.#options.healthPaths ?? [])])
+      app.all(path, (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
     app.use(async ({ env }, next) => {
-      checkCaller(env.incoming.headers, this.#options.apiKey);
+      const { admit, apiKey } = this.#options;
+      if (admit) admit(env.incoming.headers);
+      else checkCaller(env.incoming.headers, apiKey);
       if (this.#state === 'draining') throw new ApiError(503, 'the server is stopping', { retryAfterSeconds: 5 });
       if (this.#state === 'starting')
         throw new ApiError(503, 'the server is still starting: retry later', {
@@ -209,6 +228,7 @@ export class HttpServer {
 
   #refuse(c: HttpContext, error: ApiError): Response {
     const headers = error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) };
-    return c.json(this.#errors.bodyOf(error), error.status as ContentfulStatusCode, headers);
+    const body = this.#errors.bodyOf(error, { path: c.req.path, requestId: c.get('requestId') });
+    return c.json(body, error.status as ContentfulStatusCode, headers);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Reads JSON bodies as bytes. Each body has a maximum size and a time limit, and all bodies together have a budget, so
- * that slow callers do not use up memory or keep out others.
+ * Reads bodies as bytes, of JSON unless another type is asked for. Each body has a maximum size and a time limit, and
+ * all bodies together have a budget, so that slow callers do not use up memory or keep out others.
  */
 
 import type { IncomingMessage } from 'node:http';
@@ -35,10 +35,14 @@ export class BodyReader {
    * the connection. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond
    * the budget; `AbortError` if the caller closes the connection; those of `use`.
    */
-  async use<T>(request: IncomingMessage, use: (body: Buffer) => Promise<T>): Promise<T> {
-    // A web page of another origin cannot send JSON's content type without a CORS preflight.
-    if (!/^application\/json\b/i.test(request.headers['content-type'] ?? ''))
-      throw new ApiError(415, 'content-type: send application/json');
+  async use<T>(
+    request: IncomingMessage,
+    use: (body: Buffer) => Promise<T>,
+    types: readonly string[] = ['application/json'],
+  ): Promise<T> {
+    // A web page of another origin cannot send such a content type without a CORS preflight.
+    const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '';
+    if (!types.includes(type)) throw new ApiError(415, `content-type: send ${types.join(' or ')}`);
     if (Number(request.headers['content-length'] ?? 0) > this.#limits.maxBodyBytes) throw this.#tooLong();
     const refused = Promise.withResolvers<never>();
     const one: Incoming = { bytes: 0, refuse: refused.reject };

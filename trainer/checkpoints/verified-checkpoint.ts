@@ -12,7 +12,16 @@ import {
   readOptimizerState,
 } from './checkpoint.ts';
 import { checkedAgainst, withoutBaseCopies } from '../lora/base-copies.ts';
-import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson, withFixedBase } from '../lora/adapter-files.ts';
+import type { AdapterWeights } from '../lora/adapter-layout.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import {
+  adapterConfigFile,
+  adapterFile,
+  baseDirectory,
+  type PolicyFiles,
+  readAdapterJson,
+  withFixedBase,
+} from '../lora/adapter-files.ts';
 import { BadSafetensors, readSafetensors } from '../model/safetensors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
@@ -115,18 +124,49 @@ export interface PolicyPieces {
  * `CheckpointTorn`, `UnsupportedAdapter`, `BadSafetensors`.
  */
 export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
+  const adapter = await readAdapterFiles(dir);
+  if (adapter === undefined) return { weights: verifiedWeights(dir), adapter: undefined };
+  const base = await baseDirectory(dir, adapter.json);
+  const { tensors, copies } = withoutBaseCopies(adapter.tensors);
+  const weights = copies.size === 0 ? verifiedWeights(base) : checkedAgainst(verifiedWeights(base), copies);
+  return { weights, adapter: { json: withFixedBase(dir, adapter.json, base), tensors } };
+}
+
+/**
+ * Both files of an adapter, checked against `digest` or its record; `undefined` if the directory has no adapter.
+ */
+async function readAdapterFiles(dir: string, digest?: string): Promise<AdapterWeights | undefined> {
   const json = await intact(dir, () => readAdapterJson(dir));
-  if (json === undefined) return { weights: verifiedWeights(dir), adapter: undefined };
+  if (json === undefined) return undefined;
   const record = await readVerifiedRecord(dir);
   const read = () => readSafetensors(path.join(dir, adapterFile));
   const tensors = await (record === undefined ? read() : intact(dir, read));
-  const actual = record === undefined ? undefined : weightsDigest(tensors);
-  if (actual !== record?.sha256)
-    throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
-  const base = await baseDirectory(dir, json);
-  const { tensors: own, copies } = withoutBaseCopies(tensors);
-  const weights = copies.size === 0 ? verifiedWeights(base) : checkedAgainst(verifiedWeights(base), copies);
-  return { weights, adapter: { json: withFixedBase(dir, json, base), tensors: own } };
+  const wanted = [record?.sha256, digest].filter((one) => one !== undefined);
+  const actual = wanted.length === 0 ? '' : weightsDigest(tensors);
+  for (const one of wanted)
+    if (one !== actual) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${one}`);
+  return { json, tensors };
+}
+
+/**
+ * An adapter for the weights in `base`, whatever base its configuration names. `digest`: `weightsDigest` of its
+ * tensors. Errors: `UserInputError` if the directory has no adapter, `CheckpointTorn`, `BadSafetensors`; `WrongWeights`
+ * if it has copies of other base weights.
+ */
+export async function readVerifiedAdapter(dir: string, base: string, digest?: string): Promise<AdapterWeights> {
+  const found = await readAdapterFiles(dir, digest);
+  if (found === undefined)
+    throw new UserInputError(
+      'policy.adapter.dir',
+      dir,
+      `give a directory with ${adapterConfigFile} and ${adapterFile}`,
+    );
+  const { tensors, copies } = withoutBaseCopies(found.tensors);
+  if (copies.size > 0) {
+    const { weights } = await openVerifiedPolicy(base);
+    for await (const _piece of checkedAgainst(weights, copies));
+  }
+  return { json: found.json, tensors };
 }
 
 /** Reads the whole policy into memory. Errors: those of `openVerifiedPolicy`. */

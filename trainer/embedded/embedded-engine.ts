@@ -1,5 +1,6 @@
 /** The engine in this process. TensorFlow has a thread of its own, so that the main thread never waits for an op. */
 
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { SHARE_ENV, Worker } from 'node:worker_threads';
 import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
@@ -18,6 +19,8 @@ import {
   errorFrom,
 } from './messages.ts';
 import { buffersOf, packData } from './packed-data.ts';
+import type { AdapterTrainer } from '../tenants/definition.ts';
+import { adapterTrainer } from '../tenants/adapter-calls.ts';
 import { prepareTensorflowEnvironment } from '../tensorflow-environment.ts';
 
 export type { EngineStats } from './messages.ts';
@@ -32,6 +35,8 @@ export interface EmbeddedEngineOptions extends ThreadOptions {
 export interface EmbeddedEngine extends PoolEngine {
   /** The kinds of its products. */
   describe(): Promise<EngineKinds>;
+  /** Trains adapters beside the model in `baseDir`, which the first call reads. Training and samples take turns. */
+  tenants(baseDir: string): AdapterTrainer;
   /** The thread's statistics so far. */
   stats(): Promise<EngineStats>;
 }
@@ -117,6 +122,11 @@ class ThreadEngine implements EmbeddedEngine {
 
   optimStep(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
     return this.#train({ what: 'step', request }, onProgress);
+  }
+
+  tenants(baseDir: string): AdapterTrainer {
+    const base = path.resolve(baseDir);
+    return adapterTrainer((call) => this.#train({ what: 'tenant', base, call }));
   }
 
   describe(): Promise<EngineKinds> {

@@ -10,6 +10,7 @@ import { type PackedData, unpackData } from './packed-data.ts';
 import { loadPolicy } from '../sampler/policy-loader.ts';
 import { Sampler } from '../sampler/sampler.ts';
 import { ShardedUpdater } from '../sharded/sharded-updater.ts';
+import { TenantBases } from '../tenants/tenant-bases.ts';
 import { Updater } from '../update.ts';
 
 const port = parentPort;
@@ -18,6 +19,7 @@ if (port === null) throw new Error('engine-worker.ts runs in a worker thread: us
 const sampler = new Sampler({ ...(workerData as ThreadOptions), load: ({ dir }) => loadPolicy(dir) });
 const trainer = new EmbeddedTrainer();
 const critics = new ResidentCritic();
+const tenants = new TenantBases();
 const [updater, sharded] = [new Updater(trainer, critics), new ShardedUpdater(trainer, critics)];
 
 const unpacked = <Request extends { readonly data: PackedData }>(request: Request) => ({
@@ -37,6 +39,8 @@ const train: Train = async (work, onProgress) => {
     case 'step':
       await sharded.optimStep(work.request, onProgress);
       return undefined;
+    case 'tenant':
+      return tenants.call(work.base, work.call);
   }
 };
 
@@ -57,6 +61,7 @@ async function close(): Promise<void> {
   for (const controller of running.values()) controller.abort();
   await sampler.idle();
   sampler.dispose();
+  tenants.dispose();
   port?.close();
 }
 

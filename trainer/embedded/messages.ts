@@ -5,10 +5,12 @@ import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
 import type { EngineKinds } from '../../protocol/engine.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { PackedData } from './packed-data.ts';
+import type { AdapterAnswer, AdapterCall } from '../tenants/adapter-calls.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 
-export type ThreadOptions = Omit<SamplerOptions, 'load'>;
+export type ThreadOptions = Omit<SamplerOptions, 'load' | 'loadAdapter'>;
 
 export interface EngineStats extends SamplerStats {
   readonly updates: number;
@@ -23,9 +25,11 @@ export type TrainingWork =
   | { readonly what: 'update'; readonly request: Packed<UpdateRequest> }
   | { readonly what: 'plan'; readonly request: Packed<PlanRequest> }
   | { readonly what: 'shard'; readonly request: ShardRequest }
-  | { readonly what: 'step'; readonly request: RoundRequest };
+  | { readonly what: 'step'; readonly request: RoundRequest }
+  /** A call to the adapters of the base in `base`. */
+  | { readonly what: 'tenant'; readonly base: string; readonly call: AdapterCall };
 
-export type Trained = UpdateMetrics | PlannedUpdate | undefined;
+export type Trained = UpdateMetrics | PlannedUpdate | AdapterAnswer | undefined;
 
 export type ToThread =
   | { readonly kind: 'generate'; readonly id: number; readonly request: GenerateRequest }
@@ -65,10 +69,17 @@ export function errorData(error: unknown): ErrorData {
   return { name: error.name, message: error.message, stack: error.stack, fields };
 }
 
-/** Restores an error of the engine's thread: `name` is the name of its class there, and it has the same fields. */
+/**
+ * Restores an error of the engine's thread: `name` is the name of its class there, and it has the same fields. Only a
+ * `UserInputError` has its class again.
+ */
 export function errorFrom({ name, message, stack, fields }: ErrorData): Error {
-  const error = new Error(message);
-  Object.defineProperty(error, 'name', { value: name });
+  const isInput = name === 'UserInputError';
+  const error = isInput
+    ? new UserInputError(String(fields['field']), '', String(fields['remedy']))
+    : new Error(message);
+  if (isInput) error.message = message;
+  else Object.defineProperty(error, 'name', { value: name });
   if (stack !== undefined) error.stack = stack;
   return Object.assign(error, fields);
 }

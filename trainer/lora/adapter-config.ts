@@ -161,8 +161,11 @@ export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[]
   return modules;
 }
 
+/** A new adapter's settings; targets are the last parts of any modules' names. */
+export type NewAdapter = Pick<LoraSettings, 'rank' | 'alpha'> & { readonly targetModules: readonly string[] };
+
 /** PEFT's configuration of a new adapter for the policy in `base`. */
-export function adapterJson({ rank, alpha, targetModules }: LoraSettings, base: string): AdapterJson {
+export function adapterJson({ rank, alpha, targetModules }: NewAdapter, base: string): AdapterJson {
   return {
     peft_type: 'LORA',
     task_type: 'CAUSAL_LM',

@@ -18,8 +18,12 @@ export async function mergedWeights(dir: string, config: ModelConfig): Promise<W
   return adapter === undefined ? weights : merged(weights, adapter, config);
 }
 
-/** A module with an adapter is collected whole in memory, to add the adapter. */
-async function* merged(weights: WeightPieces, given: AdapterWeights, config: ModelConfig): AsyncGenerator<NamedPiece> {
+/** A module with an adapter is collected whole in memory, to add the adapter. Errors: `UnsupportedAdapter`, `WrongWeights`. */
+export async function* merged(
+  weights: WeightPieces,
+  given: AdapterWeights,
+  config: ModelConfig,
+): AsyncGenerator<NamedPiece> {
   const adapter = new Adapter(layoutOf(config), given, () => undefined);
   const whole: Weights = new Map();
   try {

@@ -8,9 +8,8 @@ import type { ModelConfig } from '../model/config.ts';
 import { layoutOf } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
 import { noiseOf } from '../sampler/noise.ts';
-import { adapterJson, adapterModules } from './adapter-config.ts';
+import { adapterJson, adapterModules, type NewAdapter } from './adapter-config.ts';
 import { type AdapterWeights, adapterLayout } from './adapter-layout.ts';
-import type { LoraSettings } from '../../protocol/algorithm.ts';
 
 /**
  * An adapter for the policy in the directory `base`. A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5),
@@ -18,7 +17,7 @@ import type { LoraSettings } from '../../protocol/algorithm.ts';
  */
 export function newAdapter(
   config: ModelConfig,
-  settings: LoraSettings,
+  settings: NewAdapter,
   base: string,
   seed: number | string,
 ): AdapterWeights {

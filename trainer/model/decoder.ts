@@ -13,7 +13,7 @@ import {
   blocksOf,
 } from './layers/attention-blocks.ts';
 import { type ModelConfig, hasHeadNorms } from './config.ts';
-import type { GradientSink, Sum } from './gradients.ts';
+import { type GradientSink, type Sum, productSums } from './gradients.ts';
 import {
   type Tensor,
   add,
@@ -22,6 +22,7 @@ import {
   gatherRows,
   inGraph,
   matMul,
+  plus,
   scatterRows,
   scope,
   sumOver,
@@ -43,6 +44,17 @@ export interface TokenRows {
   /** The sequences, if there is one packed row without padding. */
   readonly blocks?: readonly PackedBlock[];
 }
+
+/** Products of low rank that are added to those with the layers' matrices. Keys are those of the gradients. */
+export interface LowRank {
+  /** What is added to `x` · matrixᵀ, for rows `x`; `undefined`: nothing. */
+  forward(key: string, x: Tensor): Tensor | undefined;
+  /** What is added to `dy` · matrix. */
+  backward(key: string, dy: Tensor): Tensor | undefined;
+}
+
+/** What the decoder computes with: a policy, or one with an adapter beside its weights. */
+export type Decoded = Pick<Policy, 'config' | 'weights'> & { readonly lowRank?: LowRank };
 
 interface Context {
   readonly epsilon: Tensor;
@@ -83,14 +95,15 @@ function layerForward(
   weights: LayerWeights,
   context: Context,
   last: boolean,
+  added: (key: string, x: Tensor) => Tensor | undefined,
 ): { x: Tensor; saved: LayerSaved } {
   return inGraph(() => {
     const input = normalize(x, context.epsilon);
-    const project = (matrix: Tensor, bias: Tensor | undefined): Tensor => {
-      const rows = matMul(input.n, matrix, false, true);
+    const project = (key: 'qk' | 'v', bias: Tensor | undefined): Tensor => {
+      const rows = plus(matMul(input.n, weights[key], false, true), added(key, input.n));
       return bias === undefined ? rows : add(rows, bias);
     };
-    const [qk, v] = [project(weights.qk, weights.qkBias), project(weights.v, weights.vBias)];
+    const [qk, v] = [project('qk', weights.qkBias), project('v', weights.vBias)];
     const parts = context.blocks.map((block) => attendBlock(qk, v, weights, block));
     const out = concat(
       parts.map((part) => part.out),
@@ -98,9 +111,9 @@ function layerForward(
     );
     const pick = (rows: Tensor): Tensor => (last ? gatherRows(rows, context.positions) : rows);
     const attended = pick(out);
-    const between = add(pick(x), matMul(attended, weights.o, false, true));
+    const between = add(pick(x), plus(matMul(attended, weights.o, false, true), added('o', attended)));
     const middle = normalize(between, context.epsilon);
-    const { out: delta, saved } = mlp(middle.n, weights);
+    const { out: delta, saved } = mlp(middle.n, weights, added);
     return {
       x: add(between, delta),
       saved: { input, blocks: parts.map((part) => part.saved), attended, middle, mlp: saved },
@@ -108,7 +121,13 @@ function layerForward(
   });
 }
 
-function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tables: RotaryTables): Context {
+/** What `model` adds in layer `index`. */
+const addedIn =
+  ({ lowRank }: Decoded, index: number) =>
+  (key: string, x: Tensor): Tensor | undefined =>
+    lowRank?.forward(`${index}.${key}`, x);
+
+function contextOf(policy: Decoded, weights: DecoderWeights, rows: TokenRows, tables: RotaryTables): Context {
   const { config } = policy;
   const epsilon = tf.scalar(config.normEpsilon);
   const blocks = blocksOf(config, rows, tables, epsilon, weights.scoreBound);
@@ -117,7 +136,7 @@ function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tab
 
 /** Hidden states at `rows.positions` after the final norm without its weight, [positions, hidden]. */
 export function decode(
-  policy: Policy,
+  policy: Decoded,
   rows: TokenRows,
   tables: RotaryTables,
   remember: Remember,
@@ -129,7 +148,7 @@ export function decode(
     const layers: LayerMemory[] = [];
     let x = gatherRows(weights.embed, ids);
     for (const [i, layer] of weights.layers.entries()) {
-      const result = layerForward(x, layer, context, i === weights.layers.length - 1);
+      const result = layerForward(x, layer, context, i === weights.layers.length - 1, addedIn(policy, i));
       if (remember !== 'all') free(result.saved);
       if (remember === 'none') x.dispose();
       layers.push(remember === 'all' ? { saved: result.saved } : { input: x });
@@ -148,14 +167,20 @@ interface LayerGradient {
   readonly sums: readonly Sum[];
 }
 
-type Add = (key: string, gradient: Tensor) => void;
+/** Where a layer's backward pass gives its gradients, and asks for what low-rank products add to them. */
+interface LayerSink {
+  give(key: string, gradient: Tensor): void;
+  /** The gradient of y = x · Mᵀ by M: dyᵀ · x. */
+  giveProduct(key: string, dy: Tensor, x: Tensor): void;
+  added(key: string, dy: Tensor): Tensor | undefined;
+}
 
-function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, into: Add): Tensor {
-  const gradient = mlpGradient(dx, weights, saved.mlp);
-  into('gate', gradient.gate);
-  into('up', gradient.up);
-  into('down', gradient.down);
-  return add(dx, normalizeGradient(gradient.dn, saved.middle));
+function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, into: LayerSink): Tensor {
+  const { dGate, dUp, dn } = mlpGradient(dx, weights, saved.mlp, (key, dy) => into.added(key, dy));
+  into.giveProduct('gate', dGate, saved.mlp.n);
+  into.giveProduct('up', dUp, saved.mlp.n);
+  into.giveProduct('down', dx, saved.mlp.product);
+  return add(dx, normalizeGradient(dn, saved.middle));
 }
 
 function attentionBackward(
@@ -165,19 +190,19 @@ function attentionBackward(
   context: Context,
   last: boolean,
   config: ModelConfig,
-  into: Add,
+  into: LayerSink,
 ): Tensor {
   const spread = (rows: Tensor, width: number): Tensor =>
     last ? scatterRows(rows, context.positions, context.tokens, width) : rows;
-  into('o', matMul(dx, saved.attended, true));
-  const dOut = spread(matMul(dx, weights.o), config.heads * config.headDim);
+  into.giveProduct('o', dx, saved.attended);
+  const dOut = spread(plus(matMul(dx, weights.o), into.added('o', dx)), config.heads * config.headDim);
   const parts = context.blocks.flatMap((block, i) => {
     const own = saved.blocks[i];
     return own === undefined ? [] : [attendBlockGradient(dOut, own, block)];
   });
   if (hasHeadNorms(config)) {
-    into('headWeights', addAll(parts.map(({ straight }) => straight)));
-    into('headWeightsSwapped', addAll(parts.map(({ swapped }) => swapped)));
+    into.give('headWeights', addAll(parts.map(({ straight }) => straight)));
+    into.give('headWeightsSwapped', addAll(parts.map(({ swapped }) => swapped)));
   }
   const [dQk, dV] = [
     concat(
@@ -190,18 +215,21 @@ function attentionBackward(
     ),
   ];
   if (weights.qkBias !== undefined) {
-    into('qkBias', sumOver(dQk, [0]));
-    into('vBias', sumOver(dV, [0]));
+    into.give('qkBias', sumOver(dQk, [0]));
+    into.give('vBias', sumOver(dV, [0]));
   }
-  into('qk', matMul(dQk, saved.input.n, true));
-  into('v', matMul(dV, saved.input.n, true));
-  const dn = add(matMul(dQk, weights.qk), matMul(dV, weights.v));
+  into.giveProduct('qk', dQk, saved.input.n);
+  into.giveProduct('v', dV, saved.input.n);
+  const dn = add(
+    plus(matMul(dQk, weights.qk), into.added('qk', dQk)),
+    plus(matMul(dV, weights.v), into.added('v', dV)),
+  );
   return add(spread(dx, config.hiddenSize), normalizeGradient(dn, saved.input));
 }
 
 function layerBackward(
   dx: Tensor,
-  policy: Policy,
+  policy: Decoded,
   saved: LayerSaved,
   context: Context,
   index: number,
@@ -212,17 +240,21 @@ function layerBackward(
   if (weights === undefined) throw new Error(`the policy has no layer ${index}`);
   return inGraph(() => {
     const sums: Sum[] = [];
-    const adding: Add = (key, gradient) => void sums.push(...into.plus(`${index}.${key}`, gradient));
-    const between = mlpBackward(dx, weights, saved, adding);
+    const own: LayerSink = {
+      give: (key, gradient) => void sums.push(...into.plus(`${index}.${key}`, gradient)),
+      giveProduct: (key, dy, x) => void sums.push(...productSums(into, `${index}.${key}`, dy, x)),
+      added: (key, dy) => policy.lowRank?.backward(`${index}.${key}`, dy),
+    };
+    const between = mlpBackward(dx, weights, saved, own);
     return {
-      dx: attentionBackward(between, weights, saved, context, index === layers.length - 1, policy.config, adding),
+      dx: attentionBackward(between, weights, saved, context, index === layers.length - 1, policy.config, own),
       sums,
     };
   });
 }
 
 /** Adds all gradients below the hidden states to `into`; dHidden is [positions, hidden]. Uses up `saved`. */
-export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
+export function decodeGradient(policy: Decoded, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {
     let dx = normalizeGradient(dHidden, saved.final);
@@ -230,7 +262,8 @@ export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSa
       const [layer, memory] = [weights.layers[i], saved.layers[i]];
       if (layer === undefined || memory === undefined) throw new Error(`layer ${i} was not computed`);
       const last = i === weights.layers.length - 1;
-      const state = 'saved' in memory ? memory.saved : again(memory.input, layer, saved.context, last);
+      const state =
+        'saved' in memory ? memory.saved : again(memory.input, layer, saved.context, last, addedIn(policy, i));
       const below = layerBackward(dx, policy, state, saved.context, i, into);
       into.keep(below.sums);
       free(state);
@@ -241,8 +274,14 @@ export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSa
   });
 }
 
-function again(input: Tensor, layer: LayerWeights, context: Context, last: boolean): LayerSaved {
-  const { x, saved } = layerForward(input, layer, context, last);
+function again(
+  input: Tensor,
+  layer: LayerWeights,
+  context: Context,
+  last: boolean,
+  added: ReturnType<typeof addedIn>,
+): LayerSaved {
+  const { x, saved } = layerForward(input, layer, context, last, added);
   tf.dispose([x, input]);
   return saved;
 }

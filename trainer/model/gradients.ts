@@ -1,7 +1,7 @@
 /** Gradients of one optimizer step, summed over its micro-batches in the order in which they are added. */
 
 import { tf } from '../tensorflow.ts';
-import { type Tensor, add, concat, inGraph, mul, reshape, scope, sumOver } from './layers/kernels.ts';
+import { type Tensor, add, concat, inGraph, matMul, mul, reshape, scope, sumOver } from './layers/kernels.ts';
 import { hasHeadNorms } from './config.ts';
 import type { Layout } from './parameters.ts';
 import { type Policy, foldedInto } from './policy.ts';
@@ -16,6 +16,8 @@ export interface GradientSink {
   wants(key: string): boolean;
   /** The sum so far plus `gradient`, for `keep`. It consists of ops alone, which may be part of a graph. */
   plus(key: string, gradient: Tensor): readonly Sum[];
+  /** The same for the gradient dyᵀ · x of a product with the key's matrix. Left out: that gradient is computed. */
+  plusProduct?(key: string, dy: Tensor, x: Tensor): readonly Sum[];
   /** Stores sums, and owns them from then on. They outlive any surrounding `tf.tidy`. */
   keep(sums: readonly Sum[]): void;
   /** The gradient of the trainable flat vector; padding gets zeros. Clears the sums. */
@@ -71,6 +73,10 @@ export function keepSums(sums: Map<string, Tensor>, totals: readonly Sum[]): voi
     sums.set(key, tf.keep(total));
   }
 }
+
+/** The sums that a sink makes of the gradient dyᵀ · x. */
+export const productSums = (into: GradientSink, key: string, dy: Tensor, x: Tensor): readonly Sum[] =>
+  into.plusProduct?.(key, dy, x) ?? into.plus(key, matMul(dy, x, true));
 
 function required(gradients: ReadonlyMap<string, Tensor>, key: string): Tensor {
   const gradient = gradients.get(key);

@@ -7,7 +7,8 @@ import { type TokenBatch, type TokenSequence, heatOf, paddedLength, tokenBatch }
 /** Sequences of one block are at most this long, or at most twice as long as the block's shortest. */
 const shortBlock = 128;
 
-const blockOf = (tokens: number): number => Math.max(0, Math.ceil(Math.log2(tokens / shortBlock)));
+/** The class of lengths that a sequence belongs to. */
+export const blockOf = (tokens: number): number => Math.max(0, Math.ceil(Math.log2(tokens / shortBlock)));
 
 /** Indices of the sequences, grouped by similar length, the longest first. */
 function byLength(lengths: readonly number[]): number[][] {
@@ -19,7 +20,8 @@ function byLength(lengths: readonly number[]): number[][] {
   return [...blocks].sort(([a], [b]) => b - a).map(([, members]) => members);
 }
 
-function packedBlock(lengths: readonly number[]): PackedBlock {
+/** A block of sequences with these lengths. */
+export function packedBlock(lengths: readonly number[]): PackedBlock {
   const length = paddedLength(Math.max(...lengths));
   const places = new Int32Array(lengths.reduce((sum, one) => sum + one, 0));
   let at = 0;

@@ -19,9 +19,9 @@ void check(napi_env env, napi_status status) {
 /// Arguments of a call, taken one after the other.
 class Arguments {
  public:
-  Arguments(napi_env env, napi_callback_info info) : env_(env) {
+  Arguments(napi_env env, napi_callback_info info) : Arguments(env, kMost) {
     size_t count = kMost;
-    check(env, napi_get_cb_info(env, info, &count, values_, nullptr, nullptr));
+    check(env, napi_get_cb_info(env, info, &count, values_.data(), nullptr, nullptr));
   }
 
   napi_value next() { return values_[at_++]; }
@@ -65,6 +65,17 @@ class Arguments {
     return {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8] != 0, n[9] != 0, n[10] != 0, static_cast<float>(number())};
   }
 
+  /// The values of a JavaScript array, one after the other: arguments that `held` reads.
+  Arguments elements() {
+    const napi_value list = next();
+    uint32_t count;
+    check(env_, napi_get_array_length(env_, list, &count));
+    Arguments found(env_, count);
+    for (uint32_t i = 0; i < count; i++) check(env_, napi_get_element(env_, list, i, &found.values_[i]));
+    return found;
+  }
+  size_t count() const { return values_.size(); }
+
   void dispose() {
     void* data;
     check(env_, napi_get_value_external(env_, next(), &data));
@@ -77,8 +88,9 @@ class Arguments {
 
  private:
   static constexpr size_t kMost = 20;
+  Arguments(napi_env env, size_t count) : env_(env), values_(count) {}
   napi_env env_;
-  napi_value values_[kMost];
+  std::vector<napi_value> values_;
   size_t at_ = 0;
 };
 
@@ -129,6 +141,24 @@ napi_value createDecoder(napi_env env, Arguments& arguments) {
   return hold<Decoder>(env, std::make_unique<Held<Decoder>>(shape, blocks, threads));
 }
 
+napi_value createAdapter(napi_env env, Arguments& arguments) {
+  const Shape shape = arguments.shape();
+  size_t count;
+  const int* ranks = arguments.integers(&count);
+  if (count != static_cast<size_t>(shape.layers) * kModulesOfLayer + 1) throw std::string("an adapter has a rank for each module");
+  return hold<Adapter>(env, std::make_unique<Held<Adapter>>(shape, ranks));
+}
+
+napi_value fillAdapter(napi_env, Arguments& arguments) {
+  Adapter& adapter = valueOf<Adapter>(arguments);
+  const int module = arguments.integer(), side = arguments.integer();
+  const float scaling = static_cast<float>(arguments.number());
+  size_t count;
+  const float* values = arguments.array<float>(napi_float32_array, &count);
+  adapter.fill(module, side == kSideA ? kSideA : kSideB, scaling, values, count);
+  return nullptr;
+}
+
 napi_value dispose(napi_env, Arguments& arguments) {
   arguments.dispose();
   return nullptr;
@@ -151,6 +181,20 @@ napi_value forward(napi_env, Arguments& arguments) {
   plan.begins = arguments.integers(&begins);
   plan.tables = arguments.integers();
   plan.tableStarts = arguments.integers();
+  Arguments held = arguments.elements();
+  size_t sequences;
+  const int* numbers = arguments.integers(&sequences);
+  std::vector<const Adapter*> adapters;
+  for (size_t i = 0; i < held.count(); i++) {
+    adapters.push_back(&valueOf<Adapter>(held));
+    if (!adapters.back()->fits(model.shape)) throw std::string("an adapter has another shape than the model");
+  }
+  std::vector<const Adapter*> ofSequences(begins, nullptr);
+  for (size_t s = 0; s < begins; s++) {
+    if (sequences != begins || numbers[s] >= static_cast<int>(adapters.size())) throw std::string("a sequence has no such adapter");
+    if (numbers[s] >= 0) ofSequences[s] = adapters[numbers[s]];
+  }
+  plan.adapters = ofSequences.data();
   plan.endTokens = arguments.integers(&ends);
   plan.temperatures = arguments.array<double>(napi_float64_array);
   plan.uniforms = arguments.array<double>(napi_float64_array);
@@ -206,6 +250,8 @@ NAPI_MODULE_INIT() {
   define<createModel>(env, exports, "createModel");
   define<fillModel>(env, exports, "fillModel");
   define<createDecoder>(env, exports, "createDecoder");
+  define<createAdapter>(env, exports, "createAdapter");
+  define<fillAdapter>(env, exports, "fillAdapter");
   define<dispose>(env, exports, "dispose");
   define<copyBlock>(env, exports, "copyBlock");
   define<forward>(env, exports, "forward");

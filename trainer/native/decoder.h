@@ -3,59 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <sys/mman.h>
 #include <vector>
 
-#include "attention.h"
+#include "adapter.h"
 #include "choose.h"
-#include "model.h"
+#include "plan.h"
 #include "team.h"
 
 namespace longhaul {
 
 /// One thread computes a pass of fewer multiplications: to wait for others, which may be asleep, would take longer.
 constexpr double kWorthSharing = 1e7;
-
-/// Blocks of keys and values. Only blocks that are written take memory.
-class Cache {
- public:
-  const int blocks;
-  const size_t blockSize;
-
-  Cache(int count, size_t size) : blocks(count), blockSize(size) {
-    void* at = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) throw std::string("no memory for the key-value cache");
-    data_ = static_cast<float*>(at);
-  }
-  ~Cache() { munmap(data_, bytes()); }
-  Cache(const Cache&) = delete;
-  Cache& operator=(const Cache&) = delete;
-
-  float* data() const { return data_; }
-  void copy(int from, int to) { std::copy(data_ + from * blockSize, data_ + (from + 1) * blockSize, data_ + to * blockSize); }
-
- private:
-  size_t bytes() const { return sizeof(float) * blocks * blockSize; }
-  float* data_;
-};
-
-/// One pass. Sequence s has the new tokens `starts[s]` to `starts[s + 1] - 1`, the first of them at position
-/// `begins[s]`, and its blocks from `tables + tableStarts[s]` on.
-struct Plan {
-  int tokens, sequences;
-  const int *ids, *starts, *begins, *tables, *tableStarts;
-  /// New tokens whose logits are wanted: each with a temperature for a draw (0 is greedy), or NaN for the logits.
-  int ends;
-  const int* endTokens;
-  const double *temperatures, *uniforms;
-  /// Only ids below it are drawn.
-  int limit;
-  /// Results: `chosen` and `logprobs` `[ends]`, and the requested rows of logits, in order.
-  int* chosen;
-  double* logprobs;
-  float* logits;
-};
 
 /// Computes passes over one cache. One pass at a time.
 class Decoder {
@@ -73,10 +31,10 @@ class Decoder {
 
  private:
   struct Buffers {
-    std::vector<float> x, projected, attended, gate, up, logits;
+    std::vector<float> x, projected, attended, gate, up, logits, low;
     /// One buffer per thread.
     std::vector<std::vector<float>> normalised, scores;
-    /// Per thread: the phase for which it last normalised its rows.
+    /// Per thread: the norm by which it last normalised its rows, counted from the first layer's.
     std::vector<int> normalisedIn;
     std::vector<std::vector<double>> weights;
     std::vector<int> position, sequence;
@@ -87,7 +45,16 @@ class Decoder {
     int token, first;
   };
 
-  /// Phases: embedding; five for each layer; logits; draws.
+  /// Consecutive tokens, and consecutive ends, of sequences that have one adapter.
+  struct Adapted {
+    const Adapter* adapter;
+    int first, last, firstEnd, lastEnd;
+  };
+
+  enum Step { kEmbed, kLowProject, kProject, kAttend, kLowOutput, kOutput, kLowFeed, kFeed, kLowDown, kDown, kLowLogits, kLogits, kDraw };
+
+  /// Phases: embedding; the steps of each layer; logits; draws. A step `kLow…` computes A x of the rows with an adapter,
+  /// and the step after it adds B (A x): only passes with such rows have these phases.
   class Pass final : public Job {
    public:
     Pass(const Model& model, const Plan& plan, Decoder& decoder, int threads)
@@ -95,41 +62,50 @@ class Decoder {
       prepare();
     }
 
-    int phases() const override { return 1 + kLayerPhases * shape.layers + 2; }
+    int phases() const override { return 1 + static_cast<int>(steps.size()) * shape.layers + (adapted.empty() ? 2 : 3); }
 
     int chunks(int phase) const override {
-      const int layerPhase = (phase - 1) % kLayerPhases;
-      if (phase == 0) return 1;
-      if (phase == phases() - 2) return chunksOf(panels(shape.vocabulary), plan.ends * shape.headWork());
-      if (phase == phases() - 1) return std::min(std::max(plan.ends, 1), kMostChunks);
-      const double tokens = plan.tokens, wide = shape.headWidth();
-      switch (layerPhase) {
-        case 0: return chunksOf(projectedHeads(), tokens * hidden * shape.projected());
-        case 1: return std::min(attentionItems(), kMostChunks);
-        case 2: return chunksOf(panels(shape.hidden), tokens * shape.heads * wide * hidden);
-        case 3: return chunksOf(panels(shape.inner), 2 * tokens * hidden * inner);
-        default: return chunksOf(panels(shape.hidden), tokens * hidden * inner);
+      const double tokens = plan.tokens, wide = shape.headWidth(), rank = lowPart;
+      switch (at(phase).step) {
+        case kEmbed: return 1;
+        case kLowProject: return chunksOf(plan.tokens, tokens * hidden * 3 * rank);
+        case kProject: return chunksOf(projectedHeads(), tokens * hidden * shape.projected());
+        case kAttend: return std::min(attentionItems(), kMostChunks);
+        case kLowOutput: return chunksOf(plan.tokens, tokens * heads * rank);
+        case kOutput: return chunksOf(panels(shape.hidden), tokens * shape.heads * wide * hidden);
+        case kLowFeed: return chunksOf(plan.tokens, tokens * hidden * 2 * rank);
+        case kFeed: return chunksOf(panels(shape.inner), 2 * tokens * hidden * inner);
+        case kLowDown: return chunksOf(plan.tokens, tokens * inner * rank);
+        case kDown: return chunksOf(panels(shape.hidden), tokens * hidden * inner);
+        case kLowLogits: return chunksOf(plan.ends, plan.ends * hidden * rank);
+        case kLogits: return chunksOf(panels(shape.vocabulary), plan.ends * shape.headWork());
+        default: return std::min(std::max(plan.ends, 1), kMostChunks);
       }
     }
 
     void compute(int phase, int chunk, int thread) override {
       const Part part{chunk, chunks(phase)};
-      if (phase == 0) return embed();
-      if (phase == phases() - 2) return computeLogits(part, thread, phase);
-      if (phase == phases() - 1) return draw(part, thread);
-      const int index = (phase - 1) / kLayerPhases;
+      const auto [step, index] = at(phase);
+      if (step == kEmbed) return embed();
+      if (step == kLowLogits) return lower(part.of(plan.ends), ends(thread), hidden, index, {kModulesOfLayer});
+      if (step == kLogits) return computeLogits(part, thread);
+      if (step == kDraw) return draw(part, thread);
       const Layer& layer = model.layers[index];
-      switch ((phase - 1) % kLayerPhases) {
-        case 0: return project(part, thread, phase, layer, index);
-        case 1: return attendAll(part, thread, index);
-        case 2: return multiply(part, layer.output, room->attended.data(), heads, plan.tokens, room->x.data(), hidden, true);
-        case 3: return feedForward(part, thread, phase, layer);
-        default: return multiply(part, layer.down, room->gate.data(), inner, plan.tokens, room->x.data(), hidden, true);
+      const auto tokens = part.of(plan.tokens);
+      switch (step) {
+        case kLowProject: return lower(tokens, normalised(thread, 2 * index, layer.inputNorm, nullptr, plan.tokens), hidden, index, {kQueries, kKeys, kValues});
+        case kProject: return project(part, thread, layer, index);
+        case kAttend: return attendAll(part, thread, index);
+        case kLowOutput: return lower(tokens, room->attended.data(), heads, index, {kOutputs});
+        case kOutput: return multiply(part, layer.output, room->attended.data(), heads, plan.tokens, room->x.data(), hidden, true, index, kOutputs);
+        case kLowFeed: return lower(tokens, normalised(thread, 2 * index + 1, layer.innerNorm, nullptr, plan.tokens), hidden, index, {kGates, kUps});
+        case kFeed: return feedForward(part, thread, layer, index);
+        case kLowDown: return lower(tokens, room->gate.data(), inner, index, {kDowns});
+        default: return multiply(part, layer.down, room->gate.data(), inner, plan.tokens, room->x.data(), hidden, true, index, kDowns);
       }
     }
 
    private:
-    static constexpr int kLayerPhases = 5;
     /// Multiplications that are worth a chunk of their own.
     static constexpr double kChunkWork = 1e6;
     static constexpr int kChunksPerThread = 4;
@@ -151,6 +127,22 @@ class Decoder {
     int hidden = 0, inner = 0, heads = 0;
     std::vector<int> rawRows{};
     std::vector<AttentionItem> items{};
+    std::vector<Adapted> adapted{};
+    std::vector<Step> steps{};
+    /// Floats of A x of one module, and of a row of `room->low`.
+    int lowPart = 0, lowWidth = 0;
+
+    struct At {
+      Step step;
+      /// The layer's number, or the number of layers.
+      int layer;
+    };
+    At at(int phase) const {
+      const int perLayer = static_cast<int>(steps.size());
+      if (phase == 0) return {kEmbed, 0};
+      if (phase <= perLayer * shape.layers) return {steps[(phase - 1) % perLayer], (phase - 1) / perLayer};
+      return {static_cast<Step>(kDraw + 1 - (phases() - phase)), shape.layers};
+    }
 
     int chunksOf(int things, double work) const {
       if (threads == 1) return 1;
@@ -191,11 +183,37 @@ class Decoder {
         const int queries = (plan.starts[s + 1] - plan.starts[s]) * shape.group();
         for (int first = 0; first < queries; first += kTileRows) items.push_back({plan.starts[s], first});
       }
+      prepareAdapters();
       for (auto& normalised : room->normalised) grow(normalised, std::max<size_t>(tokens, plan.ends) * hidden);
       for (auto& scores : room->scores) grow(scores, kTileRows * (padded(longest) + 2 * shape.headWidth()));
       for (auto& weights : room->weights) weights.resize(shape.vocabulary + 4);
       int raw = 0;
       for (int e = 0; e < plan.ends; e++) rawRows.push_back(std::isnan(plan.temperatures[e]) ? raw++ : -1);
+    }
+
+    void prepareAdapters() {
+      int mostRank = 0, end = 0;
+      for (int s = 0; s < plan.sequences; s++) {
+        const int first = plan.starts[s], last = plan.starts[s + 1], firstEnd = end;
+        while (end < plan.ends && plan.endTokens[end] < last) end++;
+        const Adapter* adapter = plan.adapters[s];
+        if (adapter == nullptr) continue;
+        mostRank = std::max(mostRank, adapter->mostRank());
+        if (!adapted.empty() && adapted.back().adapter == adapter && adapted.back().last == first) {
+          adapted.back().last = last;
+          adapted.back().lastEnd = end;
+        } else {
+          adapted.push_back({adapter, first, last, firstEnd, end});
+        }
+      }
+      if (adapted.empty()) {
+        steps = {kProject, kAttend, kOutput, kFeed, kDown};
+        return;
+      }
+      steps = {kLowProject, kProject, kAttend, kLowOutput, kOutput, kLowFeed, kFeed, kLowDown, kDown};
+      lowPart = padded(mostRank);
+      lowWidth = 3 * lowPart;
+      grow(room->low, static_cast<size_t>(std::max(plan.tokens, plan.ends)) * lowWidth);
     }
 
     void normalise(const float* from, float* to, const std::vector<float>& weight) const {
@@ -206,17 +224,50 @@ class Decoder {
     }
 
     /// Normalised rows of `x`: all, or those of the ends. Each thread computes them itself: faster than to wait.
-    const float* normalised(int thread, int phase, const std::vector<float>& weight, const int* rows, int count) const {
+    const float* normalised(int thread, int norm, const std::vector<float>& weight, const int* rows, int count) const {
       float* to = room->normalised[thread].data();
-      if (room->normalisedIn[thread] == phase) return to;
+      if (room->normalisedIn[thread] == norm) return to;
       for (int i = 0; i < count; i++) normalise(room->x.data() + static_cast<size_t>(rows == nullptr ? i : rows[i]) * hidden, to + static_cast<size_t>(i) * hidden, weight);
-      room->normalisedIn[thread] = phase;
+      room->normalisedIn[thread] = norm;
       return to;
     }
+    const float* ends(int thread) const { return normalised(thread, 2 * shape.layers, model.norm, plan.endTokens, plan.ends); }
 
-    void multiply(const Part& part, const Packed& matrix, const float* a, int lda, int rows, float* c, int ldc, bool add) const {
+    /// `a @ matrix`, and what adapters of a layer's module add: the sum goes on where the base's ended.
+    void multiply(const Part& part, const Packed& matrix, const float* a, int lda, int rows, float* c, int ldc, bool add, int layer, Module module, int slot = 0) const {
       const auto [first, last] = part.of(panels(matrix.columns()));
       matrix.multiply(a, lda, rows, c, ldc, first, last, add);
+      raise(layer, module, slot, c, ldc, first, last);
+    }
+
+    /// `kModulesOfLayer` is the head, whose rows are the ends.
+    static const LowRank& lowRankOf(const Adapted& rows, int layer, Module module) {
+      return module == kModulesOfLayer ? rows.adapter->head() : rows.adapter->at(layer, module);
+    }
+
+    /// A x of some rows for modules with the same inputs, each in a slot of its own.
+    void lower(std::pair<int, int> range, const float* rows, int lda, int layer, std::initializer_list<Module> modules) const {
+      for (const Adapted& one : adapted) {
+        int slot = 0;
+        for (Module module : modules) {
+          const bool head = module == kModulesOfLayer;
+          const int first = std::max(range.first, head ? one.firstEnd : one.first), last = std::min(range.second, head ? one.lastEnd : one.last);
+          const LowRank& low = lowRankOf(one, layer, module);
+          float* to = room->low.data() + static_cast<size_t>(first) * lowWidth + slot++ * lowPart;
+          if (first < last && low.rank > 0) low.a.multiply(rows + static_cast<size_t>(first) * lda, lda, last - first, to, lowWidth, 0, panels(low.rank), false);
+        }
+      }
+    }
+
+    /// Adds B (A x) to some panels of the rows `c`.
+    void raise(int layer, Module module, int slot, float* c, int ldc, int first, int last) const {
+      for (const Adapted& one : adapted) {
+        const bool head = module == kModulesOfLayer;
+        const int from = head ? one.firstEnd : one.first, to = head ? one.lastEnd : one.last;
+        const LowRank& low = lowRankOf(one, layer, module);
+        if (low.rank == 0 || first >= last) continue;
+        low.b.multiply(room->low.data() + static_cast<size_t>(from) * lowWidth + slot * lowPart, lowWidth, to - from, c + static_cast<size_t>(from) * ldc, ldc, first, last, true);
+      }
     }
 
     /// Qwen3's norm of a head, and rotary embedding (RoFormer, Su et al. 2021, eq. 34; halves instead of pairs).
@@ -242,11 +293,16 @@ class Decoder {
     }
 
     /// Queries, keys and values of some heads; keys and values go to the cache.
-    void project(const Part& part, int thread, int phase, const Layer& layer, int index) const {
+    void project(const Part& part, int thread, const Layer& layer, int index) const {
       const int wide = shape.headWidth(), width = shape.projected(), perHead = wide / kPanel;
       const auto [first, last] = part.of(projectedHeads());
-      const float* rows = normalised(thread, phase, layer.inputNorm, nullptr, plan.tokens);
+      const float* rows = normalised(thread, 2 * index, layer.inputNorm, nullptr, plan.tokens);
       layer.projection.multiply(rows, hidden, plan.tokens, room->projected.data(), width, first * perHead, last * perHead, false);
+      const int starts[] = {0, shape.heads, shape.heads + shape.kvHeads, projectedHeads()};
+      for (int m = kQueries; m <= kValues && !adapted.empty(); m++) {
+        const int from = std::max(first, starts[m]) - starts[m], to = std::min(last, starts[m + 1]) - starts[m];
+        raise(index, static_cast<Module>(m), m, room->projected.data() + starts[m] * wide, width, from * perHead, to * perHead);
+      }
       for (int t = 0; t < plan.tokens; t++) {
         float* row = room->projected.data() + static_cast<size_t>(t) * width;
         if (shape.biases) for (int i = first * wide; i < last * wide; i++) row[i] += layer.bias[i];
@@ -294,10 +350,10 @@ class Decoder {
     }
 
     /// SwiGLU (Shazeer 2020), without the last product.
-    void feedForward(const Part& part, int thread, int phase, const Layer& layer) const {
-      const float* rows = normalised(thread, phase, layer.innerNorm, nullptr, plan.tokens);
-      multiply(part, layer.gate, rows, hidden, plan.tokens, room->gate.data(), inner, false);
-      multiply(part, layer.up, rows, hidden, plan.tokens, room->up.data(), inner, false);
+    void feedForward(const Part& part, int thread, const Layer& layer, int index) const {
+      const float* rows = normalised(thread, 2 * index + 1, layer.innerNorm, nullptr, plan.tokens);
+      multiply(part, layer.gate, rows, hidden, plan.tokens, room->gate.data(), inner, false, index, kGates);
+      multiply(part, layer.up, rows, hidden, plan.tokens, room->up.data(), inner, false, index, kUps, 1);
       const auto [first, last] = part.of(panels(shape.inner));
       for (int t = 0; t < plan.tokens; t++) {
         float* gate = room->gate.data() + static_cast<size_t>(t) * inner;
@@ -317,9 +373,8 @@ class Decoder {
       }
     }
 
-    void computeLogits(const Part& part, int thread, int phase) const {
-      const float* ends = normalised(thread, phase, model.norm, plan.endTokens, plan.ends);
-      multiply(part, model.head(), ends, hidden, plan.ends, room->logits.data(), padded(shape.vocabulary), false);
+    void computeLogits(const Part& part, int thread) const {
+      multiply(part, model.head(), ends(thread), hidden, plan.ends, room->logits.data(), padded(shape.vocabulary), false, shape.layers, kModulesOfLayer);
     }
 
     void draw(const Part& part, int thread) const {

@@ -1,7 +1,7 @@
 /**
- * Continuous batching: sequences join and leave between any two passes. A pass has one policy, that of the sequence
- * that is due first. It takes every sequence of this policy that needs its next token, and as many prompt tokens as
- * fit, in due order. Meanwhile the sequences of other policies pause and keep their blocks.
+ * Continuous batching: sequences join and leave between any two passes. A pass has one model, that of the sequence that
+ * is due first, and any of its adapters. It takes every sequence of this model that needs its next token, and as many
+ * prompt tokens as fit, in due order. Meanwhile the sequences of other models pause and keep their blocks.
  */
 
 import type { GenerateResult } from '../generate-request.ts';
@@ -17,7 +17,7 @@ import { type Due, inOrder } from './urgency.ts';
 /** A generation, the policy that samples it, and the callbacks of its request. */
 export interface Running extends Due {
   readonly generation: Generation;
-  readonly shelved: Pick<ShelvedPolicy, 'key' | 'model'>;
+  readonly shelved: Pick<ShelvedPolicy, 'key' | 'modelKey' | 'model' | 'adapter'>;
   readonly resolve: (result: GenerateResult, cost: Omit<GenerateCost, 'queueSeconds'>) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -45,6 +45,10 @@ export interface BatcherOptions {
   /** Tokens of prompts in one pass. */
   readonly prefillTokens: number;
 }
+
+/** Parts of one adapter stand together, so that they are multiplied together. */
+const byAdapter = (parts: readonly Part[]): Part[] =>
+  [...Map.groupBy(parts, ({ row }) => row.shelved.adapter).values()].flat();
 
 const remaining = ({ sequence }: Row): number => sequence.tokens.length - sequence.cached;
 
@@ -77,6 +81,11 @@ export class Batcher {
     return new Set(this.#rows.map(({ sequence }) => sequence.policy));
   }
 
+  /** Keys of the models of running sequences. */
+  models(): Set<string> {
+    return new Set(this.#rows.map(({ shelved }) => shelved.modelKey));
+  }
+
   /** Frees the cached blocks of a policy that is unloaded. None of its sequences may run. */
   forgetPolicy(key: string): void {
     this.#cache.forgetPolicy(key);
@@ -94,10 +103,10 @@ export class Batcher {
     const {
       generation,
       due,
-      shelved: { key: policy },
+      shelved: { key: policy, modelKey },
     } = running;
     const before = new Set(
-      this.#rows.flatMap((row) => (row.sequence.policy === policy && row.due <= due ? [row.sequence] : [])),
+      this.#rows.flatMap((row) => (row.shelved.modelKey === modelKey && row.due <= due ? [row.sequence] : [])),
     );
     if (before.size >= this.#options.maxRows) return 'full';
     const { tokens, promptLogprobs } = generation.request;
@@ -126,8 +135,9 @@ export class Batcher {
   step(): void {
     const [first] = this.#rows;
     if (first === undefined) return;
-    const rows = this.#rows.filter(({ shelved }) => shelved.key === first.shelved.key).slice(0, this.#options.maxRows);
-    this.#pass(first.shelved.model, this.#partsOf(rows));
+    const { model, modelKey } = first.shelved;
+    const rows = this.#rows.filter(({ shelved }) => shelved.modelKey === modelKey).slice(0, this.#options.maxRows);
+    this.#pass(model, byAdapter(this.#partsOf(rows)));
   }
 
   #partsOf(rows: readonly Row[]): Part[] {
@@ -172,7 +182,8 @@ export class Batcher {
     const { tokens, cached: from } = sequence;
     this.#cache.extend(sequence, from + count);
     const last = (): PassRow['want'] => (from + count < tokens.length ? 'nothing' : (generation.draw() ?? 'logits'));
-    return { tokens, from, count, blocks: sequence.blocks, want: generation.inPrompt(from) ? 'every' : last() };
+    const want = generation.inPrompt(from) ? 'every' : last();
+    return { tokens, from, count, blocks: sequence.blocks, adapter: row.shelved.adapter, want };
   }
 
   #take(row: Row, result: PassResult): void {

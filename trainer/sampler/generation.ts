@@ -12,10 +12,12 @@ export class InvalidRequest extends Error {
   override readonly name = 'InvalidRequest';
   readonly field: string;
   readonly value: unknown;
+  readonly remedy: string;
   constructor(field: string, value: unknown, remedy: string) {
     super(`generate: ${field} = ${JSON.stringify(value) ?? 'undefined'}: ${remedy}`);
     this.field = field;
     this.value = value;
+    this.remedy = remedy;
   }
 }
 
@@ -76,6 +78,13 @@ function check(request: GenerateRequest, limits: Limits): void {
   if (bad !== undefined) fail('tokens', bad, `ids from 0 to ${limits.modelVocabulary - 1} are needed`);
   if (request.tokens.length >= limits.positions)
     throw new ContextTooLong(request.tokens.length, limits.positions, limits.bound);
+  const most = limits.positions - request.tokens.length;
+  if (request.mustFit === true && maxTokens > most)
+    fail(
+      'sampling.maxTokens',
+      maxTokens,
+      `at most ${most} fit after ${request.tokens.length} prompt tokens: the context has ${limits.positions} (${limits.bound})`,
+    );
 }
 
 export interface NextToken {

@@ -3,11 +3,13 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { AdapterName } from '../generate-request.ts';
+import type { AdapterWeights } from '../lora/adapter-layout.ts';
 import { mergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { WeightPieces } from '../model/weights.ts';
 import { lazyDecoder } from '../tokenizer/lazy-decoder.ts';
-import { readVerifiedConfig } from '../checkpoints/verified-checkpoint.ts';
+import { readVerifiedAdapter, readVerifiedConfig } from '../checkpoints/verified-checkpoint.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;
@@ -58,3 +60,7 @@ export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
     ...(existsSync(path.join(dir, 'tokenizer.json')) ? { decode: lazyDecoder(dir) } : {}),
   };
 }
+
+/** Reads an adapter for the weights in the directory `base`. Errors: those of `readVerifiedAdapter`. */
+export const loadAdapter = ({ dir, digest }: AdapterName, base: string): Promise<AdapterWeights> =>
+  readVerifiedAdapter(dir, base, digest);

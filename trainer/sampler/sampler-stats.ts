@@ -22,6 +22,8 @@ export interface SamplerStats {
   /** Time spent in steps. */
   readonly busySeconds: number;
   readonly policiesLoaded: number;
+  /** Adapters that were packed beside their base. */
+  readonly adaptersLoaded: number;
   /** Admitted requests, and the sum of the times that they waited for admission. */
   readonly admitted: number;
   readonly queueSeconds: number;
@@ -44,6 +46,7 @@ const counted = {
   prefillSeconds: 0,
   busySeconds: 0,
   policiesLoaded: 0,
+  adaptersLoaded: 0,
   admitted: 0,
   queueSeconds: 0,
 };

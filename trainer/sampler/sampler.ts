@@ -1,31 +1,36 @@
 /**
  * Samples from policies. Every request gets the answer that it would get alone, by the policy version that it names.
- * Requests of one version share their passes. The request that is due first is admitted first, and gets the next pass.
+ * Requests of one version, and of adapters that are not merged into it, share their passes. The request that is due first is admitted first, and gets the next pass.
  */
 
 import { setImmediate } from 'node:timers/promises';
-import type { GenerateRequest, GenerateResult } from '../generate-request.ts';
+import type { AdapterName, GenerateRequest, GenerateResult, PolicyName } from '../generate-request.ts';
 import type { GenerateCost } from '../../protocol/sampling.ts';
 import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
-import { blocksWithin, cacheBudget, type DecoderName } from './cache/cache-budget.ts';
+import { adapterBudget, blocksWithin, cacheBudget, type DecoderName } from './cache/cache-budget.ts';
 import { Generation } from './generation.ts';
 import { chooseDecoderKind, type Decoder, type DecoderKind } from './pass/decoder.ts';
-import type { LoadedPolicy } from './policy-loader.ts';
+import type { AdapterWeights } from '../lora/adapter-layout.ts';
+import { type LoadedPolicy, loadAdapter } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
-import { mostPolicies, type PolicyName, PolicyShelf, policyKey, type ShelvedPolicy } from './policy-shelf.ts';
+import { mostModels, PolicyShelf, policyKey, type ShelvedPolicy } from './policy-shelf.ts';
 import { SamplerCounters, type SamplerStats } from './sampler-stats.ts';
 import { tensorflow } from '../tensorflow.ts';
 import { type Due, dueAt, inOrder, ORDINARY, PATIENCE_MS } from './urgency.ts';
 
 export interface SamplerOptions {
   readonly load: (policy: PolicyName) => Promise<LoadedPolicy>;
+  /** Reads an adapter for the weights in `base`; left out: from its directory. */
+  readonly loadAdapter?: (adapter: AdapterName, base: string) => Promise<AdapterWeights>;
   /** Sequences in one pass. */
   readonly maxRows?: number;
   /** Positions of the longest context, prompt and answer together; the limits of model and memory apply too. */
   readonly maxContext?: number;
   /** Memory for keys and values; left out: `cacheBudget`. */
   readonly cacheBytes?: number;
+  /** Memory for adapters that are not merged; left out: `adapterBudget`. */
+  readonly adapterBytes?: number;
   /** If nothing runs, a request waits so long for others to share its pass. */
   readonly admissionMs?: number;
   /** The same while several rollouts sample: more requests come soon, and a pass over many costs little more. */
@@ -91,11 +96,12 @@ export class Sampler {
   #cameIn: (() => void) | undefined;
 
   constructor(options: SamplerOptions) {
-    const { load, kind = chooseDecoderKind(), maxContext = Infinity, ...rest } = options;
-    const { cacheBytes = cacheBudget(process.env, tensorflow.gpu), ...given } = rest;
+    const { kind = chooseDecoderKind(), maxContext = Infinity, adapterBytes = adapterBudget(), ...rest } = options;
+    const { cacheBytes = cacheBudget(process.env, tensorflow.gpu), load, loadAdapter: adapters, ...given } = rest;
     this.#options = { ...defaults, cacheBytes, ...given };
     this.#kind = kind;
-    this.#shelf = new PolicyShelf(load, kind, { maxContext, cacheBytes }, (key) =>
+    const loaders = { load, loadAdapter: adapters ?? loadAdapter };
+    this.#shelf = new PolicyShelf(loaders, kind, { maxContext, cacheBytes, adapterBytes }, (key) =>
       this.#batcher?.rows.forgetPolicy(key),
     );
   }
@@ -281,16 +287,18 @@ export class Sampler {
   }
 
   /**
-   * The request's policy, loaded; `undefined` if others must end first: one of two other policies, or all of another
-   * shape. If the policy cannot be loaded, only the requests that name it fail.
+   * The request's policy, loaded; `undefined` if others must end first: one of two other models, all of another shape,
+   * or adapters that leave no room. If the policy cannot be loaded, only the requests that name it fail.
    */
   async #policyOf({ request, policy: key }: Waiting): Promise<ShelvedPolicy | undefined> {
-    const running = this.#batcher?.rows.policies() ?? new Set();
-    if (!running.has(key) && running.size >= mostPolicies) return undefined;
+    const models = this.#batcher?.rows.models() ?? new Set();
+    if (!models.has(this.#shelf.modelKey(request.policy)) && models.size >= mostModels) return undefined;
     try {
-      const { policy, loaded } = await this.#shelf.take(request.policy, running);
-      if (loaded) this.#counters.add('policiesLoaded', 1);
-      return this.#prepareBatcher(policy) ? policy : undefined;
+      const inUse = new Set([...models, ...(this.#batcher?.rows.policies() ?? [])]);
+      const { policy, loaded } = await this.#shelf.take(request.policy, inUse);
+      if (loaded.model) this.#counters.add('policiesLoaded', 1);
+      if (loaded.adapter) this.#counters.add('adaptersLoaded', 1);
+      return policy !== undefined && this.#prepareBatcher(policy) ? policy : undefined;
     } catch (error) {
       const failed = this.#queue.filter((waiting) => waiting.policy === key);
       this.#queue = this.#queue.filter((waiting) => !failed.includes(waiting));

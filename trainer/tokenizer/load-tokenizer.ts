@@ -91,6 +91,24 @@ async function configuredStops(dir: string): Promise<number[]> {
   return files.flatMap((file) => file?.['eos_token_id'] ?? []).filter((id): id is number => typeof id === 'number');
 }
 
+/**
+ * Ids that end sampling, as `stopTokenIds` of the tokenizer, also of a policy that cannot chat: without a template, or
+ * without a tokenizer. Empty if nothing names one.
+ */
+export async function readStopTokens(dir: string): Promise<number[]> {
+  const [definition, config] = await Promise.all([
+    readJson(dir, 'tokenizer.json'),
+    readJson(dir, 'tokenizer_config.json'),
+  ]);
+  const end = specialTokens(config ?? {})['eos_token'];
+  const added = (definition?.['added_tokens'] ?? []) as ReadonlyArray<{
+    readonly id: number;
+    readonly content: string;
+  }>;
+  const own = added.flatMap(({ id, content }) => (content === end ? [id] : []));
+  return [...new Set([...own, ...(await configuredStops(dir))])];
+}
+
 /** Errors: `UnusableTokenizer`. */
 export async function loadTokenizer(dir: string): Promise<Tokenizer> {
   const definition = await readJson(dir, 'tokenizer.json');

@@ -3,7 +3,7 @@
 import { EngineLost } from '../../trainer/embedded/embedded-engine.ts';
 import type { PoolEngine } from '../../trainer/engine.ts';
 
-const endProcess = () => void process.kill(process.pid, 'SIGTERM');
+export const endProcess = () => void process.kill(process.pid, 'SIGTERM');
 
 /** Wraps the engine: calls `end` for each request that finds it lost. By default the process drains and ends. */
 export function endingWhenLost(engine: PoolEngine, end: () => void = endProcess): PoolEngine {

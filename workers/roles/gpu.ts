@@ -22,8 +22,9 @@ import type { Store } from '../../store/store.ts';
 import { kindQueue, QUEUES, workerQueue } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';
-import { endingWhenLost } from './ending-when-lost.ts';
+import { endingWhenLost, endProcess } from './ending-when-lost.ts';
 import { reportSampling } from './report-sampling.ts';
+import { tinkerLanes } from './tinker-lanes.ts';
 import type { WorkerSettings } from '../settings.ts';
 
 /** A worker that only samples received an update: only another setting of the run fixes that. */
@@ -119,11 +120,24 @@ export async function runGpu(context: RoleContext): Promise<void> {
   const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
   const activities = { ...createGpuActivities(sampling), ...createShardActivities({ store, engine }) };
   const served = await servedBy(kinds, settings.mixedEngines, store);
-  const workers = queuesOf(settings.gpu, name, activities, served).map(([taskQueue, own]) =>
+  const lanes = tinkerLanes({
+    engine: started,
+    sampling: engine,
+    digestOf: parts.digestOf,
+    kinds,
+    store: settings.store,
+    owner: name,
+    say: (line) => log.warn(line),
+    whenLost: endProcess,
+  });
+  // A lane of a model trains, and its checkpoints are sampled from: on workers that do both.
+  const ofTinker = settings.gpu.does === 'both' ? lanes.queues : [];
+  const workers = [...queuesOf(settings.gpu, name, activities, served), ...ofTinker].map(([taskQueue, own]) =>
     Worker.create({ ...commonOptions(temporal, settings.slots.gpu), taskQueue, activities: { ...own } }),
   );
   await runWorkers('gpu', context, await Promise.all(workers), store, async () => {
     endReport();
+    await lanes.close();
     await engine.close();
     await store.close();
   });

@@ -7,7 +7,7 @@ import { Client } from '@temporalio/client';
 import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 import { findStalls, openRuns, ownerOf } from './find-stalls.ts';
 import { stallLines } from './stall.ts';
-import { RunTeller } from './tell-run.ts';
+import { StallReporter } from './report-stalls.ts';
 
 const INTERVAL_MS = 60_000;
 const ANSWERS_WITHIN_MS = 30_000;
@@ -21,9 +21,9 @@ export interface Watchdog {
 }
 
 /** What one worker's watchdog has reported. */
-class Teller {
+class Watch {
   readonly #client: Client;
-  readonly #runs: RunTeller;
+  readonly #runs: StallReporter;
   readonly #say: Say;
   readonly #answersWithinMs: number;
   /** By run: what was stuck at its last check. */
@@ -33,7 +33,7 @@ class Teller {
 
   constructor(client: Client, say: Say, answersWithinMs: number) {
     this.#client = client;
-    this.#runs = new RunTeller(client);
+    this.#runs = new StallReporter(client);
     this.#say = say;
     this.#answersWithinMs = answersWithinMs;
   }
@@ -69,7 +69,7 @@ class Teller {
       const said = this.#said.get(run);
       for (const [key, line] of lines) if (!said?.has(key)) this.#say(line, run);
       this.#said.set(run, new Set(lines.keys()));
-      await this.#runs.tell(ownerOf(run), lines);
+      await this.#runs.report(ownerOf(run), lines);
     });
   }
 
@@ -85,9 +85,9 @@ export function startWatchdog(
   intervalMs = INTERVAL_MS,
   answersWithinMs = ANSWERS_WITHIN_MS,
 ): Watchdog {
-  const teller = new Teller(new Client({ connection, namespace }), say, answersWithinMs);
+  const watch = new Watch(new Client({ connection, namespace }), say, answersWithinMs);
   let looking: Promise<void> | undefined;
-  const round = () => teller.round().finally(() => (looking = undefined));
+  const round = () => watch.round().finally(() => (looking = undefined));
   const timer = setInterval(() => void (looking ??= round()), intervalMs);
   timer.unref();
   return {

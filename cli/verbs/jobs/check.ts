@@ -31,10 +31,21 @@ function problemLine({ source, task, label, message }: Problem): string {
   return `${name}: ${message}`;
 }
 
-function sourceLines({ source, environment, splits, notes = [], bad, problems }: CheckedSource): string[] {
+/** An eval has 200 tasks if it says nothing: that fewer were loaded than there are may be no wish of the user's. */
+function fewer({ entries }: CheckConfig, source: string, tasks: number): string {
+  const count = entries.find((entry) => entry.source === source)?.range?.count ?? tasks;
+  return count < tasks ? ` (tasks.count is ${count})` : '';
+}
+
+function sourceLines(
+  { source, environment, splits, notes = [], bad, problems }: CheckedSource,
+  read: CheckConfig,
+): string[] {
   const name = source === environment ? source : `${source} (${environment})`;
   const sizes = splits.map(({ split, tasks, loaded }) =>
-    loaded.length === tasks ? `${tasks} ${split}` : `${loaded.length} of ${tasks} ${split}`,
+    loaded.length === tasks
+      ? `${tasks} ${split}`
+      : `${loaded.length} of ${tasks} ${split}${fewer(read, source, tasks)}`,
   );
   const more = bad - problems.length;
   return [
@@ -87,9 +98,9 @@ async function check(file: string, options: Options, context: VerbContext): Prom
   const sources = await checkSources(read, bundle?.digest, most ?? LOADED, loading, signal).finally(() =>
     screen.bar(''),
   );
-  for (const line of sources.flatMap(sourceLines)) say(line);
+  for (const line of sources.flatMap((source) => sourceLines(source, read))) say(line);
   const bad = sources.reduce((sum, one) => sum + one.bad, 0);
-  const told = {
+  const document = {
     kind,
     name,
     modules: bundle === undefined ? null : { digest: bundle.digest, paths: bundle.paths },
@@ -99,9 +110,9 @@ async function check(file: string, options: Options, context: VerbContext): Prom
       splits: splits.map(({ loaded, ...split }) => ({ ...split, loaded: loaded.length })),
     })),
   };
-  if (bad > 0) return { document: { ...told, graders: null }, exitCode: 2 };
+  if (bad > 0) return { document: { ...document, graders: null }, exitCode: 2 };
   await checkWhole(read, bundle);
-  if (options.oracle !== true) return { document: { ...told, graders: null } };
+  if (options.oracle !== true) return { document: { ...document, graders: null } };
   const graders = await checkGraders({
     sources,
     ids,
@@ -116,7 +127,7 @@ async function check(file: string, options: Options, context: VerbContext): Prom
   }).finally(() => screen.bar(''));
   for (const line of graderLines(graders)) say(line);
   const isRight = graders.wrong.length === 0 && graders.withoutOracle === 0;
-  return { document: { ...told, graders }, exitCode: isRight ? 0 : 1 };
+  return { document: { ...document, graders }, exitCode: isRight ? 0 : 1 };
 }
 
 export const checkVerb: Verb = {

@@ -31,8 +31,8 @@ export const ps: Verb = {
           say(
             `stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`,
           );
-          const told = Object.entries(stack.settings ?? {}).map(([name, value]) => `${name}=${value}`);
-          if (told.length > 0) say(`runs with ${told.join(' ')}`);
+          const settings = Object.entries(stack.settings ?? {}).map(([name, value]) => `${name}=${value}`);
+          if (settings.length > 0) say(`runs with ${settings.join(' ')}`);
           if (stack.status === 'unsupervised')
             say(
               'no supervisor runs: nothing restarts a dead process, and the UI is not reachable. To start one: npx longhaul up --detach',

@@ -66,7 +66,7 @@ async function bringUp(options: Options, context: VerbContext) {
       { cause: error },
     );
   });
-  tell(stack, context);
+  printStack(stack, context);
   const document = { ...stack, processes: listProcesses(home).processes };
   if (stack.started && options.detach !== true && !context.json) await attach(home, context);
   return { document };
@@ -84,7 +84,7 @@ async function asOptions<T>(options: Options, body: () => Promise<T>): Promise<T
   }
 }
 
-function tell(stack: RunningStack, { say }: VerbContext): void {
+function printStack(stack: RunningStack, { say }: VerbContext): void {
   say(stack.started ? 'the stack is up' : 'the stack was up already');
   say(`  Temporal   ${stack.address}, namespace ${stack.namespace}`);
   if (stack.ui !== '') say(`  UI         ${stack.ui}`);

@@ -8,10 +8,8 @@ import { z } from 'zod';
 /** A number that may be absent or null. */
 const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined);
 const id = z.string().min(1).max(512);
-const seq = z
-  .int()
-  .min(0)
-  .max(2 ** 53 - 1);
+/** Clients that are copies of one another number from a random multiple of 10^9 below 10^18: as text beyond 2^53. */
+const seq = z.union([z.int().min(0), z.string().regex(/^\d{16,19}$/)]);
 const ttl = optional(z.number());
 const metadata = optional(z.record(z.string(), z.unknown()));
 
@@ -35,6 +33,13 @@ export const loraConfig = z.strictObject({
   train_mlp: z.boolean().default(true),
   train_attn: z.boolean().default(true),
 });
+/**
+ * Bodies as values: a number of a request that a double cannot hold becomes text. (Inside of a JSON string the quotes
+ * would be escaped.) Errors: `SyntaxError`.
+ */
+export const parseBody = (text: string): unknown =>
+  JSON.parse(text.replaceAll(/("seq_id"\s*:\s*)(\d{16,19})(?=\s*[,}])/g, '$1"$2"'));
+
 const optimizerConfig = optional(z.looseObject({ type: z.string() }));
 export const createModelBody = z.object({
   session_id: id,
@@ -46,15 +51,13 @@ export const createModelBody = z.object({
 });
 export const modelBody = z.object({ model_id: id });
 
-/** JSON has no NaN; Python writes it all the same, and the reader of bodies gives it as it is. */
-const anyNumber = z.number().or(z.nan()).or(z.literal(Infinity)).or(z.literal(-Infinity));
 export const adamParams = z.strictObject({
-  learning_rate: anyNumber.default(1e-4),
-  beta1: anyNumber.default(0.9),
-  beta2: anyNumber.default(0.95),
-  eps: anyNumber.default(1e-12),
-  weight_decay: anyNumber.default(0),
-  grad_clip_norm: anyNumber.default(0),
+  learning_rate: z.number().default(1e-4),
+  beta1: z.number().default(0.9),
+  beta2: z.number().default(0.95),
+  eps: z.number().default(1e-12),
+  weight_decay: z.number().default(0),
+  grad_clip_norm: z.number().default(0),
 });
 export const optimStepBody = z.object({
   model_id: id,
@@ -95,7 +98,7 @@ export const loadWeightsBody = z.object({
 const chunk = z.looseObject({ type: z.string().default('encoded_text'), tokens: z.array(z.number()).optional() });
 export const modelInput = z.object({ chunks: z.array(chunk) });
 export const tensorData = z.object({
-  data: z.array(anyNumber),
+  data: z.array(z.number()),
   dtype: z.enum(['float32', 'int64']),
   shape: optional(z.array(z.number())),
   sparse_crow_indices: optional(z.array(z.number())),
@@ -104,7 +107,7 @@ export const tensorData = z.object({
 export const passInput = z.object({
   data: z.array(z.object({ model_input: modelInput, loss_fn_inputs: z.record(z.string(), tensorData) })),
   loss_fn: z.string(),
-  loss_fn_config: optional(z.record(z.string(), z.union([anyNumber, z.string()]))),
+  loss_fn_config: optional(z.record(z.string(), z.union([z.number(), z.string()]))),
 });
 export const forwardBackwardBody = z.object({
   model_id: id,
@@ -125,9 +128,9 @@ export const samplingParams = z.strictObject({
   max_tokens: optional(z.number()),
   seed: optional(z.number()),
   stop: optional(z.union([z.string(), z.array(z.string()), z.array(z.number())])),
-  temperature: anyNumber.default(1),
+  temperature: z.number().default(1),
   top_k: z.number().default(-1),
-  top_p: anyNumber.default(1),
+  top_p: z.number().default(1),
 });
 export const sampleBody = z.object({
   sampling_session_id: optional(id),

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
 import type { ActRecord, GenerateRecord } from '../../../protocol/records.ts';
 import { keys } from '../../../protocol/record-keys.ts';
-import { TurnTeller } from '../../../cli/rollout/show-turns.ts';
+import { TurnPrinter } from '../../../cli/rollout/show-turns.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 
@@ -33,15 +33,15 @@ const acts = (attempt: number, turn: number, content: string) =>
   store.putOnce<ActRecord>(keys.act(at(attempt), turn), { messages: [{ role: 'tool', name: 'bash', content }] });
 
 it('prints each message once, as it comes', async () => {
-  const teller = new TurnTeller('x', store, (line) => void said.push(line));
-  teller.prompt([{ role: 'user', content: 'mend it' }]);
+  const printer = new TurnPrinter('x', store, (line) => void said.push(line));
+  printer.prompt([{ role: 'user', content: 'mend it' }]);
   await calls(1, 1, 'ls');
-  await teller.tell(1);
-  await teller.tell(1);
+  await printer.print(1);
+  await printer.print(1);
   await acts(1, 1, 'a.py');
   await calls(1, 2, 'cat a.py');
-  await teller.tell(1);
-  await teller.tell(1);
+  await printer.print(1);
+  await printer.print(1);
   expect(said).toEqual([
     '── user\nmend it',
     '── turn 1 · 2 tokens\n→ bash\n  command: ls',
@@ -57,7 +57,7 @@ it('a hint is printed as the answer to a turn without a call, and a cut turn is 
     parsed: { kind: 'no-call', content: 'well' },
     command: { do: 'reply', message: 'call a tool' },
   });
-  await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
+  await new TurnPrinter('x', store, (line) => void said.push(line)).print(1);
   expect(said).toEqual(['── turn 1 · 2 tokens · length\nwell', '── turn 1 · user\ncall a tool']);
 });
 
@@ -73,16 +73,16 @@ it('a turn of a chat endpoint has as many tokens as its server counted, and none
     });
   await chat(1, { promptTokens: 10, completionTokens: 7 });
   await chat(2, null);
-  await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
+  await new TurnPrinter('x', store, (line) => void said.push(line)).print(1);
   expect(said).toEqual(['── turn 1 · 7 tokens\nwell', '── turn 2\nwell']);
 });
 
 it('a new attempt is printed from its first turn, with a line that names it', async () => {
-  const teller = new TurnTeller('x', store, (line) => void said.push(line));
+  const printer = new TurnPrinter('x', store, (line) => void said.push(line));
   await calls(1, 1, 'ls');
-  await teller.tell(1);
+  await printer.print(1);
   await calls(2, 1, 'pwd');
-  await teller.tell(2);
+  await printer.print(2);
   expect(said.slice(1)).toEqual([
     expect.stringMatching(/attempt 2: the sandbox was lost/),
     '── turn 1 · 2 tokens\n→ bash\n  command: pwd',
@@ -92,7 +92,7 @@ it('a new attempt is printed from its first turn, with a line that names it', as
 it('control characters of policies and tools are written out', async () => {
   await calls(1, 1, 'echo \u001b[2J');
   await acts(1, 1, 'a\tb\nc\u0012\r');
-  await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
+  await new TurnPrinter('x', store, (line) => void said.push(line)).print(1);
   expect(said[0]).toContain('echo \\x1b[2J');
   expect(said[1]).toBe('── turn 1 · observation\na\tb\nc\\x12\\x0d');
 });
@@ -107,17 +107,17 @@ it("a sub-agent's turns are named, and its answer is told to its caller when it 
     });
   const agentPath = ['helper@1'];
   const messages = [{ role: 'user', content: 'Help.' }] as const;
-  const teller = new TurnTeller('x', store, (line) => void said.push(line));
+  const printer = new TurnPrinter('x', store, (line) => void said.push(line));
   await put(1, {
     parsed: { kind: 'calls', content: '', calls: [{ name: 'delegate', arguments: { agent: 'helper' } }] },
     command: { do: 'delegate', name: 'helper', agent: { type: 'text' }, tools: [], messages, call: 0 },
   });
-  await teller.tell(1);
+  await printer.print(1);
   await put(2, { agentPath, command: { do: 'summarise', summary: 'half' } });
-  await teller.tell(1);
+  await printer.print(1);
   await put(3, { agentPath, segment: 2, command: { do: 'answer' } });
   await put(4, { command: { do: 'answer' } });
-  await teller.tell(1);
+  await printer.print(1);
   expect(said).toEqual([
     '── turn 1 · 2 tokens\n→ delegate\n  agent: helper',
     '── turn 2 · helper · user\nHelp.',

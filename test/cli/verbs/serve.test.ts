@@ -30,7 +30,9 @@ async function serve(
 }
 
 it.each([
-  [['--model', 'starter', '--tinker'], '--tinker'],
+  [['--model', 'starter', '--tinker', '--timeout-seconds', '9'], '--timeout-seconds'],
+  [['--model', 'starter', '--tinker', '--host', '0.0.0.0'], '--host'],
+  [['--model', 'starter', '--max-models', '9'], '--max-models'],
   [[], '--model'],
   [['--model', 'nowhere'], '--model'],
   [['--model', 'starter', '--port', '80000'], '--port'],

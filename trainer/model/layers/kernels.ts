@@ -43,6 +43,8 @@ export function batchMatMul(a: Tensor, b: Tensor, ta = false, tb = false): Tenso
 }
 
 export const add = (a: Tensor, b: Tensor): Tensor => op('AddV2', realOnly, [a, b]);
+/** `a`, plus `b` if there is one. */
+export const plus = (a: Tensor, b: Tensor | undefined): Tensor => (b === undefined ? a : add(a, b));
 export const sub = (a: Tensor, b: Tensor): Tensor => op('Sub', realOnly, [a, b]);
 export const mul = (a: Tensor, b: Tensor): Tensor => op('Mul', realOnly, [a, b]);
 export const div = (a: Tensor, b: Tensor): Tensor => op('RealDiv', realOnly, [a, b]);

@@ -1,5 +1,5 @@
 /**
- * How much memory the key-value cache may take, and the context that this leaves a policy: the least of what its
+ * How much memory the key-value cache and adapters may take, and the context that this leaves a policy: the least of what its
  * configuration says, what the cache holds, and what the tables of positions may take.
  */
 
@@ -40,6 +40,10 @@ export const GRAPH_LAYOUT: ContextLayout = {
 export const cacheBytesPerToken = ({ layers, kvHeads, headDim }: ModelConfig): number =>
   4 * 2 * layers * kvHeads * Math.ceil(headDim / 16) * 16;
 
+/** Memory for adapters that are not merged: this share. */
+const ADAPTERS_SHARE = 1 / 32;
+export const ADAPTERS_VARIABLE = 'LONGHAUL_ADAPTERS_MIB';
+
 /** A budget that cannot be used. */
 export class BadCacheBudget extends Error {
   override readonly name = 'BadCacheBudget';
@@ -49,12 +53,24 @@ export class BadCacheBudget extends Error {
  * Bytes: `LONGHAUL_KV_CACHE_MIB`, else a sixteenth of the memory, and on a GPU a GiB. Errors: `BadCacheBudget`.
  */
 export function cacheBudget(env: NodeJS.ProcessEnv = process.env, isGpu = false): number {
-  const given = env[CACHE_VARIABLE];
-  if (given === undefined || given === '')
-    return isGpu ? ON_A_GPU : Math.floor(Math.min(totalmem(), process.constrainedMemory() || Infinity) * SHARE);
-  const mebibytes = Number(given);
+  return given(env, CACHE_VARIABLE) ?? (isGpu ? ON_A_GPU : shareOfMemory(SHARE));
+}
+
+/** Bytes: `LONGHAUL_ADAPTERS_MIB`, else a 32nd of the memory. Errors: `BadCacheBudget`. */
+export function adapterBudget(env: NodeJS.ProcessEnv = process.env): number {
+  return given(env, ADAPTERS_VARIABLE) ?? shareOfMemory(ADAPTERS_SHARE);
+}
+
+const shareOfMemory = (share: number): number =>
+  Math.floor(Math.min(totalmem(), process.constrainedMemory() || Infinity) * share);
+
+/** A variable in MiB, as bytes. */
+function given(env: NodeJS.ProcessEnv, variable: string): number | undefined {
+  const value = env[variable];
+  if (value === undefined || value === '') return undefined;
+  const mebibytes = Number(value);
   if (!Number.isSafeInteger(mebibytes) || mebibytes < 1)
-    throw new BadCacheBudget(`${CACHE_VARIABLE} = ${JSON.stringify(given)}: a whole number of MiB >= 1 is needed`);
+    throw new BadCacheBudget(`${variable} = ${JSON.stringify(value)}: a whole number of MiB >= 1 is needed`);
   return mebibytes * 2 ** 20;
 }
 

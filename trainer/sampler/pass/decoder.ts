@@ -9,6 +9,7 @@ import { graphDecoderKind } from './graph/graph-decoder.ts';
 import { NoNativeDecoder } from './native/native-binding.ts';
 import { nativeDecoderKind } from './native/native-decoder.ts';
 import type { ContextLayout } from '../cache/cache-budget.ts';
+import type { AdapterWeights } from '../../lora/adapter-layout.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import type { WeightPieces } from '../../model/weights.ts';
 
@@ -19,6 +20,8 @@ export interface PassRow {
   readonly count: number;
   /** The sequence's blocks in order, at least as many as `from + count` positions need. */
   readonly blocks: readonly number[];
+  /** Of the model's adapters, the one that the row has. Rows of one adapter that stand together are computed together. */
+  readonly adapter?: DecoderAdapter | undefined;
   /** The wanted result: logits of the last new token, or of every one; keys and values only; or a token to be drawn. */
   readonly want: 'logits' | 'every' | 'nothing' | Draw;
 }
@@ -52,6 +55,13 @@ export interface DecoderModel {
   dispose(): void;
 }
 
+/** An adapter that is not merged: rows with it and rows without it share a pass over one copy of the base's weights. */
+export interface DecoderAdapter {
+  /** Of its packed matrices. */
+  readonly bytes: number;
+  dispose(): void;
+}
+
 export interface Decoder<Model extends DecoderModel = DecoderModel> {
   /** The results of `rows`, in their order. Logits are valid until the next pass. */
   forward(model: Model, rows: readonly PassRow[]): PassResult[];
@@ -66,6 +76,11 @@ export interface DecoderKind<Model extends DecoderModel = DecoderModel> extends 
   /** `positions`: the longest context. Errors: `WeightsMismatch`, those of reading the weights. */
   model(config: ModelConfig, weights: WeightPieces, positions: number): Promise<Model>;
   decoder(config: ModelConfig, positions: number, blocks: number): Decoder<Model>;
+  /**
+   * An adapter for models of this shape. Left out: this kind has none, and adapters are merged into a copy of the base.
+   * Errors: `UnsupportedAdapter`, `WrongWeights`.
+   */
+  adapter?(config: ModelConfig, positions: number, adapter: AdapterWeights): DecoderAdapter;
 }
 
 /** TensorFlow's graph if it has a GPU, or if the compiled decoder cannot be loaded; else the compiled decoder. */

@@ -85,7 +85,7 @@ export const stuck: readonly Mutation[] = [
     name: 'the details of a run do not say what is stuck in it',
     fault: FAULT,
     file: 'workers/watchdog/watchdog.ts',
-    before: 'await this.#runs.tell(ownerOf(run), lines);\n',
+    before: 'await this.#runs.report(ownerOf(run), lines);\n',
     after: '',
     tests: [
       { file: WATCHDOG_TEST, test: 'says each thing that is stuck once in the log' },

@@ -12,6 +12,10 @@ export interface NativeBinding {
   createModel(shape: Int32Array, epsilon: number, cosines: Float32Array, sines: Float32Array): Handle;
   /** Writes values of the tensor with this number in `model.h`, from index `from` on: whole rows of a matrix. */
   fillModel(model: Handle, tensor: number, from: number, values: Float32Array): void;
+  /** `ranks`: of each layer's modules in the order of `Module` in `adapter.h`, then of the head; 0: not adapted. */
+  createAdapter(shape: Int32Array, epsilon: number, ranks: Int32Array): Handle;
+  /** Writes A (`side` 0, `[rank, inputs]`) or B (1, `[outputs, rank]`, which is multiplied by `scaling`) of a module. */
+  fillAdapter(adapter: Handle, module: number, side: 0 | 1, scaling: number, values: Float32Array): void;
   createDecoder(shape: Int32Array, epsilon: number, blocks: number, threads: number): Handle;
   dispose(held: Handle): void;
   copyBlock(decoder: Handle, from: number, to: number): void;
@@ -23,6 +27,8 @@ export interface NativeBinding {
     begins: Int32Array,
     tables: Int32Array,
     tableStarts: Int32Array,
+    adapters: readonly Handle[],
+    adapterOf: Int32Array,
     endTokens: Int32Array,
     temperatures: Float64Array,
     uniforms: Float64Array,

@@ -6,7 +6,8 @@
 import { availableParallelism } from 'node:os';
 import { NATIVE_LAYOUT } from '../../cache/cache-budget.ts';
 import type { ModelConfig } from '../../../model/config.ts';
-import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
+import type { Decoder, DecoderAdapter, DecoderKind, PassResult, PassRow } from '../decoder.ts';
+import { NativeAdapter } from './native-adapter.ts';
 import { type Handle, type NativeBinding, loadNativeBinding } from './native-binding.ts';
 import { NativeModel, shapeOf } from './native-model.ts';
 import { flattenRows } from './native-plan.ts';
@@ -42,6 +43,8 @@ export class NativeDecoder implements Decoder<NativeModel> {
       plan.begins,
       plan.tables,
       plan.tableStarts,
+      plan.adapters.map(handleOf),
+      plan.adapterOf,
       plan.endTokens,
       plan.temperatures,
       plan.uniforms,
@@ -62,12 +65,18 @@ export class NativeDecoder implements Decoder<NativeModel> {
   }
 }
 
+function handleOf(adapter: DecoderAdapter): Handle {
+  if (adapter instanceof NativeAdapter) return adapter.handle;
+  throw new TypeError('the adapter belongs to another kind of decoder');
+}
+
 /** Errors: `NoNativeDecoder`. */
 export function nativeDecoderKind(): DecoderKind<NativeModel> {
   const binding = loadNativeBinding();
   return {
     ...NATIVE_LAYOUT,
     model: (config, weights, positions) => NativeModel.load(binding, config, weights, positions),
+    adapter: (config, positions, adapter) => new NativeAdapter(binding, config, positions, adapter),
     decoder: (config, positions, blocks) => new NativeDecoder(binding, config, positions, blocks),
   };
 }

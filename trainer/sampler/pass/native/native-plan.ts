@@ -1,6 +1,6 @@
 /** The rows of a pass as flat arrays for the compiled decoder, which checks nothing: everything is checked here. */
 
-import type { PassResult, PassRow } from '../decoder.ts';
+import type { DecoderAdapter, PassResult, PassRow } from '../decoder.ts';
 
 export interface PlanLimits {
   readonly vocabulary: number;
@@ -19,6 +19,9 @@ export interface NativePlan {
   /** The blocks of all rows, and the index of each row's first block, `[rows]`. */
   readonly tables: Int32Array;
   readonly tableStarts: Int32Array;
+  /** The adapters of the rows, each once, and each row's index in them, `[rows]`; -1: none. */
+  readonly adapters: readonly DecoderAdapter[];
+  readonly adapterOf: Int32Array;
   /** `[ends]`: tokens whose logits are wanted, each with a temperature for a draw, or NaN for the logits themselves. */
   readonly endTokens: Int32Array;
   readonly temperatures: Float64Array;
@@ -85,6 +88,9 @@ export function flattenRows(rows: readonly PassRow[], limits: PlanLimits): Nativ
     if (typeof row.want !== 'object') return;
     [temperatures[end - 1], uniforms[end - 1], limit] = [row.want.temperature, row.want.uniform, row.want.limit];
   });
+  const adapters = [...new Set(rows.flatMap(({ adapter }) => (adapter === undefined ? [] : [adapter])))];
+  const numbers = new Map<DecoderAdapter | undefined, number>(adapters.map((adapter, i) => [adapter, i]));
+  const adapterOf = Int32Array.from(rows, ({ adapter }) => numbers.get(adapter) ?? -1);
   const raw = sum(rows.map((row) => (isDraw(row) ? 0 : endsOf(row))));
   const [chosen, logprobs, logits] = [
     new Int32Array(ends),
@@ -98,6 +104,8 @@ export function flattenRows(rows: readonly PassRow[], limits: PlanLimits): Nativ
     begins,
     tables,
     tableStarts,
+    adapters,
+    adapterOf,
     endTokens,
     temperatures,
     uniforms,

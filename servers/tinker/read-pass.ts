@@ -1,0 +1,150 @@
+/**
+ * A pass request, checked: lengths, ids, what its loss needs, and finite numbers. What has an effect nowhere is refused
+ * by name. The older JSON form is read into the same request.
+ */
+
+import type { z } from 'zod';
+import { type PassRequest, joinTokens, onlyText, type WireDatum } from '../../endpoints/tinker/wire/pass-request.ts';
+import { denseTensor, densify, type WireTensor } from '../../endpoints/tinker/wire/tensor.ts';
+import type { modelInput, passInput, tensorData } from '../../endpoints/tinker/wire/bodies.ts';
+import { TINKER_LOSSES, type TinkerDatum, type TinkerLoss, type TinkerPass } from '../../protocol/tinker.ts';
+import { ApiError } from '../http/api-error.ts';
+import { quoted, type ServedBase } from './service.ts';
+
+const refuse = (message: string): never => {
+  throw new ApiError(400, message);
+};
+
+/** Errors: `ApiError` 400 for an id that the model does not have. */
+export function checkTokens(ids: ArrayLike<number>, { vocabSize }: ServedBase, field: string): Int32Array {
+  for (let i = 0; i < ids.length; i += 1) {
+    const id = ids[i] ?? -1;
+    if (!Number.isInteger(id) || id < 0 || id >= vocabSize)
+      refuse(`${field}[${i}]: ${id} is no token; give ids from 0 to ${vocabSize - 1}`);
+  }
+  return ids instanceof Int32Array ? ids : Int32Array.from(ids);
+}
+
+/** Tokens of a prompt in JSON. Errors: `UserInputError` for images; `ApiError` 400. */
+export function readTokens({ chunks }: z.output<typeof modelInput>, base: ServedBase, field: string): Int32Array {
+  return joinTokens(
+    chunks.map(({ type, tokens }, i) => {
+      if (type !== 'encoded_text' || tokens === undefined) throw onlyText(type, `${field}.chunks[${i}]`);
+      return checkTokens(tokens, base, `${field}.chunks[${i}].tokens`);
+    }),
+  );
+}
+
+function tensorOf(tensor: z.output<typeof tensorData>, field: string): WireTensor {
+  const { dtype, shape = [], sparse_crow_indices: crow, sparse_col_indices: col } = tensor;
+  const values = dtype === 'float32' ? Float32Array.from(tensor.data) : Float64Array.from(tensor.data);
+  if (dtype === 'int64' && !values.every(Number.isSafeInteger)) refuse(`${field}: give integers for int64`);
+  if (crow === undefined || col === undefined) return denseTensor(values, dtype, shape, field);
+  return densify({ values, crow, col }, dtype, shape, field);
+}
+
+/** The JSON form of a pass. Errors: `UserInputError`; `ApiError` 400. */
+export function passOfJson(
+  input: z.output<typeof passInput>,
+  base: ServedBase,
+  rest: Pick<PassRequest, 'modelId' | 'seq' | 'forwardOnly'>,
+): PassRequest {
+  const data = input.data.map(({ model_input, loss_fn_inputs }, i): WireDatum => ({
+    tokens: readTokens(model_input, base, `data[${i}].model_input`),
+    inputs: Object.fromEntries(
+      Object.entries(loss_fn_inputs).map(([name, tensor]) => [
+        name,
+        tensorOf(tensor, `data[${i}].loss_fn_inputs.${name}`),
+      ]),
+    ),
+  }));
+  return { ...rest, data, loss: input.loss_fn, config: input.loss_fn_config ?? {} };
+}
+
+/** The inputs of each loss; all but the weights must be there. */
+const INPUTS: Readonly<Record<TinkerLoss, readonly string[]>> = {
+  cross_entropy: ['target_tokens', 'weights'],
+  importance_sampling: ['target_tokens', 'logprobs', 'advantages'],
+  ppo: ['target_tokens', 'logprobs', 'advantages'],
+  cispo: ['target_tokens', 'logprobs', 'advantages'],
+};
+/** With `cross_entropy` they mean nothing: data for another loss are scored by it. */
+const SCORED_ALONG = new Set(['logprobs', 'advantages']);
+const CLIPS = ['clip_low_threshold', 'clip_high_threshold'];
+
+function lossNamed(name: string): TinkerLoss {
+  const loss = TINKER_LOSSES.find((known) => known === name);
+  return loss ?? refuse(`loss_fn: ${quoted(name)} is not known here; give ${TINKER_LOSSES.join(', ')}`);
+}
+
+function configOf(loss: TinkerLoss, config: PassRequest['config']): Record<string, number> {
+  const known = loss === 'ppo' || loss === 'cispo' ? CLIPS : [];
+  return Object.fromEntries(
+    Object.entries(config).map(([name, value]) => {
+      if (!known.includes(name))
+        refuse(
+          `loss_fn_config.${quoted(name)} has no effect on ${loss}; ${known.length > 0 ? `give ${known.join(', ')}` : 'leave it out'}`,
+        );
+      if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
+        return refuse(`loss_fn_config.${name}: ${quoted(value)} cannot be used; give a finite number of at least 0`);
+      return [name, value];
+    }),
+  );
+}
+
+/** One number per position. A second dimension of one is dropped. */
+function rowOf(tensor: WireTensor, length: number, field: string): Float32Array | Float64Array {
+  const { shape, values } = tensor;
+  if (shape.slice(1).some((size) => size !== 1))
+    refuse(`${field}: its shape is [${shape.join(', ')}]; send one number per position ([${length}])`);
+  if (values.length !== length)
+    refuse(`${field}: ${values.length} values for ${length} tokens of model_input; send as many`);
+  return values;
+}
+
+function numbersOf(tensor: WireTensor, length: number, field: string): Float32Array {
+  const values = Float32Array.from(rowOf(tensor, length, field));
+  const at = values.findIndex((value) => !Number.isFinite(value));
+  if (at >= 0) refuse(`NonFiniteInTensor: ${field}[${at}] is ${values[at]}; send finite numbers`);
+  return values;
+}
+
+function datumOf({ tokens, inputs }: WireDatum, loss: TinkerLoss, base: ServedBase, at: string): TinkerDatum {
+  const { length } = tokens;
+  if (length === 0) refuse(`${at}.model_input has no tokens; send at least one`);
+  if (length > base.contextTokens)
+    refuse(`${at}.model_input: ${length} tokens exceed the model's context window of ${base.contextTokens}`);
+  for (const name of Object.keys(inputs))
+    if (!INPUTS[loss].includes(name) && !(loss === 'cross_entropy' && SCORED_ALONG.has(name)))
+      refuse(`${at}.loss_fn_inputs.${quoted(name)} has no effect on ${loss}; give ${INPUTS[loss].join(', ')}`);
+  const given = (name: string): WireTensor =>
+    inputs[name] ?? refuse(`${at}.loss_fn_inputs.${name} is missing; ${loss} needs it`);
+  const field = (name: string) => `${at}.loss_fn_inputs.${name}`;
+  const targets = checkTokens(
+    rowOf(given('target_tokens'), length, field('target_tokens')),
+    base,
+    field('target_tokens'),
+  );
+  const datum = { tokens: checkTokens(tokens, base, `${at}.model_input`), targets };
+  if (loss === 'cross_entropy') {
+    const { weights } = inputs;
+    return weights === undefined ? datum : { ...datum, weights: numbersOf(weights, length, field('weights')) };
+  }
+  return {
+    ...datum,
+    logprobs: numbersOf(given('logprobs'), length, field('logprobs')),
+    advantages: numbersOf(given('advantages'), length, field('advantages')),
+  };
+}
+
+/** Errors: `ApiError` 400 that names the datum and the input. */
+export function readPass({ data, loss: name, config, forwardOnly }: PassRequest, base: ServedBase): TinkerPass {
+  const loss = lossNamed(name);
+  if (data.length === 0) refuse('data is empty; send at least one datum');
+  return {
+    loss,
+    config: configOf(loss, config),
+    backward: !forwardOnly,
+    data: data.map((datum, i) => datumOf(datum, loss, base, `data[${i}]`)),
+  };
+}

@@ -1,0 +1,139 @@
+/**
+ * Wakes those who wait for a result or for work, whichever process wrote it. The file's version is polled only while
+ * somebody waits, at a hundredth of the time since the last change: a wait is lengthened by a percent, or by 2 ms.
+ */
+
+import type { JournalDb } from './journal-db.ts';
+
+/** In milliseconds. */
+const SHORTEST_MS = 2;
+const LONGEST_MS = 25;
+
+type Row = Readonly<Record<string, unknown>>;
+
+export const resultKey = (request: string): string => `result ${request}`;
+export const modelKey = (model: string): string => `model ${model}`;
+export const samplingKey = (base: string): string => `sampling ${base}`;
+
+export class JournalChanges {
+  readonly #db: JournalDb;
+  readonly #waiting = new Map<string, Set<() => void>>();
+  readonly #isChanged: () => boolean;
+  #operations = 0;
+  #results = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #changedAt = 0;
+  #closed = false;
+
+  constructor(db: JournalDb) {
+    this.#db = db;
+    this.#isChanged = db.changedByOthers();
+    db.afterWrite = () => {
+      if (this.#waiting.size > 0) this.#tell();
+    };
+  }
+
+  /** Calls `told` at each change of `key` from now on. Returns what ends that. */
+  on(key: string, told: () => void): () => void {
+    if (this.#waiting.size === 0) this.#start();
+    const known = this.#waiting.get(key) ?? new Set();
+    this.#waiting.set(key, known.add(told));
+    return () => {
+      known.delete(told);
+      if (known.size === 0 && this.#waiting.get(key) === known) this.#waiting.delete(key);
+    };
+  }
+
+  #start(): void {
+    this.#operations = Number(this.#db.sql('SELECT max(seq) AS n FROM operations').get()?.['n'] ?? 0);
+    this.#results = Number(this.#db.sql('SELECT max(seq) AS n FROM results').get()?.['n'] ?? 0);
+    this.#changedAt = performance.now();
+    this.#isChanged();
+    this.#poll();
+  }
+
+  #poll(): void {
+    clearTimeout(this.#timer);
+    const since = performance.now() - this.#changedAt;
+    this.#timer = setTimeout(() => this.#look(), Math.min(Math.max(since / 100, SHORTEST_MS), LONGEST_MS));
+  }
+
+  #look(): void {
+    if (this.#closed || this.#waiting.size === 0) return;
+    if (this.#hasChanged()) this.#tell();
+    this.#poll();
+  }
+
+  /** An unreadable file is looked at again: whoever waits has a limit of its own, and asks itself at its end. */
+  #hasChanged(): boolean {
+    try {
+      return this.#isChanged();
+    } catch {
+      return false;
+    }
+  }
+
+  #tell(): void {
+    this.#changedAt = performance.now();
+    const { operations, results } = this.#news();
+    const keys = new Set([
+      ...results.map(({ request }) => resultKey(String(request))),
+      ...operations.map(({ lane, base, sampling }) =>
+        Number(sampling) === 1 ? samplingKey(String(base)) : modelKey(String(lane)),
+      ),
+    ]);
+    for (const key of keys) for (const told of this.#waiting.get(key) ?? []) told();
+  }
+
+  #news(): { readonly operations: Row[]; readonly results: Row[] } {
+    try {
+      return this.#read();
+    } catch {
+      return { operations: [], results: [] };
+    }
+  }
+
+  #read(): { readonly operations: Row[]; readonly results: Row[] } {
+    const operations = this.#db
+      .sql('SELECT seq, lane, base, sampling FROM operations WHERE seq > ? ORDER BY seq')
+      .all(this.#operations);
+    const results = this.#db.sql('SELECT seq, request FROM results WHERE seq > ? ORDER BY seq').all(this.#results);
+    this.#operations = Number(operations.at(-1)?.['seq'] ?? this.#operations);
+    this.#results = Number(results.at(-1)?.['seq'] ?? this.#results);
+    return { operations, results };
+  }
+
+  /** Waits for one of `keys`, at most `milliseconds`. `isDone` is asked first, and after each change. */
+  async until<T>(
+    keys: readonly string[],
+    milliseconds: number,
+    signal: AbortSignal | undefined,
+    isDone: () => Promise<T | undefined>,
+  ): Promise<T | undefined> {
+    const until = performance.now() + milliseconds;
+    let news = Promise.withResolvers<undefined>();
+    const told = () => news.resolve(undefined);
+    const ends = keys.map((key) => this.on(key, told));
+    signal?.addEventListener('abort', told);
+    try {
+      for (;;) {
+        const done = await isDone();
+        const left = until - performance.now();
+        if (done !== undefined || left <= 0 || signal?.aborted === true || this.#closed) return done;
+        const timer = setTimeout(told, Math.min(left, 2 ** 31 - 1));
+        await news.promise;
+        clearTimeout(timer);
+        news = Promise.withResolvers();
+      }
+    } finally {
+      for (const end of ends) end();
+      signal?.removeEventListener('abort', told);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const all of this.#waiting.values()) for (const told of all) told();
+  }
+}

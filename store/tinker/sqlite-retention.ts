@@ -1,0 +1,195 @@
+/**
+ * What the journal forgets, and when: bodies that no rebuild needs, results after a time, expired checkpoints, and
+ * directories that nothing names. A future that waits is never forgotten; one that cannot move fails in the end.
+ */
+
+import { readdir, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { laneName } from '../../protocol/tinker-lanes.ts';
+import type { JournalDb } from './journal-db.ts';
+import type { JournalHolds } from './sqlite-holds.ts';
+import type { JournalOperations } from './sqlite-operations.ts';
+import type { JournalRecords } from './sqlite-records.ts';
+
+/** In milliseconds. */
+export interface Retention {
+  /** How long a result can be read. */
+  readonly resultMs: number;
+  /** How long the row of an operation, without its body, still recognises a repetition. */
+  readonly rowMs: number;
+  /** A model that was not used for so long is removed. */
+  readonly modelMs: number;
+  /** A lane in which nothing finished for so long, although something waits: it fails. */
+  readonly stalledMs: number;
+  /** So does one that waits for a number which has not arrived. */
+  readonly gapMs: number;
+  /** A directory that nothing names is removed after this time: its writer may be about to name it. */
+  readonly garbageMs: number;
+  readonly orphanMs: number;
+}
+
+const [MINUTE, DAY] = [60_000, 24 * 3_600_000];
+
+export const RETENTION: Retention = {
+  resultMs: 2 * DAY,
+  rowMs: 30 * DAY,
+  modelMs: 30 * DAY,
+  stalledMs: DAY / 4,
+  gapMs: 30 * MINUTE,
+  garbageMs: MINUTE,
+  orphanMs: DAY / 2,
+};
+
+export interface StalledLane {
+  readonly lane: string;
+  readonly message: string;
+}
+
+/** The folders of directories in the journal's folder. */
+export const CHECKPOINTS = 'checkpoints';
+export const STATES = 'states';
+
+export class JournalRetention {
+  readonly #db: JournalDb;
+  readonly #records: JournalRecords;
+  readonly #operations: JournalOperations;
+  readonly #holds: JournalHolds;
+  readonly #retention: Retention;
+
+  constructor(
+    db: JournalDb,
+    parts: { readonly records: JournalRecords; readonly operations: JournalOperations; readonly holds: JournalHolds },
+    retention: Retention,
+  ) {
+    this.#db = db;
+    this.#records = parts.records;
+    this.#operations = parts.operations;
+    this.#holds = parts.holds;
+    this.#retention = retention;
+  }
+
+  /** One transaction. */
+  forget(now: number): void {
+    const before = (ms: number) => new Date(now - ms).toISOString();
+    const { resultMs, rowMs, modelMs } = this.#retention;
+    const expired = this.#db.sql('SELECT path FROM checkpoints WHERE expires <= ?').all(new Date(now).toISOString());
+    for (const { path } of expired) this.#records.deleteCheckpoint(String(path));
+    const unused = this.#db
+      .sql(
+        `SELECT id FROM models WHERE used < ? AND NOT EXISTS (
+           SELECT 1 FROM operations WHERE lane = models.id AND finished = 0)
+         AND EXISTS (SELECT 1 FROM states WHERE model = models.id)`,
+      )
+      .all(before(modelMs));
+    for (const { id } of unused)
+      this.#holds.end(
+        String(id),
+        `the model was not used for ${Math.round(modelMs / DAY)} days: load a checkpoint of it`,
+      );
+    // A rebuild starts from the model's state, and needs what changed the model after it.
+    this.#db
+      .sql(
+        `UPDATE operations SET body = NULL WHERE finished = 1 AND body IS NOT NULL AND (
+           kind NOT IN ('create_model', 'load_weights', 'pass', 'optim_step')
+           OR number <= (SELECT through FROM states WHERE model = lane)
+           OR EXISTS (SELECT 1 FROM lanes WHERE lanes.lane = operations.lane AND ended IS NOT NULL)
+           OR EXISTS (SELECT 1 FROM results WHERE results.request = operations.request AND failed = 1))`,
+      )
+      .run();
+    this.#db.sql('UPDATE results SET body = NULL WHERE body IS NOT NULL AND at < ?').run(before(resultMs));
+    this.#db
+      .sql(
+        `DELETE FROM results WHERE body IS NULL AND at < ? AND NOT EXISTS (
+           SELECT 1 FROM operations WHERE operations.request = results.request AND body IS NOT NULL)`,
+      )
+      .run(before(rowMs));
+    this.#db
+      .sql(
+        `DELETE FROM operations WHERE finished = 1 AND body IS NULL
+         AND NOT EXISTS (SELECT 1 FROM results WHERE results.request = operations.request)`,
+      )
+      .run();
+  }
+
+  /** Lanes in which something waits and nothing moves. */
+  stalled(now: number): StalledLane[] {
+    const { stalledMs, gapMs } = this.#retention;
+    const rows = this.#db
+      .sql(
+        `SELECT lane, next, moved FROM lanes WHERE moved < ? AND EXISTS (
+           SELECT 1 FROM operations WHERE operations.lane = lanes.lane AND finished = 0)`,
+      )
+      .all(now - Math.min(stalledMs, gapMs)) as unknown as Array<{ lane: string; next: number; moved: number }>;
+    return rows.flatMap(({ lane, next, moved }) => {
+      const minutes = Math.round((now - moved) / MINUTE);
+      if (!this.#operations.hasRunnable(lane))
+        return now - moved < gapMs
+          ? []
+          : [
+              {
+                lane,
+                message: `request ${next} of ${lane} has not arrived within ${minutes} minutes, and this one is behind it`,
+              },
+            ];
+      return now - moved < stalledMs
+        ? []
+        : [
+            {
+              lane,
+              message: `nothing of ${lane} was done within ${minutes} minutes: no GPU worker takes its work (npx longhaul ps)`,
+            },
+          ];
+    });
+  }
+
+  /** Models and bases that have work and no holder. */
+  unheld(): { readonly models: readonly string[]; readonly bases: readonly string[] } {
+    const models = this.#operations.busyLanes('model', 10_000).filter((lane) => !this.#holds.isHeld(lane));
+    const bases = this.#db
+      .sql('SELECT DISTINCT base FROM operations WHERE finished = 0 AND sampling = 1')
+      .all()
+      .map(({ base }) => String(base))
+      .filter((base) => !this.#holds.isHeld(laneName({ what: 'sampling', base })));
+    return { models, bases };
+  }
+
+  /** Directories to remove now: nothing that waits reads them. */
+  garbage(now: number): string[] {
+    return this.#db
+      .sql(
+        `SELECT dir FROM garbage WHERE at <= ? AND NOT EXISTS (
+           SELECT 1 FROM operations WHERE reads = garbage.dir AND finished = 0)`,
+      )
+      .all(now - this.#retention.garbageMs)
+      .map(({ dir }) => String(dir));
+  }
+
+  isRemoved(dir: string): void {
+    this.#db.sql('DELETE FROM garbage WHERE dir = ?').run(dir);
+  }
+
+  #isNamed(dir: string): boolean {
+    const sql = `SELECT 1 FROM checkpoints WHERE dir = ? UNION ALL SELECT 1 FROM states WHERE dir = ?
+      UNION ALL SELECT 1 FROM garbage WHERE dir = ?`;
+    return this.#db.sql(sql).get(dir, dir, dir) !== undefined;
+  }
+
+  /** Directories of killed writers, which nothing names. */
+  async orphans(now: number): Promise<string[]> {
+    const found: string[] = [];
+    for (const folder of [CHECKPOINTS, STATES]) {
+      const place = join(this.#db.dir, folder);
+      for (const name of await readdir(place).catch(() => [])) {
+        const dir = join(place, name);
+        const { mtimeMs } = await stat(dir).catch(() => ({ mtimeMs: now }));
+        if (now - mtimeMs >= this.#retention.orphanMs && !this.#isNamed(dir)) found.push(dir);
+      }
+    }
+    return found;
+  }
+}
+
+/** Nothing if it is gone. */
+export async function removeDir(dir: string): Promise<void> {
+  await rm(dir, { recursive: true, force: true });
+}

@@ -1,0 +1,155 @@
+/** The contract, for SQLite; what its file shows when it is damaged; and what it forgets, and when. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { TinkerOperation, TinkerResult } from '../../../protocol/tinker.ts';
+import { SqliteJournal, tinkerFolder } from '../../../store/tinker/sqlite-journal.ts';
+import { RETENTION } from '../../../store/tinker/sqlite-retention.ts';
+import { checkpoint, create, journalContract, model, pass } from './contract.ts';
+
+const makeDir = () => mkdtempSync(join(tmpdir(), 'longhaul-journal-'));
+
+journalContract('sqlite', () => {
+  const dir = makeDir();
+  return { open: () => new SqliteJournal(dir, undefined), remove: () => rmSync(dir, { recursive: true }) };
+});
+
+let dir: string;
+let journal: SqliteJournal;
+beforeEach(async () => {
+  dir = makeDir();
+  journal = new SqliteJournal(dir, undefined);
+  await journal.putModel(model('m'));
+});
+afterEach(async () => {
+  await journal.close();
+  rmSync(dir, { recursive: true });
+});
+const accept = (seq: number, operation: TinkerOperation = create) =>
+  journal.accept({ tenant: 'ann', lane: 'm', seq, digest: `d${seq}`, operation });
+const raw = (sql: string) => {
+  const db = new DatabaseSync(join(dir, 'journal.sqlite'));
+  const rows = db.prepare(sql).all();
+  db.close();
+  return rows;
+};
+const done: TinkerResult = { kind: 'done' };
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+it('a damaged operation, result or record is never given out', async () => {
+  const { requestId } = await accept(0);
+  await journal.finish((await accept(1)).requestId, done);
+  raw("UPDATE operations SET body = replace(body, 'base', 'bAse') WHERE number = 0");
+  await expect(journal.waiting('m', 1)).rejects.toMatchObject({ name: 'StoreCorrupt', key: `operation ${requestId}` });
+  raw("UPDATE results SET body = x'00'");
+  const [row] = raw('SELECT request FROM operations WHERE number = 1');
+  await expect(journal.future(String(row?.['request']), 'ann')).rejects.toMatchObject({ name: 'StoreCorrupt' });
+  raw("UPDATE models SET value = replace(value, 'ann', 'bob')");
+  await expect(journal.model('m')).rejects.toMatchObject({ name: 'StoreCorrupt', key: 'model m' });
+});
+
+it('a file of another format is refused', () => {
+  raw('PRAGMA user_version=7');
+  expect(() => new SqliteJournal(dir, undefined)).toThrow('format 7');
+});
+
+it('writes of one turn fail alone', async () => {
+  await accept(0);
+  const conflict = journal.accept({ tenant: 'ann', lane: 'm', seq: 0, digest: 'else', operation: create });
+  const [failed, next] = await Promise.allSettled([conflict, accept(1)]);
+  expect([failed.status, next.status]).toEqual(['rejected', 'fulfilled']);
+});
+
+it('forgets results after their time, and knows their repetition still', async () => {
+  const { requestId } = await accept(0);
+  await journal.finish(requestId, done);
+  await journal.keepHouse(Date.now() + RETENTION.resultMs - MINUTE);
+  expect(await journal.future(requestId, 'ann')).toMatchObject({ state: 'finished' });
+  await journal.keepHouse(Date.now() + RETENTION.resultMs + MINUTE);
+  expect(await journal.future(requestId, 'ann')).toBeUndefined();
+  expect(await accept(0)).toMatchObject({ requestId, repeated: true });
+});
+
+it('keeps the bodies that a rebuild needs, and no others', async () => {
+  const bodies = () =>
+    raw('SELECT number FROM operations WHERE body IS NOT NULL ORDER BY number').map((r) => r['number']);
+  const operations: TinkerOperation[] = [
+    create,
+    { kind: 'pass', pass: pass(1) },
+    { kind: 'save_weights', path: 'p', what: 'sampler', overwrite: true },
+    { kind: 'pass', pass: pass(2) },
+  ];
+  for (const [i, operation] of operations.entries()) await journal.finish((await accept(i, operation)).requestId, done);
+  await accept(4);
+  await journal.keepHouse();
+  expect(bodies()).toEqual([0, 1, 3, 4]);
+  const hold = await journal.take('m', 'one', MINUTE);
+  await journal.putState(hold, { model: 'm', through: 1, dir: '/s', bytes: 1, sha256: 'x' });
+  await journal.keepHouse();
+  expect(bodies()).toEqual([3, 4]);
+  expect((await journal.applied('m', 1, 1e6)).map(({ seq }) => seq)).toEqual([3]);
+});
+
+it('removes the directory of a deleted or expired checkpoint when nothing waits for it', async () => {
+  const dirs = ['a', 'b'].map((name) => join(dir, 'checkpoints', name));
+  for (const one of dirs) mkdirSync(one, { recursive: true });
+  await journal.finish(
+    (await accept(0)).requestId,
+    done,
+    checkpoint({ dir: dirs[0]!, expiresAt: new Date(Date.now() + DAY).toISOString() }),
+  );
+  const path = 'tinker://m/weights/b';
+  await journal.finish((await accept(1)).requestId, done, checkpoint({ path, dir: dirs[1]! }));
+  const load = await accept(2, { kind: 'load_weights', path, optimizer: false });
+  await journal.deleteCheckpoint(path);
+  await journal.keepHouse(Date.now() + 2 * MINUTE);
+  expect(dirs.map((one) => existsSync(one))).toEqual([true, true]);
+  await journal.finish(load.requestId, done);
+  await journal.keepHouse(Date.now() + 2 * MINUTE);
+  expect(dirs.map((one) => existsSync(one))).toEqual([true, false]);
+  await journal.keepHouse(Date.now() + DAY + MINUTE);
+  await journal.keepHouse(Date.now() + DAY + 3 * MINUTE);
+  expect(dirs.map((one) => existsSync(one))).toEqual([false, false]);
+});
+
+it('removes what a killed writer left, after half a day', async () => {
+  const left = join(dir, 'states', 'left');
+  mkdirSync(left, { recursive: true });
+  await journal.keepHouse();
+  expect(existsSync(left)).toBe(true);
+  utimesSync(left, new Date(Date.now() - DAY), new Date(Date.now() - DAY));
+  await journal.keepHouse();
+  expect(existsSync(left)).toBe(false);
+});
+
+it('fails what cannot move: behind a number that never came, or in a lane that nobody drains', async () => {
+  const [first, behind] = [await accept(0), await accept(2)];
+  expect(await journal.keepHouse(Date.now() + RETENTION.gapMs + MINUTE)).toBe(0);
+  await journal.finish(first.requestId, done);
+  expect(await journal.keepHouse(Date.now() + RETENTION.gapMs + MINUTE)).toBe(1);
+  expect(await journal.future(behind.requestId, 'ann')).toMatchObject({
+    result: { kind: 'failed', category: 'server', message: expect.stringContaining('request 1 of m has not arrived') },
+  });
+  const next = await accept(1);
+  expect((await journal.waiting('m', 9)).map(({ seq }) => seq)).toEqual([1]);
+  expect(await journal.keepHouse(Date.now() + RETENTION.stalledMs + MINUTE)).toBe(1);
+  expect(await journal.future(next.requestId, 'ann')).toMatchObject({
+    result: { category: 'server', message: expect.stringContaining('no GPU worker') },
+  });
+});
+
+it('removes the state of a model that nobody has used for long', async () => {
+  await journal.finish((await accept(0)).requestId, done);
+  const hold = await journal.take('m', 'one', MINUTE);
+  await journal.putState(hold, { model: 'm', through: 0, dir: join(dir, 'states', 'm'), bytes: 1, sha256: 'x' });
+  await journal.keepHouse(Date.now() + RETENTION.modelMs + DAY);
+  expect(await journal.state('m')).toBeUndefined();
+  expect(await journal.ended('m')).toContain('not used for 30 days');
+});
+
+it('is beside the store', () => {
+  expect(tinkerFolder('sqlite:/home/store')).toBe('/home/store/tinker');
+});
