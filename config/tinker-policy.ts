@@ -60,11 +60,15 @@ export function baseUri({ base, backend, server }: GivenPolicy, cwd: string): st
     throw new UserInputError('policy.server', undefined, 'give { baseUrl, apiKeyEnv, tokenizer } of the Tinker server');
   const { baseUrl, apiKeyEnv, reduction } = server;
   const path = isTinkerPath(base) ? base : undefined;
-  if (path === undefined && /^tinker:/.test(base))
+  if (path === undefined && base.startsWith('tinker:'))
     throw new UserInputError('policy.base', base, 'give a model of the server, or tinker://RUN/weights/NAME');
   const model = path === undefined ? base : server.model;
   if (model === undefined)
-    throw new UserInputError('policy.server.model', undefined, 'give the base model that the checkpoint was trained from');
+    throw new UserInputError(
+      'policy.server.model',
+      undefined,
+      'give the base model that the checkpoint was trained from',
+    );
   return tinkerUri({
     baseUrl,
     model,

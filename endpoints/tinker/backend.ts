@@ -8,7 +8,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { EndpointError } from '../endpoint-error.ts';
 import type { LoraSettings } from '../../protocol/algorithm.ts';
-import { isTinkerPath, parseTinkerUri, type TinkerPolicy, type TinkerReduction, tinkerUri } from '../../protocol/tinker-uri.ts';
+import {
+  isTinkerPath,
+  parseTinkerUri,
+  type TinkerPolicy,
+  type TinkerReduction,
+  tinkerUri,
+} from '../../protocol/tinker-uri.ts';
 import type { BackendDefinition, ScoredSequence, TrainingPass } from '../../trainer/backends/definition.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { stateOf, TinkerConnection } from './connection.ts';
@@ -71,13 +77,7 @@ async function vocabularyIn(dir: string): Promise<number> {
 
 function adapterOf({ rank, seed, targetModules }: LoraSettings & { seed: number }): LoraConfig {
   const trains = (suffixes: readonly string[]) => suffixes.some((one) => targetModules.includes(one as never));
-  return {
-    rank,
-    seed: seed % 2 ** 31,
-    train_unembed: false,
-    train_attn: trains(ATTENTION),
-    train_mlp: trains(MLP),
-  };
+  return { rank, seed: seed % 2 ** 31, train_unembed: false, train_attn: trains(ATTENTION), train_mlp: trains(MLP) };
 }
 
 const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
@@ -116,7 +116,8 @@ function checkReduction(training: Training, logprobs: readonly Float64Array[], t
   if (training.reduction !== undefined) return;
   const { baseUrl } = training.policy;
   const sum = -logprobs.reduce((total, row) => total + row.reduce((a, b) => a + b, 0), 0);
-  const remedy = 'give policy.server.reduction: sum, or sequence-mean for a server that takes means, as SkyRL\'s JAX backend does';
+  const remedy =
+    "give policy.server.reduction: sum, or sequence-mean for a server that takes means, as SkyRL's JAX backend does";
   if (told === undefined)
     throw new EndpointError('protocol', `${baseUrl} does not return loss:sum, so its reduction is unknown: ${remedy}`);
   if (Math.abs(told - sum) > SUM_TOLERANCE * Math.max(1, Math.abs(sum)))
@@ -174,7 +175,12 @@ async function backward(training: Training, pass: TrainingPass, signal: AbortSig
   const own = training.reduction === 'sum' ? ownLoss(pass.algorithm) : undefined;
   if (own !== undefined) {
     const { loss, config, datum } = own;
-    const { logprobs } = await passes(training, pass.sequences.map(datum), { loss, config, forwardOnly: false }, signal);
+    const { logprobs } = await passes(
+      training,
+      pass.sequences.map(datum),
+      { loss, config, forwardOnly: false },
+      signal,
+    );
     return pass.sequences.flatMap((sequence, i) => below0(counted(sequence, logprobs[i] ?? [])));
   }
   const { found, sum } = await score(training, pass.sequences, signal);
@@ -212,7 +218,8 @@ export const tinkerBackend: BackendDefinition<Training> = {
 
   refuse({ policy: { lora }, sampling: { temperature } }) {
     if (temperature !== 1) return ['sampling.temperature', temperature, 'give 1: it trains at temperature 1 alone'];
-    if (lora === undefined) return ['policy.lora', undefined, `give { rank: 8, alpha: ${ALPHA} }: it trains adapters alone`];
+    if (lora === undefined)
+      return ['policy.lora', undefined, `give { rank: 8, alpha: ${ALPHA} }: it trains adapters alone`];
     if (lora.alpha !== ALPHA) return ['policy.lora.alpha', lora.alpha, `give ${ALPHA}, which the API's adapters have`];
     for (const group of [ATTENTION, MLP]) {
       const some = group.filter((one) => lora.targetModules.includes(one as never)).length;
@@ -231,8 +238,13 @@ export const tinkerBackend: BackendDefinition<Training> = {
       throw new EndpointError('unknown-model', `${policy.baseUrl} has ${served.join(', ')}, and not ${model}`);
     const base = path === undefined ? model : await connection.baseOf(path, signal);
     if (base !== model)
-      throw new EndpointError('unknown-model', `${path} was trained from ${base ?? 'an unknown model'}, not from ${model}`);
-    const digest = createHash('sha256').update(JSON.stringify([policy.baseUrl, model, path])).digest('hex');
+      throw new EndpointError(
+        'unknown-model',
+        `${path} was trained from ${base ?? 'an unknown model'}, not from ${model}`,
+      );
+    const digest = createHash('sha256')
+      .update(JSON.stringify([policy.baseUrl, model, path]))
+      .digest('hex');
     return { parameters: 0, vocabulary: await vocabularyIn(await resolveModel(tokenizer)), tokenizer, digest };
   },
 
@@ -255,11 +267,7 @@ export const tinkerBackend: BackendDefinition<Training> = {
     const [found] = (await connection.sample(uri, tokens, parameters, signal)).sequences;
     if (found === undefined) throw new EndpointError('protocol', 'asample returned no sequence');
     const isCut = found.finish === 'length' && room < maxTokens;
-    return {
-      tokens: [...found.tokens],
-      logprobs: below0(found.logprobs),
-      finish: isCut ? 'context' : found.finish,
-    };
+    return { tokens: [...found.tokens], logprobs: below0(found.logprobs), finish: isCut ? 'context' : found.finish };
   },
 
   open: openTraining,

@@ -78,7 +78,9 @@ export class TinkerConnection {
     return (Array.isArray(models) ? (models as readonly unknown[]) : []).flatMap((one) => {
       const { model_name: name, max_context_length: context } = (one ?? {}) as Record<string, unknown>;
       if (typeof name !== 'string') return [];
-      return [{ name, ...(Number.isSafeInteger(context) && Number(context) > 0 && { contextTokens: Number(context) }) }];
+      return [
+        { name, ...(Number.isSafeInteger(context) && Number(context) > 0 && { contextTokens: Number(context) }) },
+      ];
     });
   }
 

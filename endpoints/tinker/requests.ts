@@ -97,16 +97,17 @@ export class TinkerRequests {
       ...(body && { 'content-type': 'json' in body ? JSON_TYPE : PROTOBUF }),
     };
     const deadline = AbortSignal.timeout(timeoutMs);
-    const answer = await exchangeBytes(
-      { url, payload, headers, isNamed },
-      AbortSignal.any([signal, deadline]),
-    ).catch((error: unknown) => {
-      signal.throwIfAborted();
-      if (error instanceof EndpointError) throw error;
-      if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${timeoutMs / 1000} s`);
-      const { code, message } = error as NodeJS.ErrnoException;
-      throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection failed'}`, { cause: error });
-    });
+    const answer = await exchangeBytes({ url, payload, headers, isNamed }, AbortSignal.any([signal, deadline])).catch(
+      (error: unknown) => {
+        signal.throwIfAborted();
+        if (error instanceof EndpointError) throw error;
+        if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${timeoutMs / 1000} s`);
+        const { code, message } = error as NodeJS.ErrnoException;
+        throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection failed'}`, {
+          cause: error,
+        });
+      },
+    );
     const type = answer.headers['content-type'] ?? '';
     // A server may quote the key that it rejects; it must not get into logs or histories.
     const bytes =

@@ -53,8 +53,7 @@ export async function retrieveFuture(
       await sleep(BETWEEN_POLLS_MS, undefined, { signal });
       continue;
     }
-    if (Date.now() - since > AWAY_MS)
-      throw answer instanceof EndpointError ? answer : refusal(what, answer);
+    if (Date.now() - since > AWAY_MS) throw answer instanceof EndpointError ? answer : refusal(what, answer);
     await sleep(waitMs(away++), undefined, { signal });
   }
 }

@@ -122,13 +122,21 @@ export class TinkerSession {
     if (this.dialect.loadsIntoModel !== true) {
       this.#models += 1;
       const number = this.#models;
-      const body = { session_id: this.id, model_seq_id: number, path, optimizer, base_model: baseModel, type: 'load_weights' };
+      const body = {
+        session_id: this.id,
+        model_seq_id: number,
+        path,
+        optimizer,
+        base_model: baseModel,
+        type: 'load_weights',
+      };
       try {
         const loaded = await this.result('load_weights', body, signal);
         const { model_id: told } = loaded;
         return new TinkerModel(this, typeof told === 'string' ? told : `${this.id}:train:${number}`);
       } catch (error) {
-        if (!(error instanceof TinkerRefused && error.status === 422 && error.message.includes('model_id'))) throw error;
+        if (!(error instanceof TinkerRefused && error.status === 422 && error.message.includes('model_id')))
+          throw error;
         this.dialect.loadsIntoModel = true;
       }
     }
@@ -140,9 +148,17 @@ export class TinkerSession {
   }
 
   /** A sampler of a base model, or of a checkpoint for samplers. */
-  async createSampler(what: { base_model: string } | { model_path: string }, signal: AbortSignal): Promise<TinkerSampler> {
+  async createSampler(
+    what: { base_model: string } | { model_path: string },
+    signal: AbortSignal,
+  ): Promise<TinkerSampler> {
     this.#samplers += 1;
-    const body = { session_id: this.id, sampling_session_seq_id: this.#samplers, ...what, type: 'create_sampling_session' };
+    const body = {
+      session_id: this.id,
+      sampling_session_seq_id: this.#samplers,
+      ...what,
+      type: 'create_sampling_session',
+    };
     const made = await this.requests.json('create_sampling_session', body, signal);
     return new TinkerSampler(this, textIn(made, 'sampling_session_id', 'create_sampling_session'));
   }

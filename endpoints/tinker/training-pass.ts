@@ -49,7 +49,12 @@ function datumOf(sequence: ScoredSequence, inputs: Readonly<Record<string, Float
 
 /** Weight 1 for each token that counts: for log-probabilities. */
 export const scoringDatum = (sequence: ScoredSequence): WireDatum =>
-  datumOf(sequence, { weights: spread(sequence, countedAt(sequence).map(() => 1)) });
+  datumOf(sequence, {
+    weights: spread(
+      sequence,
+      countedAt(sequence).map(() => 1),
+    ),
+  });
 
 /** `cross_entropy` −Σ w·p with w = −dL/dp. */
 export const crossEntropyDatum = (sequence: ScoredSequence, slopes: ArrayLike<number>): WireDatum =>
@@ -66,7 +71,10 @@ export const importanceDatum = (
   scale: number,
 ): WireDatum =>
   datumOf(sequence, {
-    weights: spread(sequence, countedAt(sequence).map(() => 1)),
+    weights: spread(
+      sequence,
+      countedAt(sequence).map(() => 1),
+    ),
     logprobs: spread(sequence, logprobs),
     advantages: spread(sequence, slopes, -scale),
   });
@@ -90,10 +98,7 @@ export function ownLoss(algorithm: UpdateSettings): OwnLoss | undefined {
   const { loss = 'regular', clipLow, clipHigh, modules } = algorithm;
   if (modules !== undefined || !isPlain(algorithm)) return undefined;
   const ratios = (sequence: TrainingSequence): WireDatum =>
-    datumOf(sequence, {
-      logprobs: spread(sequence, sequence.old),
-      advantages: spread(sequence, sequence.advantages),
-    });
+    datumOf(sequence, { logprobs: spread(sequence, sequence.old), advantages: spread(sequence, sequence.advantages) });
   const config = { clip_low_threshold: 1 - (clipLow ?? 0.2), clip_high_threshold: 1 + (clipHigh ?? 0.2) };
   if (loss === 'regular') return { loss: 'ppo', config, datum: ratios };
   if (loss === 'importance_sampling') return { loss, config: {}, datum: ratios };

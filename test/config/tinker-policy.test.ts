@@ -28,7 +28,10 @@ describe('policy.server', () => {
   test('a checkpoint names its base model', () => {
     const base = 'tinker://run:train:1/weights/step-1';
     expect(() => resolved({ base, server })).toThrow(/policy\.server\.model is missing/);
-    expect(parseTinkerUri(resolved({ base, server: { ...server, model: 'm' } }).base)).toMatchObject({ model: 'm', path: base });
+    expect(parseTinkerUri(resolved({ base, server: { ...server, model: 'm' } }).base)).toMatchObject({
+      model: 'm',
+      path: base,
+    });
   });
 
   test.each([

@@ -47,9 +47,7 @@ export async function forwardBackward(
 
 /** All passes and steps of an update. `onProgress` receives the finished share of the passes, from 0 to 1. */
 export async function trainPolicy(
-  session: Pick<TrainingSession, 'forwardBackward'> & {
-    optimStep(settings: AdamWSettings): Promise<number | null>;
-  },
+  session: Pick<TrainingSession, 'forwardBackward'> & { optimStep(settings: AdamWSettings): Promise<number | null> },
   { epochs }: Pick<PreparedUpdate, 'epochs'>,
   { algorithm, toVersion }: Pick<UpdateRequest, 'algorithm' | 'toVersion'>,
   onProgress: (fraction: number) => void,

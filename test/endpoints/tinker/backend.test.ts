@@ -101,7 +101,10 @@ describe('an update over a Tinker server', () => {
         const over = { loss };
         const ours = await update(new BackendCalls(bigram), direct, 'run/direct', over);
         const theirs = await update(tinker, uri, 'run/step-1/abc', over);
-        const [wanted, found] = [await scored(new BackendCalls(bigram), ours.policy.uri), await scored(tinker, theirs.policy.uri)];
+        const [wanted, found] = [
+          await scored(new BackendCalls(bigram), ours.policy.uri),
+          await scored(tinker, theirs.policy.uri),
+        ];
         for (const [i, value] of wanted.entries()) expect(found[i]).toBeCloseTo(value, 4);
         expect([...new Set(server.losses)]).toEqual(sent);
         expect(theirs.policy.uri).toContain('#tinker://');
@@ -215,12 +218,17 @@ describe('what it is given', () => {
       expect(refused).toMatch(/HTTP 401: wrong key \*\*\*/);
       vi.stubEnv('TINKER_THREE', 'tml-right');
       vi.stubEnv('LONGHAUL_KEYS', `TINKER_THREE@${server.baseUrl}/`);
-      expect(await tinker.describe(uri('TINKER_THREE'), signal)).toMatchObject({ vocabulary: 515, tokenizer: qwen3Dir });
+      expect(await tinker.describe(uri('TINKER_THREE'), signal)).toMatchObject({
+        vocabulary: 515,
+        tokenizer: qwen3Dir,
+      });
     }));
 
   test('a model that the server does not have is named with those that it has', () =>
     within({}, async ({ uri }) => {
-      await expect(tinker.describe(uri.replace('model=tiny', 'model=huge'), signal)).rejects.toThrow(/has tiny, and not huge/);
+      await expect(tinker.describe(uri.replace('model=tiny', 'model=huge'), signal)).rejects.toThrow(
+        /has tiny, and not huge/,
+      );
     }));
 
   test('the context ends where the server says', () =>

@@ -46,4 +46,5 @@ describeServer('tinker with JSON', { jsonPasses: true });
 describeServer('tinker as SkyRL has it', { likeSkyRl: true }, 'sequence-mean');
 
 const given = process.env['LONGHAUL_TINKER_POLICY'];
-if (given !== undefined) describeBackend(`tinker at ${given}`, () => Promise.resolve({ definition: tinker, base: given }));
+if (given !== undefined)
+  describeBackend(`tinker at ${given}`, () => Promise.resolve({ definition: tinker, base: given }));

@@ -166,7 +166,9 @@ export class TinkerTestServer {
       case 'session_heartbeat':
         return { json: { type: 'session_heartbeat' } };
       case 'get_server_capabilities':
-        return { json: { supported_models: [{ model_name: 'tiny', max_context_length: this.#manners.contextTokens }] } };
+        return {
+          json: { supported_models: [{ model_name: 'tiny', max_context_length: this.#manners.contextTokens }] },
+        };
       case 'weights_info': {
         const found = this.#checkpoints.get(String(body['tinker_path']));
         if (found === undefined) throw new Refused(404, 'Checkpoint not found');
@@ -216,7 +218,9 @@ export class TinkerTestServer {
     if (found === undefined) throw new Refused(404, 'Checkpoint not found');
     return this.#future(async () => {
       const state = await this.#backend.open({ uri: found.uri, optimizer: body['optimizer'] === true }, signal);
-      const id = likeSkyRl ? String(body['model_id']) : `${String(body['session_id'])}:train:${String(body['model_seq_id'])}`;
+      const id = likeSkyRl
+        ? String(body['model_id'])
+        : `${String(body['session_id'])}:train:${String(body['model_seq_id'])}`;
       const next = this.#models.get(id)?.next ?? 1;
       this.#models.set(id, { state, base: found.base, waiting: [], next });
       return { json: { model_id: id } };
@@ -243,7 +247,14 @@ export class TinkerTestServer {
     for (const request of model.waiting.splice(0)) {
       const scale = request.data.map((one) => {
         if (this.#manners.likeSkyRl !== true) return 1;
-        return 1 / Math.max(1e-9, values(one, 'weights', 1).reduce((a, b) => a + b, 0)) / count;
+        return (
+          1 /
+          Math.max(
+            1e-9,
+            values(one, 'weights', 1).reduce((a, b) => a + b, 0),
+          ) /
+          count
+        );
       });
       await this.#backend.forwardBackward(
         model.state,
