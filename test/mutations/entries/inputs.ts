@@ -66,7 +66,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'a listed key goes to any address',
     fault: INPUT,
-    file: 'endpoints/endpoint-client.ts',
+    file: 'endpoints/permissions.ts',
     before: 'one.name === apiKeyEnv && covers(one, url)',
     after: 'one.name === apiKeyEnv',
     tests: [
@@ -79,7 +79,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'any variable is a key',
     fault: INPUT,
-    file: 'endpoints/endpoint-client.ts',
+    file: 'endpoints/permissions.ts',
     before: 'if (!this.#keys.some(',
     after: 'if (this.#keys.length > 99 && !this.#keys.some(',
     tests: [
@@ -92,7 +92,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'a metadata service is an endpoint',
     fault: INPUT,
-    file: 'endpoints/post-json.ts',
+    file: 'endpoints/exchange-bytes.ts',
     before: 'if (!isNamed) checkHost(target);\n',
     after: '',
     tests: [{ file: ADDRESSES_TEST, test: 'that is no endpoint is never asked' }],
