@@ -28,9 +28,9 @@ describe('losses', () => {
     for (const weight of [1, 2]) {
       const { model } = await caller.model();
       await caller.pass(model, 1, weighted(weight));
-      norms.push((await caller.done(caller.optim(model, 2))).metrics['grad_norm:mean']);
+      norms.push((await caller.done(caller.optim(model, 2))).metrics['grad_norm:mean']!);
     }
-    expect(norms[1] / norms[0]).toBeCloseTo(2, 5);
+    expect(norms[1]! / norms[0]!).toBeCloseTo(2, 5);
   });
 });
 

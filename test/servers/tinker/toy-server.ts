@@ -37,9 +37,22 @@ export async function startToy(
   return { server, journal, engine };
 }
 
+/** The fields that tests read; each answer has some of them. */
+interface Body {
+  readonly detail: string;
+  readonly request_id: string;
+  readonly model_id: string;
+  readonly session_id: string;
+  readonly sampling_session_id: string;
+  readonly sample_sequence_ids: readonly string[];
+  readonly path: string;
+  readonly checkpoints: readonly unknown[];
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
 export interface Answered {
   readonly status: number;
-  readonly body: any;
+  readonly body: Body;
 }
 
 export const ints = (...values: number[]): WireTensor => ({
@@ -77,7 +90,7 @@ export class Caller {
         : { body: isBytes ? Buffer.from(body) : typeof body === 'string' ? body : JSON.stringify(body) }),
     });
     const text = await response.text();
-    return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : text };
+    return { status: response.status, body: JSON.parse(text) as Body };
   }
   post = (path: string, body: unknown, headers?: Record<string, string>) => this.send('POST', path, body, headers);
   get = (path: string) => this.send('GET', path);
@@ -139,11 +152,11 @@ export class Caller {
     this.post('/optim_step', { model_id: model, seq_id: seq, adam_params: adam });
 
   /** A JSON result. */
-  async result(requestId: string, rest: object = {}): Promise<any> {
+  async result(requestId: string, rest: object = {}): Promise<Body> {
     return (await this.post('/retrieve_future', { request_id: requestId, allow_metadata_only: true, ...rest })).body;
   }
 
-  async done(answered: Promise<Answered>): Promise<any> {
+  async done(answered: Promise<Answered>): Promise<Body> {
     const { status, body } = await answered;
     if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`);
     return this.result(body.request_id);
