@@ -27,6 +27,7 @@ const AS_WRITTEN = [
   'LONGHAUL_SANDBOX_TTL',
   'LONGHAUL_HOST',
   'LONGHAUL_KV_CACHE_MIB',
+  'LONGHAUL_ADAPTERS_MIB',
   'LONGHAUL_MIXED_ENGINES',
   'LONGHAUL_VERSIONING',
   'LONGHAUL_SLOTS_ORCHESTRATOR',
@@ -65,6 +66,7 @@ function checkValues(env: NodeJS.ProcessEnv): void {
   isVersioned(env);
   readRetention(env);
   count('LONGHAUL_KV_CACHE_MIB', 1, 1, env);
+  count('LONGHAUL_ADAPTERS_MIB', 1, 1, env);
 }
 
 const inOneForm = (entries: readonly string[]): string => [...new Set(entries)].sort().join(',');

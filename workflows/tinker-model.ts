@@ -45,7 +45,7 @@ function draining(kind: string | undefined) {
 }
 
 /** A failure that Temporal does not retry: the lane is not lost by it. */
-async function drained(lane: TinkerWorkflowInput['lane'], kind: string): Promise<DrainOutcome> {
+async function drained(lane: TinkerWorkflowInput['lane'], kind: string | undefined): Promise<DrainOutcome> {
   try {
     return await draining(kind).drainTinkerLane({ lane });
   } catch (error) {
@@ -60,13 +60,15 @@ export async function tinkerModel({ lane, kind: known }: TinkerWorkflowInput): P
   setHandler(wake, () => {
     isAsked = true;
   });
-  const kind = known ?? (await draining(undefined).openTinkerLane({ lane })).kind;
+  // A sample has no state: one that was not answered may be drawn by an engine of another kind.
+  const isPinned = lane.what === 'model';
+  const kind = known ?? (isPinned ? (await draining(undefined).openTinkerLane({ lane })).kind : undefined);
   for (;;) {
     isAsked = false;
     const { end } = await drained(lane, kind);
     if (end === 'idle' && !isAsked && !(await condition(() => isAsked, IDLE))) return;
     const { historyLength, continueAsNewSuggested } = workflowInfo();
     if (historyLength >= HISTORY_EVENTS || continueAsNewSuggested)
-      await continueAsNew<typeof tinkerModel>({ lane, kind });
+      await continueAsNew<typeof tinkerModel>({ lane, ...(kind === undefined ? {} : { kind }) });
   }
 }

@@ -1,6 +1,6 @@
 /** The activities of the Tinker API's lanes, on GPU workers. Nothing of them is in Temporal but that they run. */
 
-import { laneName, type TinkerActivities, type TinkerLane } from '../../protocol/tinker-lanes.ts';
+import { laneName, type TinkerActivities } from '../../protocol/tinker-lanes.ts';
 import type { SqliteJournal } from '../../store/tinker/sqlite-journal.ts';
 import { withFailureMapping } from '../failure-mapping.ts';
 import { withHeartbeat } from '../heartbeat.ts';
@@ -15,8 +15,8 @@ export interface TinkerDeps {
   /** Opened when the first lane is asked for: stacks without the API have no journal. */
   readonly journal: () => SqliteJournal;
   readonly engine: TinkerEngine;
-  /** The kind of this worker's engine for a lane's work. */
-  readonly kindOf: (lane: TinkerLane) => string;
+  /** The kind of engine that trains in this worker. */
+  readonly kind: string;
   /** Names this process. */
   readonly owner: string;
   readonly say: (line: string) => void;
@@ -26,7 +26,7 @@ export interface TinkerDeps {
 }
 
 export function createTinkerActivities(deps: TinkerDeps): TinkerActivities {
-  const { engine, kindOf, owner, say, limits = DRAIN_LIMITS } = deps;
+  const { engine, kind, owner, say, limits = DRAIN_LIMITS } = deps;
   const turns = new FairTurns();
   let residents: ResidentModels | undefined;
   const parts = () => {
@@ -36,7 +36,7 @@ export function createTinkerActivities(deps: TinkerDeps): TinkerActivities {
   };
   return {
     openTinkerLane: ({ lane }) =>
-      withFailureMapping(async () => ({ kind: await parts().journal.pinKind(laneName(lane), kindOf(lane)) })),
+      withFailureMapping(async () => ({ kind: await parts().journal.pinKind(laneName(lane), kind) })),
     drainTinkerLane: ({ lane }) =>
       withFailureMapping(() =>
         withHeartbeat((cancelled) => {

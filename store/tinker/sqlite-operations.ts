@@ -172,7 +172,7 @@ export class JournalOperations {
       seq,
       operation: decode<TinkerOperation>(row['body'] as Uint8Array),
       acceptedAt: String(row['at']),
-      ...(row['reads'] !== null && { reads: String(row['reads']) }),
+      ...(typeof row['reads'] === 'string' && { reads: row['reads'] }),
     };
   }
 
@@ -229,7 +229,7 @@ export class JournalOperations {
       const row = this.#bodyOf(String(request));
       const operation = this.#operation(row);
       const { path } = row;
-      return path === null ? operation : { ...operation, adapter: { path: String(path), dir: operation.reads } };
+      return typeof path === 'string' ? { ...operation, adapter: { path, dir: operation.reads } } : operation;
     });
   }
 

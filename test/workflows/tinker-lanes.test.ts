@@ -70,7 +70,7 @@ async function startWorker(options: FakeOptions = {}, idleMs = 200, kind = 'k1')
     ...createTinkerActivities({
       journal: () => (journal ??= openTinkerJournal(store)),
       engine,
-      kindOf: () => kind,
+      kind,
       owner: 'w',
       say: (line) => void said.push(line),
       limits: { ...DRAIN_LIMITS, idleMs, pauseMs: 10 },
@@ -144,11 +144,18 @@ it('hundreds of requests are a handful of events, and a lane that was idle wakes
 it('a request that was accepted before any worker lived is done when one comes, by the kind that began', async () => {
   const id = await newModel();
   const first = await ask(id, create);
-  await startWorker({}, 200, 'k2');
+  const { stop } = await startWorker({}, 200, 'k2');
   expect(await result(first)).toEqual({ kind: 'done' });
   await client.workflow.getHandle(`tinker/${id}`).terminate();
   const again = await ask(id, passing(1));
   expect(await result(again)).toMatchObject({ kind: 'pass' });
+  await stop();
+  await startWorker({}, 200, 'k3');
+  const other = await ask(id, passing(2));
+  const sampler = `s${serial}:sample:k3`;
+  await book.putSampler({ id: sampler, session: 's', tenant: 'ann', baseModel: 'base' });
+  expect(await result(await ask(sampler, sample(1)))).toMatchObject({ kind: 'sample' });
+  expect(await book.future(other, 'ann')).toMatchObject({ state: 'waiting' });
 });
 
 it('a worker that stops hands its model on, with the gradient', async () => {

@@ -23,10 +23,18 @@ import {
 import { longestOf } from '../model/token-batch.ts';
 import { tf } from '../tensorflow.ts';
 
-/** Floats of the logits that are in memory at once: 256 MiB. */
-const HEAD_FLOATS = 2 ** 26;
-/** Floats of a forward pass that may be kept for the backward pass: 1 GiB. Beyond, layers are computed again. */
-const KEPT_FLOATS = 2 ** 28;
+/** Bounds of a pass's memory. They change its rounding alone. */
+export interface PassMemory {
+  /** Tokens of a batch; see `passBatches`. */
+  readonly batchTokens: number;
+  /** Floats of the logits that are in memory at once. */
+  readonly headFloats: number;
+  /** Floats of a forward pass that may be kept for the backward pass. Beyond, layers are computed again. */
+  readonly keptFloats: number;
+}
+
+/** 256 MiB of logits, 1 GiB of layers. */
+export const PASS_MEMORY: PassMemory = { batchTokens: 2048, headFloats: 2 ** 26, keptFloats: 2 ** 28 };
 
 interface HeadChunk {
   readonly hidden: Tensor;
@@ -42,8 +50,8 @@ function keptFloats(config: ModelConfig, batch: PassBatch): number {
   return layers * padded * perToken;
 }
 
-function chunksOf(hidden: Tensor, { targets }: PassBatch, vocabSize: number): HeadChunk[] {
-  const rows = Math.max(1, Math.floor(HEAD_FLOATS / vocabSize));
+function chunksOf(hidden: Tensor, { targets }: PassBatch, most: number): HeadChunk[] {
+  const rows = Math.max(1, most);
   return Array.from({ length: Math.ceil(targets.length / rows) }, (_, i) => {
     const labels = targets.slice(i * rows, (i + 1) * rows);
     return {
@@ -95,6 +103,7 @@ export function adapterPass(
   adapter: LowRankAdapter,
   batch: PassBatch,
   backward: Backward | undefined,
+  memory: PassMemory,
 ): Float32Array {
   const { policy } = base;
   adapter.prepare();
@@ -102,10 +111,10 @@ export function adapterPass(
   // Made here, since it must outlive the pass.
   model.weights();
   const tables = base.tables.for(longestOf(batch));
-  const kept: Remember = keptFloats(policy.config, batch) <= KEPT_FLOATS ? 'all' : 'inputs';
+  const kept: Remember = keptFloats(policy.config, batch) <= memory.keptFloats ? 'all' : 'inputs';
   return leavingNothing(() => {
     const { hidden, saved } = decode(model, batch, tables, backward === undefined ? 'none' : kept);
-    const chunks = chunksOf(hidden, batch, policy.config.vocabSize);
+    const chunks = chunksOf(hidden, batch, Math.floor(memory.headFloats / policy.config.vocabSize));
     const isKept = backward !== undefined && chunks.length === 1;
     const logprobs = new Float32Array(batch.targets.length);
     let slope: Tensor | undefined;

@@ -13,9 +13,6 @@ export interface PassBatch extends TokenRows {
   readonly members: readonly number[];
 }
 
-/** Tokens of a batch, with the padding that attention sees. A longer sequence has a batch of its own. */
-const BATCH_TOKENS = 2048;
-
 /** Places of the datums, cut into groups of similar length, the longest first. */
 function groupsOf(lengths: readonly number[], budget: number): number[][] {
   const order = [...lengths.keys()].sort((a, b) => (lengths[b] ?? 0) - (lengths[a] ?? 0) || a - b);
@@ -57,8 +54,11 @@ function batchOf(data: readonly TinkerDatum[], members: readonly number[]): Pass
   };
 }
 
-/** All datums, each in one batch. The batches share few graphs, since each has one block. */
-export function* passBatches(data: readonly TinkerDatum[], budget = BATCH_TOKENS): Generator<PassBatch> {
+/**
+ * All datums, each in one batch. `budget`: tokens of a batch, with the padding that attention sees; a longer sequence
+ * has a batch of its own. The batches share few graphs, since each has one block.
+ */
+export function* passBatches(data: readonly TinkerDatum[], budget: number): Generator<PassBatch> {
   for (const members of groupsOf(
     data.map(({ tokens }) => tokens.length),
     budget,

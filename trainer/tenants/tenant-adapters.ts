@@ -10,7 +10,7 @@ import { type Tensor, add } from '../model/layers/kernels.ts';
 import { AdamW } from '../optimizer.ts';
 import { tf } from '../tensorflow.ts';
 import { loadAdapter, loadTraining, saveAdapter } from './adapter-files.ts';
-import { adapterPass } from './adapter-pass.ts';
+import { adapterPass, PASS_MEMORY, type PassMemory } from './adapter-pass.ts';
 import { checkAdam, checkPass, checkSettings } from './check-pass.ts';
 import type { AdapterTrainer, SavedAdapter } from './definition.ts';
 import { LowRankAdapter, LowRankGradients } from './low-rank-adapter.ts';
@@ -46,10 +46,12 @@ function* partsOf(batch: PassBatch, data: TinkerPass['data'], values: Float32Arr
 
 export class TenantAdapters implements AdapterTrainer {
   readonly #base: TenantBase;
+  readonly #memory: PassMemory;
   readonly #tenants = new Map<string, Tenant>();
 
-  constructor(base: TenantBase) {
+  constructor(base: TenantBase, memory: PassMemory = PASS_MEMORY) {
     this.#base = base;
+    this.#memory = memory;
   }
 
   /** Number of adapters in memory. */
@@ -107,10 +109,10 @@ export class TenantAdapters implements AdapterTrainer {
       return slopes;
     };
     try {
-      for (const batch of passBatches(pass.data)) {
+      for (const batch of passBatches(pass.data, this.#memory.batchTokens)) {
         const own = (given: Float32Array): Float32Array => respond(batch, given);
         const backward = pass.backward ? { into: sums, respond: own } : undefined;
-        const given = adapterPass(this.#base, tenant.lowRank, batch, backward);
+        const given = adapterPass(this.#base, tenant.lowRank, batch, backward, this.#memory);
         if (!pass.backward) own(given);
         // Lets the thread handle messages between batches.
         await nextTurn();

@@ -5,7 +5,7 @@ import { createTinkerActivities } from '../../activities/tinker/tinker.ts';
 import type { TinkerEngine } from '../../activities/tinker/tinker-engine.ts';
 import type { EngineKinds } from '../../protocol/engine.ts';
 import { kindQueue } from '../../protocol/queues.ts';
-import { TINKER_QUEUE, type TinkerLane } from '../../protocol/tinker-lanes.ts';
+import { TINKER_QUEUE } from '../../protocol/tinker-lanes.ts';
 import { WORKER_PATIENCE } from '../../store/disk-patience.ts';
 import { openTinkerJournal, type SqliteJournal } from '../../store/tinker/sqlite-journal.ts';
 import { type EmbeddedEngine, EngineLost } from '../../trainer/embedded/embedded-engine.ts';
@@ -59,19 +59,18 @@ export interface TinkerLanes {
 export function tinkerLanes(options: TinkerLanesOptions): TinkerLanes {
   const { kinds, store, owner, say } = options;
   let journal: SqliteJournal | undefined;
-  const kindOf = (lane: TinkerLane) => (lane.what === 'model' ? kinds.training.id : kinds.sampling.id);
   const stopping = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort());
   const activities = {
     ...createTinkerActivities({
       journal: () => (journal ??= openTinkerJournal(store, { ...WORKER_PATIENCE, say })),
       engine: tinkerEngine(options),
-      kindOf,
+      kind: kinds.training.id,
       owner,
       say,
       stopping: stopping.signal,
     }),
   };
-  const names = new Set([undefined, kinds.training.id, kinds.sampling.id].map((kind) => kindQueue(TINKER_QUEUE, kind)));
-  return { queues: [...names].map((queue) => [queue, activities] as const), close: async () => journal?.close() };
+  const names = [TINKER_QUEUE, kindQueue(TINKER_QUEUE, kinds.training.id)];
+  return { queues: names.map((queue) => [queue, activities] as const), close: async () => journal?.close() };
 }

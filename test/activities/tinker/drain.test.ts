@@ -5,7 +5,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { FairTurns } from '../../../activities/tinker/fair-turns.ts';
 import type { TinkerOperation, TinkerPass } from '../../../protocol/tinker.ts';
-import { create, pass, sample } from '../../store/tinker/contract.ts';
+import { adapter, create, pass, sample } from '../../store/tinker/contract.ts';
 import { QUICK, TestBook, type TestWorker } from './world.ts';
 
 const open: TestBook[] = [];
@@ -37,7 +37,7 @@ it('what the caller did wrong is a result, and the model goes on without it', as
 
 it('a model whose making failed takes nothing, and says so', async () => {
   const book = await newBook();
-  await book.ask('m', { ...create, adapter: { ...create.adapter, rank: 0 } } as TinkerOperation);
+  await book.ask('m', { kind: 'create_model', baseModel: 'base', adapter: { ...adapter, rank: 0 } });
   const id = await book.ask('m', passing(1));
   await book.worker().drain('m');
   expect(await book.result(id)).toMatchObject({ category: 'user', message: expect.stringContaining('does not exist') });

@@ -74,9 +74,10 @@ export class TestWorker {
     const isCut = () => this.#isCut;
     const own = cuttable(journal, isCut, onCall);
     const trainer = cuttable(given, isCut, onCall);
+    const sampling = cuttable(this.engine, isCut, onCall);
     const engine: TinkerEngine = {
       trainerOf: async () => trainer,
-      sample: cuttable(this.engine, isCut, onCall).sample,
+      sample: (base, adapter, sample) => sampling.sample(base, adapter, sample),
     };
     const say = (line: string) => void this.said.push(line);
     const turns = new FairTurns();

@@ -132,6 +132,34 @@ test('weights times two double the gradient, and zero weights give none', () =>
     }
   }));
 
+test('bounds of memory change the rounding alone', () =>
+  withTenants(untied, (wide, first) =>
+    withTenants(
+      untied,
+      async (narrow, second) => {
+        const results = await Promise.all(
+          [wide, narrow].map(async (tenants, i) => {
+            const [own, dir] = [`own ${i}`, path.join(i === 0 ? first : second, 'own')];
+            await tenants.create(own, settings);
+            const begun = await tenants.pass(own, crossEntropy(data));
+            const { gradNorm } = await tenants.optimStep(own, { ...adam, gradClipNorm: 1e-9, eps: 1 });
+            const again = await tenants.pass(own, crossEntropy(data));
+            return { begun, again, gradNorm, gradient: await gradientOf(tenants, own, dir) };
+          }),
+        );
+        const [a, b] = results as [(typeof results)[0], (typeof results)[0]];
+        expect(Math.abs(b.gradNorm / a.gradNorm - 1)).toBeLessThan(1e-5);
+        for (const [i, logprobs] of a.begun.logprobs.entries())
+          expect(apart(b.begun.logprobs[i]!, logprobs)).toBeLessThan(1e-5);
+        for (const [name, { data: values }] of a.gradient)
+          if (name.includes('lora_B')) expect(apart(b.gradient.get(name)!.data, values), name).toBeLessThan(1e-4);
+        expect(b.again.metrics['loss:sum']).toBeCloseTo(a.again.metrics['loss:sum']!, 2);
+      },
+      // 7 rows of logits, a sequence a batch, and every layer computed again.
+      { batchTokens: 1, headFloats: 7 * untied.vocabSize, keptFloats: 0 },
+    ),
+  ));
+
 test('gradients of several passes add up to that of one pass', () =>
   withTenants(smallConfig, async (tenants, dir) => {
     await tenants.create('whole', settings);

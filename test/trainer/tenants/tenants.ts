@@ -7,6 +7,7 @@ import { type ModelConfig, modelConfigJson } from '../../../trainer/model/config
 import { initializeWeights } from '../../../trainer/model/initialize.ts';
 import { saveWeights } from '../../../trainer/model/weights.ts';
 import { loadTenantBase } from '../../../trainer/tenants/tenant-base.ts';
+import type { PassMemory } from '../../../trainer/tenants/adapter-pass.ts';
 import { TenantAdapters } from '../../../trainer/tenants/tenant-adapters.ts';
 import { inScratch, smallConfig, someTokens } from '../tiny-policy.ts';
 
@@ -40,10 +41,11 @@ export async function writeBase(dir: string, config: ModelConfig): Promise<strin
 export const withTenants = <T>(
   config: ModelConfig,
   body: (tenants: TenantAdapters, dir: string) => Promise<T>,
+  memory?: PassMemory,
 ): Promise<T> =>
   inScratch(async (dir) => {
     const base = await loadTenantBase(await writeBase(path.join(dir, 'base'), config));
-    const tenants = new TenantAdapters(base);
+    const tenants = new TenantAdapters(base, memory);
     try {
       return await body(tenants, dir);
     } finally {

@@ -33,8 +33,8 @@ export const checkpoints: readonly Mutation[] = [
     name: "an adapter is not held to its record's digest",
     fault: FAULT,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
-    before: '!== record?.sha256)\n   ',
-    after: '=== null)',
+    before: 'if (one !== actual) throw',
+    after: 'if (one === null) throw',
     tests: [
       {
         file: VERIFIED_CHECKPOINT_TEST,

@@ -8,6 +8,7 @@ import {
   contextWithin,
   GRAPH_LAYOUT,
   NATIVE_LAYOUT,
+  adapterBudget,
 } from '../../../../trainer/sampler/cache/cache-budget.ts';
 import { smallShape } from '../random-policy.ts';
 
@@ -22,6 +23,13 @@ it('takes the variable in MiB, else a sixteenth of the memory, on a GPU a GiB, a
   expect(cacheBudget({}, true)).toBe(2 ** 30);
   for (const value of ['0', '-1', '1.5', 'much'])
     expect(() => cacheBudget({ LONGHAUL_KV_CACHE_MIB: value })).toThrow(`LONGHAUL_KV_CACHE_MIB = "${value}"`);
+});
+
+it('takes the memory for adapters from its variable, else a 32nd of the memory', () => {
+  expect(adapterBudget({ LONGHAUL_ADAPTERS_MIB: '48' })).toBe(48 * 2 ** 20);
+  expect(adapterBudget({ LONGHAUL_KV_CACHE_MIB: '48' })).toBe(adapterBudget({}));
+  expect(adapterBudget({})).toBeLessThanOrEqual(totalmem() / 32);
+  expect(() => adapterBudget({ LONGHAUL_ADAPTERS_MIB: '0' })).toThrow('LONGHAUL_ADAPTERS_MIB = "0"');
 });
 
 it('counts whole blocks, and reports the size of one block if it does not fit', () => {
