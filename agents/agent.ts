@@ -50,6 +50,8 @@ export interface AgentProgram {
   readonly timeoutSeconds: number;
   /** True if it reports the sampled tokens of every turn. */
   readonly tokens: boolean;
+  /** True: its model calls go through the gateway, which records them. Absent: it is not given one. */
+  readonly gateway?: boolean;
 }
 
 export interface AgentType<Options = unknown> {

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { createEmbeddedEngine, EngineLost } from '../trainer/embedded/embedded-engine.ts';
 import { fingerprintOf } from '../trainer/checkpoints/policy-files.ts';
 import { pathOf } from '../protocol/policy-uri.ts';
-import type { ChatModel } from '../servers/openai/chat-completions.ts';
+import type { ChatModel } from '../servers/openai/answer-turn.ts';
 import { LOOPBACK } from '../servers/http/admission.ts';
 import type { HttpLimits } from '../servers/http/http-server.ts';
 import { ApiServer, type ApiServerOptions } from '../servers/openai/api-server.ts';

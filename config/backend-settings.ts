@@ -3,7 +3,7 @@
 import type { RunConfig } from '../protocol/run-config.ts';
 import type { SamplingParameters } from '../protocol/sampling.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
-import type { BackendAbilities, SamplingOption } from '../trainer/backends/definition.ts';
+import type { BackendAbilities, BackendDefinition, SamplingOption } from '../trainer/backends/definition.ts';
 import { EMBEDDED } from '../trainer/backends/registry.ts';
 import { isCorrecting, NO_CORRECTION } from '../trainer/algorithms/off-policy-settings.ts';
 import { policyLosses } from '../trainer/algorithms/losses/registry.ts';
@@ -57,7 +57,7 @@ function unsupportedLoss({ losses }: BackendAbilities, { algorithm }: RunConfig)
   return undefined;
 }
 
-function unsupported(backend: BackendAbilities, config: RunConfig): Unsupported {
+function unsupported(backend: Partial<BackendDefinition> & BackendAbilities, config: RunConfig): Unsupported {
   const { algorithm, policy, training = { mode: 'sync' }, evaluation } = config;
   const { critic, entropyCoefficient = 0, gradientCheckpointing } = algorithm;
   const { shards } = training;
@@ -69,11 +69,11 @@ function unsupported(backend: BackendAbilities, config: RunConfig): Unsupported 
   if (backend.name === EMBEDDED.name) return undefined;
   if (shards !== undefined && shards > 1) return ['training.shards', shards, 'leave it out'];
   if (gradientCheckpointing === true) return ['algorithm.gradientCheckpointing', true, 'leave it out'];
-  return unsupportedLoss(backend, config);
+  return unsupportedLoss(backend, config) ?? backend.refuse?.(config);
 }
 
 /** Errors: `UserInputError` for the first setting that the backend does not support. */
-export function checkBackendSettings(backend: BackendAbilities, config: RunConfig): void {
+export function checkBackendSettings(backend: Partial<BackendDefinition> & BackendAbilities, config: RunConfig): void {
   const found = unsupported(backend, config);
   if (found !== undefined) {
     const [field, value, remedy] = found;

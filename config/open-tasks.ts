@@ -194,7 +194,7 @@ export function sharedBy(
 
 type Asked = Pick<RunConfig, 'tasks' | 'evaluation' | 'batch' | 'agent' | 'judges'>;
 
-/** Errors: `UserInputError` if the agent is a program that reports no tokens: nothing could be trained on. */
+/** Errors: `UserInputError` if the agent is a program whose tokens are not recorded: nothing could be trained on. */
 function refuseUntrainable(
   task: Task,
   source: string,
@@ -203,11 +203,11 @@ function refuseUntrainable(
 ): void {
   const chosen = type === undefined ? undefined : { type, ...(options && { options }) };
   const program = programOfTask(task, chosen, modules);
-  if (program === undefined || program.tokens) return;
+  if (program === undefined || program.tokens || program.gateway === true) return;
   throw new UserInputError(
     'agent.options.tokens',
     false,
-    `set true if the program reports the sampled tokens of every turn: without them the rollouts of ${source} are for evals only`,
+    `set true if the program reports the sampled tokens of every turn, or set agent.options.gateway: true: without them the rollouts of ${source} are for evals only`,
   );
 }
 

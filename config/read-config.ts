@@ -5,6 +5,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { resolveRunConfig } from './run-config.ts';
+import { TINKER } from './tinker-policy.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import type { RunConfig } from '../protocol/run-config.ts';
 
@@ -112,7 +113,11 @@ function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text
 export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {
   const folder = dirname(resolve(cwd, path));
   const model = (text: string) => modelUri(text, folder);
-  let tree = placed(await readSettings(path, options.set), ['policy', 'base'], model);
+  const given = await readSettings(path, options.set);
+  const { policy } = given;
+  // The base model of a Tinker server is a name there.
+  const at = isTree(policy) && policy['backend'] === TINKER ? ['server', 'tokenizer'] : ['base'];
+  let tree = placed(given, ['policy', ...at], model);
   tree = placed(tree, ['algorithm', 'critic', 'base'], model);
   const run = options.runId ?? tree['run'] ?? nameOfFile(path);
   return resolveRunConfig({ ...tree, run }, cwd, folder);

@@ -32,6 +32,7 @@ import {
   splitSchema,
   taskSchema,
 } from './tasks-schema.ts';
+import { baseUri, tinkerServerSchema } from './tinker-policy.ts';
 import { meantSetting, settingsAt } from './known-settings.ts';
 
 const count = z.int().min(1);
@@ -120,6 +121,7 @@ export const runConfigSchema = z.strictObject({
     backend: z.string().min(1).default(EMBEDDED.name),
     lora: loraSchema.optional(),
     maxContextTokens: count.optional(),
+    server: tinkerServerSchema.optional(),
   }),
   modules: modulesSchema,
   task: taskSchema.optional(),
@@ -343,13 +345,14 @@ export function resolveRunConfig(given: unknown, cwd: string, folder = cwd): Run
     config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
   const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
+  const { server: _, ...policy } = config.policy;
   return {
     ...config,
     ...judged,
     dir: absolute(config.dir),
     ...resolveModules(modules, folder),
     tasks: entries,
-    policy: { ...config.policy, base: modelUri(config.policy.base, cwd) },
+    policy: { ...policy, base: baseUri(config.policy, cwd) },
     algorithm: {
       ...config.algorithm,
       ...correction,

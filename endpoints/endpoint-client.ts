@@ -5,17 +5,9 @@
 
 import { EndpointError } from './endpoint-error.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type AllowedAddress,
-  allowedEndpoints,
-  type AllowedKey,
-  allowedKeys,
-  covers,
-  ENDPOINTS_VARIABLE,
-  KEYS_VARIABLE,
-} from './allowed-addresses.ts';
 import { type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
 import { type ChatAnswer, type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from '../protocol/endpoint.ts';
+import { Permissions } from './permissions.ts';
 import { type Exchange, exchangeJson } from './post-json.ts';
 import { RateLimiter } from './rate-limiter.ts';
 import { dialectOf } from './tokens/sample-tokens.ts';
@@ -52,16 +44,12 @@ async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }
 }
 
 export class EndpointClient {
-  readonly #env: NodeJS.ProcessEnv;
-  readonly #keys: readonly AllowedKey[];
-  readonly #endpoints: readonly AllowedAddress[] | undefined;
+  readonly #permissions: Permissions;
   readonly #limiters = new Map<string, RateLimiter>();
 
   /** Errors: `BadEntry` if a list in the environment cannot be parsed. */
   constructor(env: NodeJS.ProcessEnv = process.env) {
-    this.#env = env;
-    this.#keys = allowedKeys(env);
-    this.#endpoints = allowedEndpoints(env);
+    this.#permissions = new Permissions(env);
   }
 
   /**
@@ -116,8 +104,8 @@ export class EndpointClient {
 
   async #post(endpoint: Endpoint, url: string, body: unknown, cost: Cost, signal: AbortSignal): Promise<unknown> {
     const limiter = this.#limiterOf(endpoint);
-    const isNamed = this.#isNamed(url);
-    const apiKey = this.#keyOf(endpoint, url);
+    const isNamed = this.#permissions.isNamed(url);
+    const apiKey = this.#permissions.keyOf(endpoint.apiKeyEnv, url);
     const exchange = {
       url,
       body,
@@ -136,30 +124,6 @@ export class EndpointClient {
         await sleep(wait, undefined, { signal });
       }
     }
-  }
-
-  /** True if the operator listed the address. Errors: `EndpointError` if there is a list of endpoints without it. */
-  #isNamed(url: string): boolean {
-    const named = [...(this.#endpoints ?? []), ...this.#keys].some((one) => covers(one, url));
-    if (named || this.#endpoints === undefined) return named;
-    throw new EndpointError('address-not-allowed', `${ENDPOINTS_VARIABLE} of this worker does not list ${url}`);
-  }
-
-  /**
-   * The key for a request, read from the environment for each one. It is sent only to addresses that the operator
-   * listed for it.
-   */
-  #keyOf({ apiKeyEnv }: Endpoint, url: string): string | undefined {
-    if (apiKeyEnv === undefined) return undefined;
-    if (!this.#keys.some((one) => one.name === apiKeyEnv && covers(one, url))) {
-      throw new EndpointError(
-        'key-not-allowed',
-        `${KEYS_VARIABLE} of this worker does not list ${apiKeyEnv} for ${url}`,
-      );
-    }
-    const key = this.#env[apiKeyEnv];
-    if (!key) throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set for this worker`);
-    return key;
   }
 
   /** The limiter of one server, model and key, shared by all rollouts. Other limits have another limiter. */

@@ -1,18 +1,8 @@
-/**
- * One HTTP exchange in JSON, with one deadline for all of it. It does not use `fetch`, which aborts if the first byte
- * of the answer takes more than five minutes, as in a long generation.
- */
+/** One HTTP exchange in JSON, with one deadline for all of it. */
 
-import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { classifyResponse } from './classify-response.ts';
 import { EndpointError } from './endpoint-error.ts';
-import { checkHost, guardedLookup } from './never-asked.ts';
-
-const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
-
-/** Limit on an answer: a context of a million tokens with log-probabilities is smaller. */
-const MAX_BYTES = 256 * 1024 * 1024;
+import { type ByteAnswer, exchangeBytes } from './exchange-bytes.ts';
 
 export interface Exchange {
   readonly url: string;
@@ -25,40 +15,14 @@ export interface Exchange {
   readonly signal: AbortSignal;
 }
 
-/** Does not follow redirects: a redirect is an answer like any other, so the key is not sent to another address. */
-function send({ url, body, apiKey, isNamed = false }: Exchange, signal: AbortSignal): Promise<IncomingMessage> {
-  const target = new URL(url);
-  if (!isNamed) checkHost(target);
-  const secure = target.protocol === 'https:';
+function send({ url, body, apiKey, isNamed = false }: Exchange, signal: AbortSignal): Promise<ByteAnswer> {
   const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const headers = {
     accept: 'application/json',
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
-    ...(payload === undefined ? {} : { 'content-type': 'application/json', 'content-length': payload.length }),
+    ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
   };
-  const options = {
-    method: payload ? 'POST' : 'GET',
-    headers,
-    signal,
-    agent: agents[secure ? 'https:' : 'http:'],
-    ...(isNamed ? {} : { lookup: guardedLookup }),
-  };
-  return new Promise((resolve, reject) => {
-    const sent = (secure ? httpsRequest : httpRequest)(target, options, resolve);
-    sent.on('error', reject);
-    sent.end(payload);
-  });
-}
-
-async function textOf(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw new EndpointError('protocol', `the answer is longer than ${MAX_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  return exchangeBytes({ url, payload, headers, isNamed }, signal);
 }
 
 /** `shown`: the text that an error message may quote. */
@@ -99,11 +63,10 @@ export async function exchangeJson(exchange: Exchange): Promise<unknown> {
   signal.throwIfAborted();
   const deadline = AbortSignal.timeout(timeoutMs);
   try {
-    const answer = await send(exchange, AbortSignal.any([signal, deadline]));
-    const text = await textOf(answer);
+    const { status, headers, bytes } = await send(exchange, AbortSignal.any([signal, deadline]));
+    const text = bytes.toString('utf8');
     // Before messages are shortened: if the cut fell inside the key, its first half would remain.
     const body = apiKey ? text.replaceAll(apiKey, '***') : text;
-    const { statusCode: status = 0, headers } = answer;
     if (status < 200 || status >= 300) throw classifyResponse({ status, headers, body });
     const value = parsed(text, body);
     const told = toldStatus(value);

@@ -20,6 +20,8 @@ export interface ProgramCard {
   readonly timeoutSeconds: number;
   /** True if it reports the sampled tokens of every turn; then it can be trained on. */
   readonly tokens: boolean;
+  /** True if its model calls come through the gateway, which records them. Absent: they do not. */
+  readonly gateway?: true;
 }
 
 /** The tokens of one model call. */
@@ -104,13 +106,13 @@ export interface RecordReportsInput extends Attempt {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const isFields = (value: unknown): value is Fields =>
+export const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const isCount = (value: unknown, least: number): value is number =>
+export const isCount = (value: unknown, least: number): value is number =>
   Number.isSafeInteger(value) && Number(value) >= least;
 
 const shown = (value: unknown): string => JSON.stringify(value)?.slice(0, 80) ?? 'nothing';
-const wrong = (field: string, value: unknown, remedy: string): string =>
+export const wrong = (field: string, value: unknown, remedy: string): string =>
   `${field}: ${shown(value)} cannot be used; ${remedy}`;
 
 function problemOfCalls(calls: unknown, at: string): string | undefined {

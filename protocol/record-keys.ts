@@ -38,6 +38,9 @@ export const keys = {
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   start: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `start:${attemptKey(attempt)}`,
   program: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `program:${attemptKey(attempt)}`,
+  /** A model call that a gateway received, by its name. */
+  call: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, call: string) => `call:${attemptKey(attempt)}/${call}`,
+  gatewayKey: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `gateway-key:${attemptKey(attempt)}`,
   /** Bytes that the attempt's tools put into the store. */
   object: (attempt: Pick<Attempt, 'rollout' | 'attempt'>, sha256: string) => `object:${attemptKey(attempt)}/${sha256}`,
   mcp: (attempt: Pick<Attempt, 'rollout' | 'attempt'>) => `mcp:${attemptKey(attempt)}`,

@@ -6,6 +6,7 @@ import type { HintRule } from './hints.ts';
 import type { Place } from './frames.ts';
 import type { Message, ParsedTurn } from './message.ts';
 import type { ChatAnswer, Offer } from './endpoint.ts';
+import type { CallOfTurn } from './gateway.ts';
 import type { GenerateCost } from './sampling.ts';
 import type { AdmissionState } from './admission.ts';
 import type { PolicyRef, ScriptedPolicy } from './policy.ts';
@@ -40,6 +41,8 @@ export interface GenerateRecord extends Place {
   readonly scripted?: ScriptedPolicy['scripted'];
   /** True if a program reported the turn. */
   readonly reported?: true;
+  /** Present if a program asked for the turn through a gateway: it may continue any earlier turn. */
+  readonly call?: CallOfTurn;
   /** The rollout whose turn it repeats, if the script is `replay`. */
   readonly replayed?: { readonly rollout: string; readonly attempt: number; readonly turns: number };
   /** The stop text that ended the turn, if no token did. It is part of the policy's answer. */

@@ -60,6 +60,16 @@ export interface GenerateInput extends Attempt, Place {
   readonly noiseKey: string;
   /** Milliseconds until the rollout's time is over; the sampling stops then. Absent: no limit. */
   readonly withinMs?: number;
+  /** A call of a program: its request is in the store. Absent: the agent at work takes the turn. */
+  readonly call?: CallInput;
+}
+
+/** A program's call, as it is sampled. */
+export interface CallInput {
+  readonly call: string;
+  readonly asked: string;
+  /** Earlier turns with the same prompt that may be without a record. */
+  readonly twins: readonly number[];
 }
 
 /** Limits of a rollout's turns that its agents know of. */

@@ -174,7 +174,9 @@ const inLastContext = (turns: readonly GenerateRecord[]): readonly GenerateRecor
 
 /** Tokens of the context of the last turn: the number of its ids, or the server's count in chat. */
 export function contextTokensAfter(turns: readonly GenerateRecord[]): number {
-  const own = inLastContext(turns);
+  const last = turns.at(-1);
+  if (last?.call && !last.chat) return last.call.promptTokens + last.sampled.length;
+  const own = last?.call ? [last] : inLastContext(turns);
   const usage = own.findLast(({ chat }) => chat?.usage)?.chat?.usage;
   return usage ? usage.promptTokens + usage.completionTokens : contextAfter(own).length;
 }

@@ -56,11 +56,13 @@ export function learningCurve(summary: RunSummary): string {
   const steps = Math.max(1, ...training.map((p) => p.step));
   const x = (step: number) => PAD.left + (step / steps) * (WIDTH - PAD.left - PAD.right);
   const y = (rate: number) => HEIGHT - PAD.bottom - rate * (HEIGHT - PAD.top - PAD.bottom);
-  const drawn = [
+  const all = [
     ['training', '#9ca3af', training],
     ['held-out, temperature 1', '#2563eb', heldOut],
     ['held-out, greedy', '#16a34a', greedy],
   ] as const;
+  // What was not measured is not in the legend either.
+  const drawn = all.filter(([, , points]) => points.length > 0);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12" fill="#374151">
 <rect width="100%" height="100%" fill="white"/>
 <text x="${PAD.left}" y="18" font-size="14">${summary.runId}: pass rate by step</text>

@@ -128,8 +128,46 @@ export interface ShellState {
   readonly exports: string;
 }
 
+/** What is known of a connection to a sandbox's door. */
+export interface DoorState {
+  /** Counts the sandbox's connections from 1. */
+  readonly connection: number;
+  /** Bytes received so far. */
+  readonly bytes: number;
+  /** It sends no more. */
+  readonly ended: boolean;
+  /** It may send no more until it is answered. */
+  readonly full: boolean;
+}
+
+export interface DoorNews extends Omit<DoorState, 'bytes'> {
+  /** It is answered or closed: nothing else follows. */
+  readonly gone: boolean;
+  /** Where `chunk` begins. */
+  readonly from: number;
+  readonly chunk: Uint8Array;
+}
+
+/**
+ * A port on the sandbox's loopback interface, from which bytes come here and go nowhere else. A connection carries one
+ * request. What it sent is kept until it is answered, also if whoever reads it is lost.
+ */
+export interface SandboxDoor {
+  /** Opens the port, or another one if it is in use. Returns it. A repeated call returns the open one. */
+  open(port: number): Promise<number>;
+  /**
+   * What is new of the connections in `known` and of those with a number above `seen`; nothing after some time without
+   * news.
+   */
+  news(seen: number, known: readonly DoorState[]): Promise<readonly DoorNews[]>;
+  /** Sends the answer, then closes the connection. False: it was answered before, or is closed. */
+  answer(connection: number, bytes: Uint8Array): Promise<boolean>;
+}
+
 export interface Sandbox {
   readonly id: string;
+  /** Absent: it can have none. */
+  readonly door?: SandboxDoor;
   /** Runs in the sandbox's one long-lived shell: working directory and variables persist from call to call. */
   exec(call: ExecCall): Promise<ExecResult>;
   /**

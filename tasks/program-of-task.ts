@@ -9,7 +9,8 @@ import { hasSandbox, type Task } from './environment.ts';
 
 /**
  * `chosen` replaces the task's own agent. `modules`: digest of the run's modules. `undefined`: the agent is no program.
- * Errors: `UnknownName`; `UserInputError` for invalid options, and for a command without a sandbox.
+ * Errors: `UnknownName`; `UserInputError` for invalid options, for a command without a sandbox,
+ * and for a gateway without a command.
  */
 export function programOfTask(
   task: Pick<Task, 'agent' | 'sandboxes'>,
@@ -26,9 +27,16 @@ export function programOfTask(
       program.command,
       'leave it out, or give the task a sandbox: the command runs there',
     );
+  if (program?.gateway === true && program.command === undefined)
+    throw new UserInputError(
+      'agent.options.gateway',
+      true,
+      'give agent.options.command too: the gateway is for a program in the sandbox. One elsewhere reports its tokens (agent.options.tokens)',
+    );
   return program;
 }
 
-export function cardOfProgram({ command, timeoutSeconds, tokens }: AgentProgram): ProgramCard {
-  return { runs: command === undefined ? 'elsewhere' : 'sandbox', timeoutSeconds, tokens };
+export function cardOfProgram({ command, timeoutSeconds, tokens, gateway }: AgentProgram): ProgramCard {
+  const runs = command === undefined ? 'elsewhere' : 'sandbox';
+  return { runs, timeoutSeconds, tokens, ...(gateway === true && { gateway }) };
 }

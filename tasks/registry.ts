@@ -7,6 +7,7 @@ import { JUDGE_NAME } from '../protocol/judge.ts';
 import { humaneval } from './code/humaneval.ts';
 import { lcb } from './code/lcb.ts';
 import { mbpp } from './code/mbpp.ts';
+import { computerEnvironment } from './computer/environment.ts';
 import type { Environment } from './environment.ts';
 import { harbor } from './harbor/environment.ts';
 import { aime } from './math/aime.ts';
@@ -47,6 +48,7 @@ const builtIn: readonly Environment[] = [
   // One a line.
   harbor as Environment,
   webArena as Environment,
+  computerEnvironment as Environment,
 ];
 
 const environments = new Registry<Environment>(

@@ -26,6 +26,8 @@ import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '.
 import { type Context, isCrowded } from './rollout/rollout-context.ts';
 import { atDeadline, hasDeadline, perform, release } from './rollout/rollout-stages.ts';
 import { showDoing } from './rollout/show-doing.ts';
+import { type CallProgress, type Calling, ProgramCalls } from './rollout/program-calls.ts';
+import { sampleCall } from './rollout/sample-turn.ts';
 import { ProgramReports, type Reported } from './rollout/program-reports.ts';
 import { RolloutClock, type Spent } from './rollout/rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from '../protocol/search-attributes.ts';
@@ -54,7 +56,11 @@ export const resumeSignal = defineSignal('resume');
 export interface RolloutProgress
   extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'sampledTokens' | 'lines' | 'paused'> {
   /** Absent: its agent is no program. */
-  readonly program?: Pick<Context, 'programMs' | 'silentMs'> & { readonly card: ProgramCard };
+  readonly program?: Pick<Context, 'programMs' | 'silentMs'> & {
+    readonly card: ProgramCard;
+    /** Present if its model calls come through the gateway. */
+    readonly calls?: CallProgress;
+  };
   /** Absent: none. */
   readonly taskLimits?: TaskLimits;
   /** Absent: it is not held. */
@@ -123,6 +129,19 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, s
     card: context.program,
     maxTurns: limits.maxTurns,
   }));
+  const { maxSampledTokens = Number.MAX_SAFE_INTEGER } = input.agent;
+  const calls = new ProgramCalls(
+    (): Calling => ({
+      state: state(),
+      card: context.program,
+      maxTurns: limits.maxTurns,
+      waits: context.paused || context.held !== null,
+      tokensLeft: maxSampledTokens - context.sampledTokens,
+    }),
+    (turn, call, tokens) => sampleCall(state(), turn, call, tokens, context),
+    input.sampling.maxTokens,
+    program?.calls,
+  );
   const context: Context = {
     input,
     rollout,
@@ -143,6 +162,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, s
     rounds: 0,
     program: program?.card ?? null,
     reports,
+    calls,
     running: null,
     programMs: program?.programMs ?? 0,
     silentMs: program?.silentMs ?? 0,
@@ -164,7 +184,7 @@ function progressOf(state: LoopState, context: Context): RolloutProgress {
     lines,
     paused,
     ...(held && { held }),
-    ...(card && { program: { card, programMs, silentMs } }),
+    ...(card && { program: { card, programMs, silentMs, ...(card.gateway && { calls: context.calls.progress }) } }),
     resumed,
     allowed: gates.allowed,
     ...clock.spent(Date.now()),
@@ -193,6 +213,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     on(proceedSignal, (stage) => context.gates.allow(stage)),
   );
   context.reports.setHandlers();
+  context.calls.setHandler();
 
   if (context.held) showDoing(context);
   let goesOn = false;
@@ -200,7 +221,8 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     while (stageOf(state) !== 'done' && !goesOn) {
       if (isFull(state, context)) {
         context.reports.close();
-        await condition(allHandlersFinished);
+        context.calls.close();
+        await condition(() => allHandlersFinished() && context.calls.isIdle);
         goesOn = true;
       } else if (stageOf(state) === 'agent-run' && !context.gates.isOpen('agent-run')) {
         state = await enter(state, 'agent-run', context);
@@ -315,6 +337,7 @@ function beginAnew(context: Context): void {
   context.clock.beginAnew();
   context.sampledTokens = 0;
   context.reports.beginAnew();
+  context.calls.beginAnew();
   context.program = null;
   context.running = null;
   context.programMs = 0;

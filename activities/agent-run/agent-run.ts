@@ -22,7 +22,7 @@ import { allKeptAlive, closeAll, connectAll, endAll, mainOf, type TaskSandboxes 
 import { checkWorkersLost, tried } from '../tries.ts';
 import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
-import { programEnd, recordReports, runProgram } from './program.ts';
+import { type OpenGateway, programEnd, recordReports, runProgram } from './program.ts';
 import { Secrets } from './secrets.ts';
 import { snapshotIfLong } from './snapshots.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
@@ -39,6 +39,8 @@ export interface AgentRunDeps extends AskDeps {
   readonly snapshotAfterMs?: number;
   /** Of tools that run in the worker. Default: those of this process's environment. */
   readonly secrets?: Secrets;
+  /** Of programs with a gateway. Absent: none can have one here. */
+  readonly openGateway?: OpenGateway;
 }
 
 function lineOf({ messages }: ActRecord): string {

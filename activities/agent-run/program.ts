@@ -14,9 +14,21 @@ import { programOfTask } from '../../tasks/program-of-task.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import { orAborted } from '../or-aborted.ts';
 
+/** Opens the door of a sandbox: the variables that tell the program of it, and the work of answering it. */
+export type OpenGateway = (
+  sandbox: Sandbox,
+  attempt: RunProgramInput,
+) => Promise<{
+  readonly variables: Readonly<Record<string, string>>;
+  /** Answers until the signal is aborted. Errors: those of the sandbox. */
+  serve(signal: AbortSignal): Promise<void>;
+}>;
+
 interface ProgramDeps {
   readonly store: Store;
   readonly tasks: TaskLoader;
+  /** Absent: no program here can have a gateway. */
+  readonly openGateway?: OpenGateway;
 }
 
 /** Bytes of its output that are kept, from the beginning and the end. */
@@ -50,21 +62,44 @@ export async function programEnd(input: RunProgramInput, store: Store): Promise<
   return known && outcomeOf(known);
 }
 
-/** Runs the program to its end, or attaches to it. Errors: those of the sandbox; `TypeError` without a command. */
+const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/** The command with the variables that tell it of the gateway. */
+function withVariables(command: string, variables: Readonly<Record<string, string>>): string {
+  const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`);
+  return [...lines, command].join('\n');
+}
+
+/**
+ * Runs the program to its end, or attaches to it. Errors: those of the sandbox; `TypeError` without a command, or if
+ * it asks for a gateway and this worker has none.
+ */
 export async function runProgram(
   sandbox: Sandbox,
   input: RunProgramInput,
-  { store, tasks }: ProgramDeps,
+  { store, tasks, openGateway }: ProgramDeps,
   signal: AbortSignal,
 ): Promise<RunProgramOutcome> {
   const { task, modules } = await tasks.load(input);
-  const { command, timeoutSeconds = 0 } = programOfTask(task, input.agent, modules) ?? {};
+  const { command, timeoutSeconds = 0, gateway = false } = programOfTask(task, input.agent, modules) ?? {};
   if (command === undefined) throw new TypeError(`${attemptKey(input)}: its agent has no command`);
   await store.begin(keys.program(input));
   const ownMs = timeoutSeconds * 1000;
   const timeoutMs = Math.max(1, Math.min(ownMs, input.withinMs));
-  const call = { callId: `${attemptKey(input)}/program`, command, timeoutMs, outputLimit: OUTPUT_BYTES, fresh: true };
-  const result = await orAborted(() => sandbox.exec(call), signal);
+  if (gateway && openGateway === undefined) throw new TypeError(`${attemptKey(input)}: this worker has no gateway`);
+  const door = gateway ? await openGateway?.(sandbox, input) : undefined;
+  const call = {
+    callId: `${attemptKey(input)}/program`,
+    command: door ? withVariables(command, door.variables) : command,
+    timeoutMs,
+    outputLimit: OUTPUT_BYTES,
+    fresh: true,
+  };
+  const over = new AbortController();
+  const serving = door?.serve(AbortSignal.any([signal, over.signal]));
+  // A door that cannot be served any more is a sandbox that cannot be reached: the program's own call says so too.
+  serving?.catch(() => undefined);
+  const result = await orAborted(() => sandbox.exec(call), signal).finally(() => over.abort());
   // An execution before this one may have had more time left.
   const isAllItsTime = timeoutMs === ownMs || result.durationMs >= ownMs;
   return outcomeOf(await store.putOnce<ProgramRecord>(keys.program(input), recordOf(result, isAllItsTime)));

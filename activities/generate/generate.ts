@@ -22,8 +22,9 @@ import { POLICY, spentEvent } from '../../reports/spending.ts';
 import { checkBudget } from '../budgets.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { whilePatient } from './endpoint-patience.ts';
+import { isCallInput, sampleCall } from './sample-call.ts';
 import { sampleEndpoint } from './sample-endpoint.ts';
-import { type PolicyTokenizer, sampleIds } from './sample-ids.ts';
+import { type IdsCall, type PolicyTokenizer, sampleIds } from './sample-ids.ts';
 import { sampleScript } from './sample-script.ts';
 
 export type { PolicyTokenizer } from './sample-ids.ts';
@@ -112,16 +113,16 @@ async function sample(
   const backend = await backendOf(policy, input, deps);
   const digest = await checkedDigest(policy, input, backend, deps.store);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(
-    await withinContext(input, uri, backend),
-    await backend.tokenizerOf(uri),
-    deps,
-    (call) => {
-      const request = { policy: { uri, version, digest }, rollout, noiseKey, ...call };
-      const placed = { ...request, ...(priority === undefined ? {} : { priority }) };
-      return backend.sample(placed, signal, (told) => (cost = told));
-    },
-  );
+  const within = await withinContext(input, uri, backend);
+  const tokenizer = await backend.tokenizerOf(uri);
+  const ask = (call: IdsCall) => {
+    const request = { policy: { uri, version, digest }, rollout, noiseKey, ...call };
+    const placed = { ...request, ...(priority === undefined ? {} : { priority }) };
+    return backend.sample(placed, signal, (told) => (cost = told));
+  };
+  const record = await (isCallInput(within)
+    ? sampleCall(within, tokenizer, deps, ask)
+    : sampleIds(within, tokenizer, deps, ask));
   return { ...record, digest, ...(cost && { cost }) };
 }
 
@@ -187,7 +188,7 @@ function spendingOf(
   // A script calls no model, and repeats what was counted where it was sampled.
   if (record.scripted !== undefined) return { ...call, prompt: 0, sampled: 0 };
   const sampled = sampledTokensOf(record);
-  const isCalled = record.end !== 'context' || sampled > 0;
+  const isCalled = (record.end !== 'context' || sampled > 0) && record.call?.refused === undefined;
   const prompt = isCalled ? contextTokensAfter(turns) - sampled : 0;
   const usd = 'endpoint' in policy ? costOf(policy.endpoint.pricePerMillionTokens, prompt, sampled) : undefined;
   return { ...call, prompt, sampled, ...(usd !== undefined && { usd }) };
@@ -213,7 +214,8 @@ export async function generateTurn(
   await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;
   const at = new Date().toISOString();
-  const turns = (await turnsOf(store, input)).slice(0, input.turn);
+  // Calls of a program are sampled side by side: those before this one may be without a record.
+  const turns = input.call ? [record] : (await turnsOf(store, input)).slice(0, input.turn);
   await store.append([
     { run, rollout, attempt, event: 'turn', at, detail: String(input.turn) },
     spentEvent(input, spendingOf(record, turns, input)),

@@ -15,6 +15,7 @@ import { endpointFailure } from './endpoint-failure.ts';
 import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
 import { sampleChat } from './sample-chat.ts';
 import type { TurnDeps } from './agent-at-work.ts';
+import { isCallInput, sampleCall } from './sample-call.ts';
 import { type IdsAnswer, type IdsCall, sampleIds } from './sample-ids.ts';
 
 /** 31 bits: every server accepts these. */
@@ -23,12 +24,12 @@ function seedOf(noiseKey: string): number {
 }
 
 /** `null` if the context was full: an end of the loop, not an error. Errors: `PromptTooLong` in the first turn. */
-async function unlessFull<T>({ turn, task }: GenerateInput, work: Promise<T>): Promise<T | null> {
+async function unlessFull<T>({ turn, task, call }: GenerateInput, work: Promise<T>): Promise<T | null> {
   try {
     return await work;
   } catch (error) {
     if (!(error instanceof EndpointError) || error.kind !== 'context') throw error;
-    if (turn > 1) return null;
+    if (turn > 1 || call) return null;
     throw new PromptTooLong(task, error.context?.prompt, error.context?.limit, error.message);
   }
 }
@@ -54,7 +55,8 @@ async function byIds(
 ) {
   const { protocol, contextTokens = Number.POSITIVE_INFINITY } = offer;
   const ask = async (call: IdsCall): Promise<IdsAnswer> => {
-    const whole = { ...call, seed: seedOf(input.noiseKey) };
+    const { noiseKey = input.noiseKey, ...asked } = call;
+    const whole = { ...asked, seed: seedOf(noiseKey) };
     const answer = await unlessFull(input, deps.endpoints.sampleTokens(endpoint, protocol, whole, signal));
     if (!answer) return { tokens: [], logprobs: [], finish: 'context' };
     const { tokens, logprobs, finish } = cutAtStop(answer, whole);
@@ -68,7 +70,8 @@ async function byIds(
   };
   const { maxContextTokens = Number.POSITIVE_INFINITY } = input;
   const within = { ...input, maxContextTokens: Math.min(maxContextTokens, contextTokens) };
-  return sampleIds(within, await endpointTokenizer(endpoint, deps), deps, ask);
+  const tokenizer = await endpointTokenizer(endpoint, deps);
+  return isCallInput(within) ? sampleCall(within, tokenizer, deps, ask) : sampleIds(within, tokenizer, deps, ask);
 }
 
 /** Settings that servers name differently, or do not have: refused, not ignored. */
@@ -93,6 +96,12 @@ export async function sampleEndpoint(
   refuseUnsent(input.sampling);
   try {
     const offer = await offerOf(input.run, endpoint, deps, signal);
+    if (input.call && offer.mode !== 'tokens')
+      throw new UserInputError(
+        'policy.endpoint.mode',
+        offer.mode,
+        'give an endpoint that is asked in token ids: the calls of a program with a gateway are continued in them',
+      );
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)

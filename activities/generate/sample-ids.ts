@@ -28,6 +28,8 @@ export interface IdsCall {
   readonly tokens: readonly number[];
   readonly sampling: SamplingParameters;
   readonly stopTokenIds: readonly number[];
+  /** Seeds the sampling. Absent: the turn's own key does. */
+  readonly noiseKey?: string;
 }
 
 export interface IdsAnswer {

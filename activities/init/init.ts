@@ -70,7 +70,8 @@ async function leaseFor(specs: TaskSpecs, input: Attempt, deps: InitDeps, signal
  */
 async function hasActed(input: Attempt, store: Store): Promise<boolean> {
   if ((await store.list(keys.answers(input))).length > 0 || (await store.begun(keys.program(input))) > 0) return true;
-  return (await store.get<GenerateRecord>(keys.generate(input, 1)))?.reported === true;
+  const first = await store.get<GenerateRecord>(keys.generate(input, 1));
+  return first?.reported === true || first?.call !== undefined;
 }
 
 type Progress = (detail: unknown) => void;

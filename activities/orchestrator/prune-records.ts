@@ -18,7 +18,7 @@ import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 
 /** Records that name an object: the object is deleted with the last record that names it. */
-const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:', 'again:ask:'];
+const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:', 'call:', 'again:ask:'];
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
 const RECORDS = [
   'generate',
@@ -26,6 +26,7 @@ const RECORDS = [
   'answer',
   'mcp',
   'program',
+  'gateway-key',
   'restored',
   'verdict',
   'ungraded',
@@ -56,6 +57,10 @@ const spentUnder = (begins: readonly string[]): Prefixes => ({
   results: begins.flatMap((begin) => RECORDS.map((kind) => `${kind}:${begin}`)),
   executions: begins.flatMap((begin) => EXECUTIONS.map((kind) => `${kind}:${begin}`)),
 });
+
+/** How keys of a rollout's own records start, and those of its second gradings, whose id is `ROLLOUT@NAME`. */
+const beginsOf = (rollouts: ReadonlyArray<Pick<OutcomeRecord, 'rollout'>>): string[] =>
+  rollouts.flatMap(({ rollout }) => [`${rollout}#`, `${rollout}@`]);
 
 /** A run by its name, an eval as `eval/ID`. */
 export interface Prunable {
@@ -141,7 +146,7 @@ async function pruneRollouts(
     signal.throwIfAborted();
     const some = outcomes.slice(from, from + BATCH);
     for (const outcome of some) await keepTrajectory(outcome, store);
-    sum = plus(sum, pruner.delete(spentUnder(some.map(({ rollout }) => `${rollout}#`))));
+    sum = plus(sum, pruner.delete(spentUnder(beginsOf(some))));
     if (from > 0 && from % SAY_EVERY === 0) note(`${from} of ${outcomes.length} rollouts`);
     await otherWork();
   }
@@ -193,7 +198,7 @@ async function pruneOne(one: Prunable, store: Store, pruner: Pruner, options: Pr
   const removed = await pruneRollouts(outcomes, store, pruner, options);
   // Records of rollouts without an end are not needed any more, except an eval's: it may be started again at any time.
   const rest = isEval(one.name) ? { results: 0, executions: 0 } : pruner.delete(all);
-  const ended = outcomes.map(({ rollout }) => `${rollout}#`);
+  const ended = beginsOf(outcomes);
   const { results, objects } = await pruneArtifacts(
     isEval(one.name) ? ended : [...ended, prefix],
     pruner,

@@ -28,6 +28,8 @@ export interface Codec {
   readonly marks: readonly string[];
   /** A call as the policy should write it, for hints and preambles. */
   readonly form: string;
+  /** How a call begins, up to a place where a policy's own tokens go on. `name`: of its tool, if it is known. */
+  opening(name?: string): string;
   /** False if only the first call of a message counts. */
   readonly several: boolean;
   /** `tools`: those that the policy may call. Codecs whose values have no types take the types from there. */
@@ -96,6 +98,8 @@ class TurnWalk {
   readonly #closes: (from: number) => number;
   #at = 0;
   calls: ToolCall[] = [];
+  /** Where the first call ends. */
+  firstEnd = 0;
   /** Where the first opening is. The text before it is the message. */
   first: number | undefined;
   error: string | undefined;
@@ -146,6 +150,7 @@ class TurnWalk {
     const section = this.#reader.read(start);
     switch (section.kind) {
       case 'call':
+        if (this.calls.length === 0) this.firstEnd = section.end;
         this.calls.push(section.call);
         this.error = undefined;
         this.#at = section.end;
@@ -174,6 +179,12 @@ export function parseTurn(text: string, codec: Codec, context: TurnContext = {})
   if (calls.length > 0) return { kind: 'calls', content, calls };
   if (error !== undefined) return { kind: 'malformed', content, error };
   return { kind: 'no-call', content: text };
+}
+
+/** The index after the first call of a text that may still grow; `undefined` if it has no whole call yet. */
+export function endOfFirstCall(text: string, codec: Codec, context: TurnContext = {}): number | undefined {
+  const { calls, firstEnd } = new TurnWalk(text, codec, context);
+  return calls.length > 0 ? firstEnd : undefined;
 }
 
 /** The text without its reasoning. `<think>` in the arguments of a call stays. */

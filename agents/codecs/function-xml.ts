@@ -93,6 +93,7 @@ export const functionXml: Codec = {
   name: 'function-xml',
   marks: [FUNCTION],
   form: '<function=NAME>\n<parameter=P>value</parameter>\n</function>',
+  opening: (name) => `${FUNCTION}${name === undefined ? '' : `${name}>\n`}`,
   several: true,
   reader(text) {
     const finders = findersOf(text, END_FUNCTION);

@@ -35,6 +35,7 @@ export const hermesJson: Codec = {
   name: 'hermes-json',
   marks: [OPEN],
   form: `${OPEN}\n{"name": NAME, "arguments": {"P": value}}\n${CLOSE}`,
+  opening: (name) => `${OPEN}\n{"name":${name === undefined ? '' : ` ${JSON.stringify(name)}, "arguments":`}`,
   several: true,
   reader(text) {
     const close = (from: number) => {

@@ -21,6 +21,7 @@ export const llama3Json: Codec = {
   name: 'llama3-json',
   marks: [TAG, '{'],
   form: '{"name": NAME, "parameters": {"P": value}}',
+  opening: (name) => `{"name":${name === undefined ? '' : ` ${JSON.stringify(name)}, "parameters":`}`,
   several: true,
   reader(text) {
     let known = -1;

@@ -195,6 +195,7 @@ export const skyrlText: Codec = {
   name: 'skyrl-text',
   marks: [FUNCTION],
   form: '<function=NAME>\n<parameter=P>value</parameter>\n</function>',
+  opening: (name) => `${FUNCTION}${name === undefined ? '' : `${name}>\n`}`,
   several: false,
   reader(text, tools) {
     const openingAt = openingsIn(text);

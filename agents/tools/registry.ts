@@ -6,13 +6,13 @@ import { browser } from './browser/browser.ts';
 import { checkTool } from './schema/check-tool.ts';
 import { codeInterpreter } from './shell/code-interpreter.ts';
 import { codeSearch } from './code-search.ts';
+import { computer } from './computer/computer.ts';
 import { delegate } from './delegate.ts';
 import { editor } from './editor/editor.ts';
 import { finish } from './finish.ts';
 import { jobs } from './shell/jobs.ts';
 import { nextWithSummary } from './next-with-summary.ts';
-import { memory } from './notes/memory.ts';
-import { think } from './notes/think.ts';
+import { memory, think } from './notes/memory.ts';
 import { search } from './search.ts';
 import { sql } from './sql/sql.ts';
 import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
@@ -41,6 +41,7 @@ const builtIn: readonly Tool[] = [
   searchEngine,
   webBrowser,
   browser,
+  computer,
 ];
 const named = builtIn.map((tool) => [tool.schema.function.name, tool] as const);
 const tools = new Registry<Tool>('tool', Object.fromEntries(named));

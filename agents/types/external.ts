@@ -14,6 +14,8 @@ const options = z.strictObject({
   timeoutSeconds: z.number().min(1).max(LONGEST_PROGRAM_SECONDS).default(3600),
   /** True if it reports the sampled tokens of every turn. A training run needs them. */
   tokens: z.boolean().default(false),
+  /** True: it gets an address and a key, and its model calls there are turns of the rollout. */
+  gateway: z.boolean().default(false),
 });
 
 export type ExternalOptions = z.output<typeof options>;
@@ -23,10 +25,11 @@ export const externalAgent: AgentType<ExternalOptions> = {
   options,
   reads: 'calls',
 
-  program: ({ command, timeoutSeconds, tokens }) => ({
+  program: ({ command, timeoutSeconds, tokens, gateway }) => ({
     ...(command !== undefined && { command }),
     timeoutSeconds,
     tokens,
+    gateway,
   }),
 
   /** Of a script that acts in the program's place. */

@@ -33,6 +33,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     await examineDisks(env),
     ...examineAllowed(env),
     examineChromium(env),
+    finding('Xvfb and xdotool (for tasks on a desktop)', false, desktopPrograms(env), `${APT} xvfb xdotool python3-tk`),
     await examineSqlite(),
     await examineStore(env),
     finding(
@@ -73,6 +74,12 @@ function examineChromium(env: NodeJS.ProcessEnv): Finding {
   const names = ['chromium', 'chromium-browser', 'google-chrome'];
   const found = names.map((name) => version(env, name, ['--version'])).find((one) => one !== undefined);
   return finding('Chromium (for tests of the dashboard)', false, found, `${APT} chromium`);
+}
+
+/** Neither program says a version without a display. */
+function desktopPrograms(env: NodeJS.ProcessEnv): string | undefined {
+  const found = ['Xvfb', 'xdotool'].map((name) => which(name, env));
+  return found.every((one) => one !== undefined) ? found.join(', ') : undefined;
 }
 
 async function examineSqlite(): Promise<Finding> {

@@ -1,6 +1,6 @@
 /** The sandbox that callers use: the supervisor's client behind the interface of `sandbox.ts`. */
 
-import type { ExecCall, ExecResult, ReadResult, Sandbox, ShellState, WriteCall } from '../sandbox.ts';
+import type { ExecCall, ExecResult, ReadResult, Sandbox, SandboxDoor, ShellState, WriteCall } from '../sandbox.ts';
 import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
 
 /**
@@ -11,11 +11,17 @@ const NUL_IN_PATH = 'the path has a NUL character';
 
 export class SupervisedSandbox implements Sandbox {
   readonly id: string;
+  readonly door: SandboxDoor;
   private readonly client: SupervisorClient;
 
   constructor(id: string, client: SupervisorClient) {
     this.id = id;
     this.client = client;
+    this.door = {
+      open: (port) => client.openDoor(port),
+      news: (seen, known) => client.doorNews(seen, known),
+      answer: (connection, bytes) => client.answerDoor(connection, bytes),
+    };
   }
 
   async exec(call: ExecCall): Promise<ExecResult> {

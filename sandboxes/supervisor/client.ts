@@ -7,6 +7,8 @@ import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import {
+  type DoorNews,
+  type DoorState,
   type ExecCall,
   type ExecResult,
   type ReadResult,
@@ -29,9 +31,13 @@ const op = {
   end: 8,
   state: 9,
   resume: 10,
+  doorOpen: 11,
+  doorWait: 12,
+  doorAnswer: 13,
   error: 127,
 } as const;
 const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
+const doorFlag = { ended: 1, gone: 2, full: 4 } as const;
 /**
  * Pauses before further attempts: a dying supervisor still accepts connections for a moment, and closes them unread.
  */
@@ -191,6 +197,38 @@ export class SupervisorClient {
 
   async resume({ directory, exports }: ShellState): Promise<void> {
     await this.request(op.resume, new FrameWriter().bytes(directory).bytes(exports).finish());
+  }
+
+  async openDoor(port: number): Promise<number> {
+    return new FrameReader(await this.request(op.doorOpen, new FrameWriter().u32(port).finish())).u32();
+  }
+
+  async doorNews(seen: number, known: readonly DoorState[]): Promise<readonly DoorNews[]> {
+    const writer = new FrameWriter().u64(seen).u32(known.length);
+    for (const { connection, bytes, ended, full } of known)
+      writer
+        .u64(connection)
+        .u64(bytes)
+        .u8((ended ? doorFlag.ended : 0) | (full ? doorFlag.full : 0));
+    const reader = new FrameReader(await this.request(op.doorWait, writer.finish()));
+    return Array.from({ length: reader.u32() }, () => {
+      const connection = reader.u64();
+      const flags = reader.u8();
+      const has = (flag: number): boolean => (flags & flag) !== 0;
+      return {
+        connection,
+        ended: has(doorFlag.ended),
+        gone: has(doorFlag.gone),
+        full: has(doorFlag.full),
+        from: reader.u64(),
+        chunk: reader.bytes(),
+      };
+    });
+  }
+
+  async answerDoor(connection: number, bytes: Uint8Array): Promise<boolean> {
+    const body = new FrameWriter().u64(connection).bytes(bytes).finish();
+    return (await this.request(op.doorAnswer, body)).readUInt8(0) === 1;
   }
 
   close(): void {

@@ -16,11 +16,14 @@ function isLoopbackHost(host: string): boolean {
 }
 
 /** Errors: `ApiError` if the caller is not admitted. */
-export function checkCaller({ authorization = '', host = '' }: IncomingHttpHeaders, apiKey: string | undefined): void {
+export function checkCaller(headers: IncomingHttpHeaders, apiKey: string | undefined): void {
+  const { authorization = '', host = '' } = headers;
   if (apiKey !== undefined) {
-    const given = /^Bearer (.+)$/i.exec(authorization)?.[1] ?? '';
+    // Anthropic's clients send `x-api-key`.
+    const own = headers['x-api-key'];
+    const given = /^Bearer (.+)$/i.exec(authorization)?.[1] ?? (typeof own === 'string' ? own : '');
     if (!timingSafeEqual(digestOf(given), digestOf(apiKey)))
-      throw new ApiError(401, 'a valid key is required: send the header Authorization: Bearer KEY', {
+      throw new ApiError(401, 'a valid key is required: send the header Authorization: Bearer KEY, or x-api-key: KEY', {
         code: 'invalid_api_key',
       });
   } else if (!isLoopbackHost(host)) {

@@ -22,9 +22,15 @@ export class ApiError extends Error {
   }
 }
 
+/** `path`: `''` if it cannot be read. */
+export interface RefusedRequest {
+  readonly path: string;
+  readonly requestId: string;
+}
+
 /** How a server turns errors into refusals, and refusals into bodies. */
 export interface ErrorDialect {
   /** An error as a refusal; status 500 if the request is not at fault. */
   readonly refusalOf: (error: unknown) => ApiError;
-  readonly bodyOf: (error: ApiError) => object;
+  readonly bodyOf: (error: ApiError, request: RefusedRequest) => object;
 }

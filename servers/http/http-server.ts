@@ -50,6 +50,13 @@ export interface HttpEnv {
 }
 export type HttpContext = Context<HttpEnv>;
 
+/** A server-sent event: its name, if it has one, and its line of data. */
+export interface SentEvent {
+  readonly event?: string | undefined;
+  readonly data: string;
+}
+type SendEvent = (event: SentEvent) => void;
+
 export class HttpServer {
   /** Routes added here answer admitted callers once the server is open. */
   readonly app = new Hono<HttpEnv>();
@@ -76,7 +83,7 @@ export class HttpServer {
       // An invalid host or target.
       errorHandler: (error) => {
         const refused = new ApiError(400, `the request cannot be read: ${(error as Error).message}`);
-        return Response.json(this.#errors.bodyOf(refused), { status: 400 });
+        return Response.json(this.#errors.bodyOf(refused, { path: '', requestId: '' }), { status: 400 });
       },
     });
     this.#server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000 }, (request, response) => {
@@ -130,24 +137,29 @@ export class HttpServer {
 
   /**
    * Server-sent events while `produce` runs. Headers are sent with the first event, so that an earlier refusal has its
-   * own status. A later refusal is the stream's last event. Errors: those of `produce` before its first event.
+   * own status. A later refusal is the stream's last events. Errors: those of `produce` before its first event.
    */
-  async events(c: HttpContext, produce: (send: (data: string) => void) => Promise<void>): Promise<Response> {
+  async events(
+    c: HttpContext,
+    produce: (send: SendEvent) => Promise<void>,
+    failureEvents: (refused: ApiError) => readonly SentEvent[],
+  ): Promise<Response> {
     const first = Promise.withResolvers<undefined>();
     const encoder = new TextEncoder();
     let isWanted = true;
     let begun = false;
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => {
-        const send = (data: string) => {
+        const send: SendEvent = ({ event, data }) => {
           begun = true;
           first.resolve(undefined);
-          if (isWanted) controller.enqueue(encoder.encode(`data: ${data}\n\n`));
+          const name = event === undefined ? '' : `event: ${event}\n`;
+          if (isWanted) controller.enqueue(encoder.encode(`${name}data: ${data}\n\n`));
         };
         produce(send)
           .catch((error: unknown) => {
             if (!begun) throw error;
-            send(JSON.stringify(this.#errors.bodyOf(this.#refusalOf(error, c))));
+            failureEvents(this.#refusalOf(error, c)).forEach(send);
           })
           .then(() => isWanted && controller.close(), first.reject);
       },
@@ -216,6 +228,7 @@ export class HttpServer {
 
   #refuse(c: HttpContext, error: ApiError): Response {
     const headers = error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) };
-    return c.json(this.#errors.bodyOf(error), error.status as ContentfulStatusCode, headers);
+    const body = this.#errors.bodyOf(error, { path: c.req.path, requestId: c.get('requestId') });
+    return c.json(body, error.status as ContentfulStatusCode, headers);
   }
 }

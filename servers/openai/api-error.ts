@@ -1,5 +1,6 @@
-/** Refusals in OpenAI's format: message, type, the wrong parameter, and a code. */
+/** Refusals in OpenAI's format (message, type, the wrong parameter, a code), or in Anthropic's on its paths. */
 
+import { messagesError } from '../apis/messages-answer.ts';
 import { ApiError, type ErrorDialect } from '../http/api-error.ts';
 
 /** Maximum length of a message and of a parameter's name, in characters: both may quote the caller's text. */
@@ -23,6 +24,12 @@ export function contextExceeded(limit: number, prompt: number, answer: number): 
   return new ApiError(400, message, { code: 'context_length_exceeded' });
 }
 
+/** Anthropic's message, for requests that bound the answer alone. */
+export function promptTooLong(limit: number): ApiError {
+  const message = `prompt is too long: it and one token of the answer need more than the context's ${limit} tokens`;
+  return new ApiError(400, message, { code: 'context_length_exceeded' });
+}
+
 /** Names of errors (of the engine and the chat template) that are the caller's mistake. */
 const MISTAKES = new Set(['InvalidRequest', 'ChatTemplateRefused']);
 
@@ -37,4 +44,9 @@ export function asApiError(error: unknown): ApiError {
   return new ApiError(500, `the engine failed (${name})`);
 }
 
-export const OPENAI_ERRORS: ErrorDialect = { refusalOf: asApiError, bodyOf: errorBody };
+/** Refusals in the shape of the API that the path belongs to. */
+export const API_ERRORS: ErrorDialect = {
+  refusalOf: asApiError,
+  bodyOf: (error, { path, requestId }) =>
+    path.startsWith('/v1/messages') ? messagesError(error, requestId) : errorBody(error),
+};

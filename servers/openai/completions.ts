@@ -5,11 +5,12 @@
 
 import { randomUUID } from 'node:crypto';
 import type { TokenLogprob } from '../../trainer/generate-request.ts';
+import { samplingOf } from '../apis/fields.ts';
 import type { PreparedCompletion } from './prepare-request.ts';
-import { samplingOf } from './read-request.ts';
-import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
+import { errorBody } from './api-error.ts';
+import { promptLogprobsOf, type Reply, seedKey, type Send } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
-import { tellable } from './text-stream.ts';
+import { tellable } from '../apis/text-stream.ts';
 
 type CompletionRequest = PreparedCompletion['request'];
 
@@ -63,25 +64,48 @@ export function textOffsets(
   });
 }
 
+/** With `echo`, the prompt's tokens come first. The first token of a prompt has no log-probability. */
 function logprobsOf(
-  { tokens, logprobs, alternatives, text }: Answer,
+  { tokens, logprobs, alternatives, text, promptLogprobs }: Answer,
   request: CompletionRequest,
   { tokenizer }: ServedModel,
+  prompt: readonly number[],
 ) {
-  if (request.logprobs === undefined || request.logprobs === null) return null;
+  const { logprobs: asked } = request;
+  if (asked === undefined || asked === null) return null;
   const name = (id: number) => (request.return_tokens_as_token_ids ? `token_id:${id}` : tokenizer.decode([id]));
-  const top =
-    request.logprobs === 0
-      ? null
-      : tokens.map((token, i) => byName(alternatives[i] ?? [], { token, logprob: logprobs[i] ?? 0 }, name));
   const textOf = (part: readonly number[]) =>
     tokenizer.decode(part, { skipSpecialTokens: request.skip_special_tokens });
-  const offsets = textOffsets(tokens, text, textOf);
-  return { tokens: tokens.map(name), token_logprobs: logprobs, top_logprobs: top, text_offset: offsets };
+  const echoed = request.echo ? prompt : [];
+  const ofPrompt = echoed.map((token, i) => promptLogprobs?.[i] ?? { token, logprob: null, top: [] });
+  const topOfPrompt = ofPrompt.map(({ token, logprob, top }) =>
+    logprob === null ? null : byName(top.slice(0, asked), { token, logprob }, name),
+  );
+  const top = tokens.map((token, i) => byName(alternatives[i] ?? [], { token, logprob: logprobs[i] ?? 0 }, name));
+  const all = [...echoed, ...tokens];
+  return {
+    tokens: all.map(name),
+    token_logprobs: [...ofPrompt.map(({ logprob }) => logprob), ...logprobs],
+    top_logprobs: asked === 0 ? null : [...topOfPrompt, ...top],
+    text_offset: textOffsets(all, request.echo ? `${textOf(prompt)}${text}` : text, textOf),
+  };
 }
 
 function idsOf(request: CompletionRequest, prompt: readonly number[], { tokens }: Answer): object {
   return request.return_token_ids ? { token_ids: tokens, prompt_token_ids: prompt } : {};
+}
+
+function usageOf(prompts: ReadonlyArray<readonly number[]>, answers: readonly Answer[]) {
+  const sum = (lists: ReadonlyArray<readonly number[]>) => lists.reduce((total, { length }) => total + length, 0);
+  const [prompt, completion] = [sum(prompts), sum(answers.map(({ tokens }) => tokens))];
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+}
+
+/** Number of the likeliest tokens that are needed for each of the prompt's; `undefined`: no log-probabilities of it. */
+function promptAlternativesOf({ prompt_logprobs: asked, echo, logprobs }: CompletionRequest): number | undefined {
+  const ofEcho = echo ? (logprobs ?? undefined) : undefined;
+  if (asked === undefined || asked === null) return ofEcho;
+  return Math.max(asked, ofEcho ?? 0);
 }
 
 /** Errors: those of the engine. */
@@ -90,7 +114,7 @@ export function completions(
   model: ServedModel,
   signal: AbortSignal,
 ): Reply {
-  const { n, stream, stop } = request;
+  const { n, stream, stop, echo } = request;
   const jobs = prompts.flatMap((prompt) => Array.from({ length: n }, () => prompt));
   const key = seedKey(request.seed);
   const common = {
@@ -101,51 +125,68 @@ export function completions(
   };
   const requestOf = (prompt: readonly number[], index: number): AnswerRequest => ({
     prompt,
-    sampling: { ...samplingOf(request), maxTokens },
+    sampling: { ...samplingOf(request), maxTokens: Math.max(1, maxTokens) },
     alternatives: request.logprobs ?? 0,
+    promptAlternatives: promptAlternativesOf(request),
     stopTokenIds: request.stop_token_ids,
     stops: stop,
     skipSpecialTokens: request.skip_special_tokens,
     noiseKey: `${key}/${index}`,
   });
+  const answerOf = async (asked: AnswerRequest): Promise<Answer> => {
+    const answer = await sampleAnswer(model, asked, signal);
+    // The engine samples at least one token.
+    if (maxTokens > 0) return answer;
+    return { ...answer, tokens: [], logprobs: [], alternatives: [], text: '', finish: 'length' };
+  };
+  const echoOf = (prompt: readonly number[]) =>
+    echo ? model.tokenizer.decode(prompt, { skipSpecialTokens: request.skip_special_tokens }) : '';
+  const nameOf = (id: number) => model.tokenizer.decode([id]);
   if (!stream) {
     return {
       body: async () => {
-        const answers = await Promise.all(
-          jobs.map((prompt, index) => sampleAnswer(model, requestOf(prompt, index), signal)),
-        );
-        const choices = answers.map((answer, index) => ({
-          index,
-          text: answer.text,
-          finish_reason: answer.finish,
-          logprobs: logprobsOf(answer, request, model),
-          ...idsOf(request, jobs[index] ?? [], answer),
-        }));
+        const answers = await Promise.all(jobs.map((prompt, index) => answerOf(requestOf(prompt, index))));
+        const choices = answers.map((answer, index) => {
+          const prompt = jobs[index] ?? [];
+          const asked = request.prompt_logprobs;
+          const isAsked = asked !== undefined && asked !== null && answer.promptLogprobs !== undefined;
+          const told = (answer.promptLogprobs ?? []).map((one) => one && { ...one, top: one.top.slice(0, asked ?? 0) });
+          return {
+            index,
+            text: `${echoOf(prompt)}${answer.text}`,
+            finish_reason: answer.finish,
+            logprobs: logprobsOf(answer, request, model, prompt),
+            ...idsOf(request, prompt, answer),
+            ...(isAsked ? { prompt_logprobs: promptLogprobsOf(told, nameOf) } : {}),
+          };
+        });
         return { ...common, choices, usage: usageOf(prompts, answers) };
       },
     };
   }
-  const streamed = async (send: Chunks) => {
+  const streamed = async (send: Send) => {
     const told = (index: number, text: string, rest: object) =>
-      send({ ...common, choices: [{ index, text, logprobs: null, finish_reason: null, ...rest }] });
+      send({ data: { ...common, choices: [{ index, text, logprobs: null, finish_reason: null, ...rest }] } });
     const answers = await Promise.all(
       jobs.map(async (prompt, index) => {
         let sent = 0;
+        const begin = echoOf(prompt);
         const onText = (text: string) => {
-          const ready = tellable(text, stop);
+          const ready = `${begin}${tellable(text, stop)}`;
           if (ready.length > sent) told(index, ready.slice(sent), {});
           sent = Math.max(sent, ready.length);
         };
-        const answer = await sampleAnswer(model, { ...requestOf(prompt, index), onText }, signal);
-        told(index, answer.text.slice(sent), {
+        const answer = await answerOf({ ...requestOf(prompt, index), onText });
+        told(index, `${begin}${answer.text}`.slice(sent), {
           finish_reason: answer.finish,
-          logprobs: logprobsOf(answer, request, model),
+          logprobs: logprobsOf(answer, request, model, prompt),
           ...idsOf(request, prompt, answer),
         });
         return answer;
       }),
     );
-    if (request.stream_options?.include_usage) send({ ...common, choices: [], usage: usageOf(prompts, answers) });
+    if (request.stream_options?.include_usage)
+      send({ data: { ...common, choices: [], usage: usageOf(prompts, answers) } });
   };
-  return { stream: streamed };
+  return { stream: streamed, failed: (refused) => [{ data: errorBody(refused) }], last: '[DONE]' };
 }

@@ -3,14 +3,22 @@
  * request is done here, so that it can run in a thread. The result fits the context.
  */
 
-import { type Message, readArguments, toolCallOf } from '../../protocol/message.ts';
+import type { Message, ToolSchema } from '../../protocol/message.ts';
 import { memberOf, readWritten } from '../../protocol/written-json.ts';
+import { opensReasoning } from '../../agents/codecs/codec.ts';
+import { codecOfTemplate } from '../../agents/codecs/codecs.ts';
 import type { ChatTokenizer } from '../../agents/render-conversation.ts';
+import type { ChatQuery, ToolChoice } from '../apis/chat.ts';
+import { refuse } from '../apis/fields.ts';
+import { readCountTokens, readMessages } from '../apis/messages-request.ts';
+import { type ChatFields, readChatCompletion } from '../apis/openai-chat.ts';
+import type { ResponseItem } from '../apis/responses-items.ts';
+import { previousOf, readResponse, type ResponseFields } from '../apis/responses-request.ts';
 import { ApiError } from '../http/api-error.ts';
-import { contextExceeded } from './api-error.ts';
-import { type ChatRequest, type CompletionRequest, readChatCompletion, readCompletion } from './read-request.ts';
+import { contextExceeded, promptTooLong } from './api-error.ts';
+import { type CompletionRequest, readCompletion } from './read-completion.ts';
 
-export type RequestKind = 'completion' | 'chat';
+export type RequestKind = 'completion' | 'chat' | 'response' | 'message' | 'count';
 
 /** The parts of a model that are needed to make a prompt. */
 export interface PromptModel {
@@ -18,6 +26,7 @@ export interface PromptModel {
   /** Maximum number of tokens of prompt and answer together. */
   readonly contextTokens: number;
   readonly tokenizer: Pick<ChatTokenizer, 'encode' | 'renderChat'> & {
+    readonly chatTemplate: string;
     /** Maximum number of bytes of one token. */
     readonly longestToken: number;
   };
@@ -29,16 +38,43 @@ export interface PreparedCompletion {
   readonly prompts: ReadonlyArray<readonly number[]>;
   readonly maxTokens: number;
 }
-export interface PreparedChat {
-  readonly kind: 'chat';
-  readonly request: Omit<ChatRequest, 'messages' | 'tools'>;
+
+/** A chat whose messages and tools are a prompt. */
+export interface PreparedTurn {
+  readonly query: Omit<ChatQuery, 'messages' | 'tools'>;
   readonly prompt: readonly number[];
   /** True if the policy may call tools. */
   readonly hasTools: boolean;
+  /** True if the prompt has opened the reasoning. */
+  readonly inReasoning: boolean;
+  /** The beginning of a call with which the prompt ends. `''`: none. */
+  readonly opening: string;
   /** `undefined`: as many as fit the context. */
   readonly maxTokens: number | undefined;
+  /** True if fewer tokens than asked fit the context. */
+  readonly isClipped: boolean;
 }
-export type Prepared = PreparedCompletion | PreparedChat;
+
+export interface PreparedChat {
+  readonly kind: 'chat';
+  readonly turn: PreparedTurn;
+  readonly fields: ChatFields;
+}
+export interface PreparedResponse {
+  readonly kind: 'response';
+  readonly turn: PreparedTurn;
+  readonly fields: ResponseFields;
+  readonly isStored: boolean;
+  readonly items: readonly ResponseItem[];
+}
+export type Prepared =
+  | PreparedCompletion
+  | PreparedChat
+  | PreparedResponse
+  | { readonly kind: 'message'; readonly turn: PreparedTurn }
+  | { readonly kind: 'count'; readonly tokens: number }
+  /** To be prepared again with the items of this response. */
+  | { readonly kind: 'continues'; readonly response: string };
 
 /** Errors: `ApiError` 404 for another model. */
 export function checkModel(asked: string, { name }: Pick<PromptModel, 'name'>): void {
@@ -78,9 +114,11 @@ function prepareCompletion(body: unknown, model: PromptModel): PreparedCompletio
   const maxTokens = request.max_tokens ?? DEFAULT_TOKENS;
   if (given.length * request.n > MOST_CHOICES)
     throw new ApiError(400, `n: a request may ask for at most ${MOST_CHOICES} answers`, { param: 'n' });
+  // The engine samples at least one token.
+  const answer = Math.max(1, maxTokens);
   const prompts = (given as Array<string | number[]>).map((one) => {
-    if (typeof one === 'string') return encode(one, maxTokens, model);
-    checkFits(one.length, maxTokens, model);
+    if (typeof one === 'string') return encode(one, answer, model);
+    checkFits(one.length, answer, model);
     return one;
   });
   if (prompts.some((ids) => ids.length === 0))
@@ -88,30 +126,7 @@ function prepareCompletion(body: unknown, model: PromptModel): PreparedCompletio
   return { kind: 'completion', request, prompts, maxTokens };
 }
 
-function argumentsOf(text: string, at: string): object {
-  const given = readArguments(text);
-  if (typeof given === 'string')
-    throw new ApiError(400, `${at}: the arguments of a call must be a JSON object`, { param: at });
-  return given;
-}
-
-/** Messages in the form that chat templates read. */
-function templated(messages: ChatRequest['messages']): Message[] {
-  const names = new Map<string, string>();
-  return messages.map((message, i): Message => {
-    if (message.role === 'tool')
-      return { role: 'tool', name: names.get(message.tool_call_id ?? '') ?? '', content: message.content };
-    if (message.role !== 'assistant')
-      return { role: message.role === 'developer' ? 'system' : message.role, content: message.content };
-    const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: text } }, k) => {
-      if (id) names.set(id, name);
-      return toolCallOf(name, argumentsOf(text, `messages.${i}.tool_calls.${k}.function.arguments`));
-    });
-    return { role: 'assistant', content: message.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
-  });
-}
-
-function rendered(messages: readonly Message[], tools: ChatRequest['tools'], { tokenizer }: PromptModel): string {
+function rendered(messages: readonly Message[], tools: readonly ToolSchema[], { tokenizer }: PromptModel): string {
   try {
     return tokenizer.renderChat(messages, tools, { addGenerationPrompt: true });
   } catch (error) {
@@ -122,25 +137,98 @@ function rendered(messages: readonly Message[], tools: ChatRequest['tools'], { t
   }
 }
 
-function prepareChat(body: unknown, model: PromptModel): PreparedChat {
-  const all = memberOf(body, 'messages');
-  // Each message takes at least one token. This check is faster than validating and rendering too many messages.
-  if (Array.isArray(all)) checkFits(all.length, 1, model);
-  const { messages, tools: given, ...request } = readChatCompletion(body);
-  checkModel(request.model, model);
-  const tools = request.tool_choice === 'none' ? [] : given;
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? undefined;
-  const prompt = encode(rendered(templated(messages), tools, model), maxTokens ?? 1, model);
-  return { kind: 'chat', request, prompt, hasTools: tools.length > 0, maxTokens };
+/**
+ * How a call that is asked for begins: the prompt ends with it, so the policy goes on with the call. Errors: `ApiError`
+ * if a name cannot be written in the policy's form.
+ */
+function openingOf(
+  choice: ToolChoice,
+  tools: readonly ToolSchema[],
+  { tokenizer: { chatTemplate } }: PromptModel,
+): string {
+  if (choice === 'auto' || tools.length === 0) return '';
+  const codec = codecOfTemplate(chatTemplate);
+  const only = tools.length === 1 ? tools[0]?.function.name : undefined;
+  const name = choice === 'required' ? only : choice.name;
+  if (name !== undefined && /[<>\n]/u.test(name))
+    refuse('tool_choice', 'the name cannot be written as the start of a call');
+  // Qwen's templates of this form have a tag around it.
+  const isWrapped = codec.name === 'function-xml' && chatTemplate.includes('<tool_call>');
+  return `${isWrapped ? '<tool_call>\n' : ''}${codec.opening(name)}`;
 }
 
-/** `body`: JSON in UTF-8. Errors: `ApiError`. */
-export function prepareRequest(kind: RequestKind, body: Uint8Array, model: PromptModel): Prepared {
+function prepareTurn(query: ChatQuery, model: PromptModel): PreparedTurn {
+  checkModel(query.model, model);
+  const { messages, tools, ...rest } = query;
+  const hasTools = tools.length > 0;
+  const text = rendered(messages, tools, model);
+  const inReasoning = opensReasoning(text);
+  const opening = openingOf(query.toolChoice, tools, model);
+  if (inReasoning && opening !== '')
+    refuse('tool_choice', "this policy's prompt opens its reasoning, which comes before a call: give auto");
+  if (inReasoning && query.prefill !== '')
+    refuse('messages', "this policy's prompt opens its reasoning, so that no text can be continued: end with the user");
+  const isBounded = query.overflow === 'fewer';
+  const least = isBounded ? 1 : (query.maxTokens ?? 1);
+  const prompt = encodeTurn(`${text}${query.prefill}${opening}`, least, model, isBounded);
+  const room = model.contextTokens - prompt.length;
+  const isClipped = isBounded && query.maxTokens !== undefined && query.maxTokens > room;
+  return {
+    query: rest,
+    prompt,
+    hasTools,
+    inReasoning,
+    opening,
+    maxTokens: isClipped ? room : query.maxTokens,
+    isClipped,
+  };
+}
+
+function encodeTurn(text: string, least: number, model: PromptModel, isBounded: boolean): number[] {
+  try {
+    return encode(text, least, model);
+  } catch (error) {
+    if (isBounded && error instanceof ApiError && error.code === 'context_length_exceeded')
+      throw promptTooLong(model.contextTokens);
+    throw error;
+  }
+}
+
+/** Each message takes at least one token. This check is faster than validating and rendering too many. */
+function checkLength(body: unknown, field: string, model: PromptModel): void {
+  const all = memberOf(body, field);
+  if (Array.isArray(all)) checkFits(all.length, 1, model);
+}
+
+function prepareResponse(body: unknown, model: PromptModel, earlier: readonly ResponseItem[] | undefined): Prepared {
+  const previous = previousOf(body);
+  if (previous !== undefined && earlier === undefined) return { kind: 'continues', response: previous };
+  checkLength(body, 'input', model);
+  const { query, ...rest } = readResponse(body, earlier);
+  return { kind: 'response', turn: prepareTurn(query, model), ...rest };
+}
+
+/**
+ * `body`: JSON in UTF-8. `earlier`: the items of the response that it continues; without them, such a request is
+ * returned as `continues`. Errors: `ApiError`.
+ */
+export function prepareRequest(
+  kind: RequestKind,
+  body: Uint8Array,
+  model: PromptModel,
+  earlier?: readonly ResponseItem[],
+): Prepared {
   let given: unknown;
   try {
     given = readWritten(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8'));
   } catch (error) {
     throw new ApiError(400, `the body is not JSON: ${(error as Error).message}`);
   }
-  return kind === 'chat' ? prepareChat(given, model) : prepareCompletion(given, model);
+  if (kind === 'completion') return prepareCompletion(given, model);
+  if (kind === 'response') return prepareResponse(given, model, earlier);
+  checkLength(given, 'messages', model);
+  if (kind === 'message') return { kind, turn: prepareTurn(readMessages(given), model) };
+  if (kind === 'count') return { kind, tokens: prepareTurn(readCountTokens(given), model).prompt.length };
+  const { query, fields } = readChatCompletion(given);
+  return { kind, turn: prepareTurn(query, model), fields };
 }

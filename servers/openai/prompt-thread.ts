@@ -5,6 +5,7 @@
 
 import { Worker } from 'node:worker_threads';
 import { type ErrorData, errorFrom } from '../../trainer/embedded/messages.ts';
+import type { ResponseItem } from '../apis/responses-items.ts';
 import { ApiError } from '../http/api-error.ts';
 import type { Prepared, RequestKind } from './prepare-request.ts';
 
@@ -19,6 +20,8 @@ export interface PromptSource {
 export interface ToPromptThread {
   readonly kind: RequestKind;
   readonly body: Uint8Array;
+  /** Items of the response that it continues. */
+  readonly earlier?: readonly ResponseItem[] | undefined;
 }
 export type FromPromptThread = { readonly prepared: Prepared } | { readonly error: ErrorData };
 
@@ -48,9 +51,9 @@ export class PromptThread {
   }
 
   /** Errors: `ApiError`; the signal's reason. */
-  prepare(kind: RequestKind, body: Uint8Array, signal: AbortSignal): Promise<Prepared> {
+  prepare({ kind, body, earlier }: ToPromptThread, signal: AbortSignal): Promise<Prepared> {
     return new Promise((resolve, reject) => {
-      const job = { kind, body, resolve, reject };
+      const job = { kind, body, earlier, resolve, reject };
       const drop = () => this.#drop(job, signal.reason);
       this.#waiting.push(job);
       signal.addEventListener('abort', drop, { once: true });
@@ -67,9 +70,9 @@ export class PromptThread {
     if (this.#running !== undefined) return;
     this.#running = this.#waiting.shift();
     if (this.#running === undefined) return;
-    const { kind, body } = this.#running;
+    const { kind, body, earlier } = this.#running;
     this.#worker ??= this.#start();
-    this.#worker.postMessage({ kind, body });
+    this.#worker.postMessage({ kind, body, earlier });
   }
 
   #start(): Worker {

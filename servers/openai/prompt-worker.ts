@@ -9,9 +9,9 @@ import type { FromPromptThread, PromptSource, ToPromptThread } from './prompt-th
 const { dir, name, contextTokens } = workerData as PromptSource;
 const model = { name, contextTokens, tokenizer: await loadTokenizer(dir) };
 
-function prepare({ kind, body }: ToPromptThread): FromPromptThread {
+function prepare({ kind, body, earlier }: ToPromptThread): FromPromptThread {
   try {
-    return { prepared: prepareRequest(kind, body, model) };
+    return { prepared: prepareRequest(kind, body, model, earlier) };
   } catch (error) {
     return { error: errorData(error) };
   }

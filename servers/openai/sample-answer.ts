@@ -5,9 +5,9 @@
 
 import { randomUUID } from 'node:crypto';
 import type { Engine } from '../../trainer/engine.ts';
-import type { TokenLogprob } from '../../trainer/generate-request.ts';
+import type { PromptLogprob, TokenLogprob } from '../../trainer/generate-request.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
-import { stopAt } from './text-stream.ts';
+import { stopFound } from '../apis/text-stream.ts';
 
 export interface ServedModel {
   readonly name: string;
@@ -30,8 +30,12 @@ export interface AnswerRequest {
   /** In addition to the tokenizer's stop tokens. */
   readonly stopTokenIds: readonly number[];
   readonly stops: readonly string[];
+  /** Returns where a text that may grow has its end, which is part of it; `undefined` if it has none yet. */
+  readonly endOf?: ((text: string) => number | undefined) | undefined;
   /** Number of most likely tokens to return for each sampled token. */
   readonly alternatives: number;
+  /** Number of most likely tokens to return for each token of the prompt. Absent: the prompt has no log-probabilities. */
+  readonly promptAlternatives?: number | undefined;
   /** True to omit special tokens from the text. */
   readonly skipSpecialTokens: boolean;
   /** Seed of the noise. */
@@ -50,6 +54,16 @@ export interface Answer {
   /** Text without the stop token or stop string. */
   readonly text: string;
   readonly finish: 'stop' | 'length';
+  /** The stop string that ended the answer. */
+  readonly stopText?: string | undefined;
+  /** One per token of the prompt, if they were requested; null for the first. */
+  readonly promptLogprobs?: ReadonlyArray<PromptLogprob | null> | undefined;
+}
+
+/** Where a text ends before its last token. */
+interface Cut {
+  readonly length: number;
+  readonly stopText?: string;
 }
 
 /** Number of tokens in a piece. */
@@ -63,13 +77,20 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
   const stopTokenIds = [...new Set([...tokenizer.stopTokenIds, ...request.stopTokenIds])];
   const textOf = (tokens: readonly number[]) =>
     tokenizer.decode(tokens, { skipSpecialTokens: request.skipSpecialTokens });
-  const piece = onText || stops.length > 0 ? PIECE : wanted;
+  const cutOf = (text: string): Cut | undefined => {
+    const [stop, end] = [stopFound(text, stops), request.endOf?.(text)];
+    if (stop !== undefined && (end === undefined || stop.at < end)) return { length: stop.at, stopText: stop.stop };
+    return end === undefined ? undefined : { length: end };
+  };
+  const piece = onText || stops.length > 0 || request.endOf ? PIECE : wanted;
   const cacheKey = `served ${randomUUID()}`;
   const tokens: number[] = [];
   const logprobs: number[] = [];
   const alternatives: Array<readonly TokenLogprob[]> = [];
+  let promptLogprobs: Answer['promptLogprobs'];
   for (;;) {
     const maxTokens = Math.min(piece, wanted - tokens.length);
+    const ofPrompt = tokens.length === 0 ? request.promptAlternatives : undefined;
     const call = {
       policy,
       cacheKey,
@@ -77,39 +98,39 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
       stopTokenIds,
       tokens: [...prompt, ...tokens],
       sampling: { ...sampling, maxTokens },
-      topLogprobs: request.alternatives,
+      topLogprobs: Math.max(request.alternatives, ofPrompt ?? 0),
+      promptLogprobs: ofPrompt !== undefined,
     };
     const sampled = await engine.generate(call, signal);
     tokens.push(...sampled.tokens);
     logprobs.push(...sampled.logprobs);
-    alternatives.push(...(sampled.topLogprobs ?? []));
+    alternatives.push(...(sampled.topLogprobs ?? []).map((top) => top.slice(0, request.alternatives)));
+    if (ofPrompt !== undefined)
+      promptLogprobs = sampled.promptLogprobs?.map((one) => one && { ...one, top: one.top.slice(0, ofPrompt) });
     const stopped = sampled.finishReason === 'stop';
     const text = textOf(stopped ? tokens.slice(0, -1) : tokens);
-    const at = stopAt(text, stops);
-    if (at >= 0) {
-      const kept = shortestWith(tokens, textOf, stops);
+    const cut = cutOf(text);
+    if (cut !== undefined) {
+      const kept = shortestWith(tokens, (some) => cutOf(textOf(some)) !== undefined);
       return {
         tokens: tokens.slice(0, kept),
         logprobs: logprobs.slice(0, kept),
         alternatives: alternatives.slice(0, kept),
-        text: text.slice(0, at),
+        text: text.slice(0, cut.length),
         finish: 'stop',
+        stopText: cut.stopText,
+        promptLogprobs,
       };
     }
     if (stopped || tokens.length >= wanted || sampled.finishReason === 'context')
-      return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length' };
+      return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length', promptLogprobs };
     onText?.(text);
   }
 }
 
-/** Number of tokens after which the text first has a stop string. */
-function shortestWith(
-  tokens: readonly number[],
-  textOf: (tokens: readonly number[]) => string,
-  stops: readonly string[],
-): number {
+/** Number of tokens after which the text is first cut. */
+function shortestWith(tokens: readonly number[], isCut: (tokens: readonly number[]) => boolean): number {
   const from = Math.max(1, tokens.length - PIECE);
-  for (let length = from; length < tokens.length; length += 1)
-    if (stopAt(textOf(tokens.slice(0, length)), stops) >= 0) return length;
+  for (let length = from; length < tokens.length; length += 1) if (isCut(tokens.slice(0, length))) return length;
   return tokens.length;
 }

@@ -5,9 +5,10 @@ import { z } from 'zod';
 import { corpusDigest } from '../../agents/retrieval/corpus.ts';
 import { checkRetrieval, corpusOptions } from '../../agents/retrieval/retriever.ts';
 import type { Message } from '../../protocol/message.ts';
-import type { Dataset, EnvironmentIo } from '../environment.ts';
+import { openRecords, recordOptions } from '../data/record-options.ts';
+import type { Dataset, EnvironmentIo, Task } from '../environment.ts';
 import { normalizedAnswer } from '../qa/answer-match.ts';
-import type { SearchSettings } from './information.ts';
+import { searchOptions, type SearchSettings } from './information.ts';
 
 const messages = z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1);
 const texts = z.union([z.string(), z.number(), z.array(z.union([z.string(), z.number()])).min(1)]);
@@ -88,4 +89,39 @@ export async function openRetrieval<Options extends SearchSettings>(
 export function withDigest(dataset: Dataset, ...parts: readonly unknown[]): Dataset {
   const digest = createHash('sha256').update(JSON.stringify([dataset.digest, ...parts]));
   return { ...dataset, digest: digest.digest('hex') };
+}
+
+/** Settings of tasks that search by SkyRL-Gym's protocol. */
+export interface SearchTaskSettings extends SearchSettings {
+  readonly maxTurns: number;
+  readonly instruction: string;
+}
+
+/** Their options. `instruction`: what is before a question. A record with messages of its own has none. */
+export const searchTaskOptions = (instruction: string) =>
+  z.strictObject({
+    ...recordOptions,
+    ...searchOptions,
+    /** Messages of the policy, as SkyRL-Gym's `max_turns`. */
+    maxTurns: z.int().min(1).max(1000).default(2),
+    instruction: z.string().default(instruction),
+  });
+
+/** Their dataset: its digest covers the corpus or the server, and every setting that a task depends on. */
+export async function openSearchTasks(
+  given: z.output<ReturnType<typeof searchTaskOptions>>,
+  io: EnvironmentIo,
+  record: z.ZodType<AskedRecord>,
+  taskOf: (record: AskedRecord, settings: SearchTaskSettings) => Task,
+): Promise<Dataset> {
+  const settings: SearchTaskSettings = await openRetrieval<SearchTaskSettings>(given, io);
+  const dataset = await openRecords(
+    given,
+    io,
+    record,
+    (one) => taskOf(one, settings),
+    ({ id }) => id,
+  );
+  const { maxTurns, topk, whenDown, instruction, k1, b } = settings;
+  return withDigest(dataset, settings.digest ?? settings.searchUrl, maxTurns, topk, whenDown, instruction, k1, b);
 }

@@ -7,34 +7,22 @@
 import { z } from 'zod';
 import type { Within } from '../../agents/retrieval/retrieval-server.ts';
 import type { Verdict } from '../../protocol/stages.ts';
-import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, Task, Work } from '../environment.ts';
 import { exactMatch } from '../qa/answer-match.ts';
-import { searchOptions, searchResult, type SearchSettings } from './information.ts';
+import { searchResult } from './information.ts';
 import {
+  type AskedRecord,
   matchedRecord,
-  openRetrieval,
+  openSearchTasks,
   promptOf,
   questionText,
-  type AskedRecord,
-  withDigest,
+  type SearchTaskSettings,
+  searchTaskOptions,
 } from './question-records.ts';
 
 const INSTRUCTION = `Answer the question below. First think about what you know and what you need to find out. To search, write your query between <search> and </search>, and end your message there: the passages follow between <information> and </information>. Search as often as you need. When you know the answer, write it, short and without explanation, between <answer> and </answer>.`;
 
-const options = z.strictObject({
-  ...recordOptions,
-  ...searchOptions,
-  /** Messages of the policy, as SkyRL-Gym's `max_turns`. */
-  maxTurns: z.int().min(1).max(1000).default(2),
-  /** Before the question. A record with messages of its own has none. */
-  instruction: z.string().default(INSTRUCTION),
-});
-
-export interface SearchTaskSettings extends SearchSettings {
-  readonly maxTurns: number;
-  readonly instruction: string;
-}
+const options = searchTaskOptions(INSTRUCTION);
 
 const OPEN = '<answer>';
 const CLOSE = '</answer>';
@@ -110,16 +98,5 @@ export function searchTask(record: AskedRecord, settings: SearchTaskSettings, wa
 export const searchEnvironment: Environment<z.output<typeof options>> = {
   name: 'search',
   options,
-  async open(given, io) {
-    const settings: SearchTaskSettings = await openRetrieval<SearchTaskSettings>(given, io);
-    const dataset = await openRecords(
-      given,
-      io,
-      matchedRecord,
-      (record) => searchTask(record, settings),
-      ({ id }) => id,
-    );
-    const { maxTurns, topk, whenDown, instruction, k1, b } = settings;
-    return withDigest(dataset, settings.digest ?? settings.searchUrl, maxTurns, topk, whenDown, instruction, k1, b);
-  },
+  open: (given, io) => openSearchTasks(given, io, matchedRecord, searchTask),
 };

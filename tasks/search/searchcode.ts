@@ -6,22 +6,22 @@
 
 import { z } from 'zod';
 import type { Within } from '../../agents/retrieval/retrieval-server.ts';
-import { openRecords, recordOptions } from '../data/record-options.ts';
 import { skyrlAnswer } from '../math/gsm8k-answer.ts';
 import type { Environment, Task, TaskContext } from '../environment.ts';
-import { searchOptions, searchResult } from './information.ts';
-import { openRetrieval, promptOf, searchRecord, type AskedRecord, withDigest } from './question-records.ts';
-import { saidAfter, type SearchTaskSettings } from './search.ts';
+import { searchResult } from './information.ts';
+import {
+  type AskedRecord,
+  openSearchTasks,
+  promptOf,
+  searchRecord,
+  type SearchTaskSettings,
+  searchTaskOptions,
+} from './question-records.ts';
+import { saidAfter } from './search.ts';
 
 const INSTRUCTION = `Solve the problem below. You have two tools: <tool><search>QUERY</search></tool> finds passages, and <tool><python>CODE</python></tool> runs Python, of which you see what it prints. Use one in a message, and end the message there. When you know the answer, write it as <solution>#### NUMBER</solution>.`;
 
-const options = z.strictObject({
-  ...recordOptions,
-  ...searchOptions,
-  /** Messages of the policy, as SkyRL-Gym's `max_turns`. */
-  maxTurns: z.int().min(1).max(1000).default(2),
-  instruction: z.string().default(INSTRUCTION),
-});
+const options = searchTaskOptions(INSTRUCTION);
 
 const PYTHON_SECONDS = 10;
 const MOST_CODE = 100_000;
@@ -161,16 +161,5 @@ const numberRecord = searchRecord.transform((record) => ({
 export const searchcodeEnvironment: Environment<z.output<typeof options>> = {
   name: 'searchcode',
   options,
-  async open(given, io) {
-    const settings: SearchTaskSettings = await openRetrieval<SearchTaskSettings>(given, io);
-    const dataset = await openRecords(
-      given,
-      io,
-      numberRecord,
-      (record) => searchcodeTask(record, settings),
-      ({ id }) => id,
-    );
-    const { maxTurns, topk, whenDown, instruction, k1, b } = settings;
-    return withDigest(dataset, settings.digest ?? settings.searchUrl, maxTurns, topk, whenDown, instruction, k1, b);
-  },
+  open: (given, io) => openSearchTasks(given, io, numberRecord, searchcodeTask),
 };

@@ -11,8 +11,7 @@ import { openRecords, recordOptions } from '../data/record-options.ts';
 import { databasePath, isDatabase, LAYOUTS, type Layout, schemaOf, versionOf } from './databases.ts';
 import { askedText, readSpiderTables } from './prompt.ts';
 import { DATABASE_FIELD, FORMATS, recordSchema, type SqlQuestion } from './records.ts';
-import { sqlOptions } from './sql-options.ts';
-import { sqlTask } from './task.ts';
+import { sqlTask, sqlOptions } from './task.ts';
 
 const options = z.strictObject({
   ...recordOptions,

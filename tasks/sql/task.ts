@@ -1,12 +1,29 @@
 /** A task of text-to-SQL: a database, gold queries, and one of two protocols; the answer is a query. */
 
+import { z } from 'zod';
 import { runSql } from '../../agents/tools/sql/sql-pool.ts';
 import type { SqlDatabase } from '../../agents/tools/sql/sql-request.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import type { Task, Work } from '../environment.ts';
 import { hasSolution, OBSERVED, observation, solutionIn, sqlIn, textOf, type Turn } from './protocol.ts';
-import { gradeSql, type VerdictName } from './verdicts.ts';
+import { gradeSql, type VerdictName, VERDICTS } from './verdicts.ts';
+
+const seconds = z.number().min(0.1).max(300);
+
+/** What may be set of every environment of text-to-SQL: how the policy answers, and how its answer is graded. */
+export const sqlOptions = {
+  /** `skyrl`: tags in messages, answered by `step`. `tool`: the tools `sql` and `finish`. */
+  protocol: z.enum(['skyrl', 'tool']).default('skyrl'),
+  verdict: z.enum(VERDICTS).default('skyrl'),
+  /** With the verdict `spider`: DISTINCT counts. */
+  keepDistinct: z.boolean().default(false),
+  /** With the protocol `skyrl`; a record's `max_turns` goes before it. */
+  maxTurns: z.int().min(1).max(1000).default(5),
+  /** Of one query of the policy, and of one that is graded. */
+  querySeconds: seconds.default(5),
+  gradeSeconds: seconds.default(30),
+};
 
 export interface SqlTask {
   readonly messages: readonly Message[];

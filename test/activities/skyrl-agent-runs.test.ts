@@ -17,7 +17,7 @@ import { placeOf } from '../../protocol/frames.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import { answerIn } from '../../protocol/transcript.ts';
-import { toolProfileOf } from '../../reports/export/tool-profile.ts';
+import { toolProfileOf } from '../../reports/export/skyrl/metrics.ts';
 import { skyrlReasonOf } from '../../reports/export/skyrl/finish-reasons.ts';
 import { sequencesOf } from '../../reports/export/skyrl/output.ts';
 import { turnsOf } from '../../store/read-records.ts';

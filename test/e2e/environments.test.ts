@@ -61,6 +61,12 @@ it('keeps-running is graded in the sandboxes of its agents', async () => {
   expectTrained(await train('keeps-running'));
 });
 
+it('call-the-policy: a program in the sandbox calls the policy, and its calls are trained on', async () => {
+  const summary = await train('call-the-policy');
+  expectTrained(summary);
+  expect(summary.steps.every(({ sampledTokens }) => sampledTokens > 0)).toBe(true);
+});
+
 it('a mixture has the metrics of each of its sources', async () => {
   expectTrained(await train('mixture'));
   const lines = readFileSync(join(dir, 'runs', 'mixture', 'metrics.jsonl'), 'utf8')

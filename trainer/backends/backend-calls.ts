@@ -144,13 +144,13 @@ export class BackendCalls<Session = unknown> {
     return { logprobs: Float32Array.from(logprobs), entropies: own && Float32Array.from(own) };
   }
 
-  async optimStep(session: Session, settings: AdamWSettings, signal: AbortSignal): Promise<number> {
+  async optimStep(session: Session, settings: AdamWSettings, signal: AbortSignal): Promise<number | null> {
     const { learningRate, betas, epsilon, weightDecay, maxGradNorm } = settings;
     const step = { learningRate, betas, epsilon, weightDecay, maxGradNorm };
     const told = await this.#call('optimStep', signal, (own) => this.definition.optimStep(session, step, own));
     const norm = (told as { gradNorm?: unknown } | undefined)?.gradNorm;
-    if (typeof norm === 'number' && Number.isFinite(norm) && norm >= 0) return norm;
-    return this.#wrong('optimStep', 'gradNorm', norm, 'is a finite number of at least 0');
+    if (norm === null || (typeof norm === 'number' && Number.isFinite(norm) && norm >= 0)) return norm;
+    return this.#wrong('optimStep', 'gradNorm', norm, 'is null or a finite number of at least 0');
   }
 
   async saveState(session: Session, state: StateToSave, signal: AbortSignal): Promise<SavedState> {
@@ -254,7 +254,7 @@ const trainingSequence = ({
 /** A session of a defined backend, as an update uses it. */
 export class DefinedSession<Session = unknown> implements Pick<
   TrainingSession,
-  'forward' | 'forwardBackward' | 'optimStep' | 'release'
+  'forward' | 'forwardBackward' | 'release'
 > {
   readonly #calls: BackendCalls<Session>;
   readonly #session: Session;
@@ -274,7 +274,7 @@ export class DefinedSession<Session = unknown> implements Pick<
     return this.#calls.forwardBackward(this.#session, pass, this.#signal);
   }
 
-  optimStep(settings: AdamWSettings): Promise<number> {
+  optimStep(settings: AdamWSettings): Promise<number | null> {
     return this.#calls.optimStep(this.#session, settings, this.#signal);
   }
 

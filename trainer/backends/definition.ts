@@ -4,6 +4,7 @@
  */
 
 import type { AdamWSettings, NewLora } from '../../protocol/algorithm.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { Pass } from '../passes.ts';
 
@@ -129,6 +130,13 @@ export interface BackendDefinition<Session = unknown> extends BackendAbilities {
   /** Time of one call. Default: 600. */
   readonly callSeconds?: number;
   /**
+   * The first setting of a run that the backend cannot honour, beyond what its abilities say: the field, its value and
+   * the remedy. `undefined`: none. Asked before the run starts.
+   */
+  refuse?(
+    config: Pick<RunConfig, 'policy' | 'sampling' | 'algorithm'>,
+  ): readonly [field: string, value: unknown, remedy: string] | undefined;
+  /**
    * The URI of a run's first policy from what is none of this backend's URIs: a `file:` or `hub:` URI. Absent: a run
    * gives a URI of one of `schemes`.
    */
@@ -145,8 +153,12 @@ export interface BackendDefinition<Session = unknown> extends BackendAbilities {
   ): Promise<ReadonlyArray<ArrayLike<number>>>;
   /** Adds the pass's gradient to the sum that the next `optimStep` uses. */
   forwardBackward(session: Session, pass: TrainingPass, signal: AbortSignal): Promise<PassAnswer>;
-  /** One step along the gradients since the last one. Returns their norm before clipping. */
-  optimStep(session: Session, settings: AdamWSettings, signal: AbortSignal): Promise<{ readonly gradNorm: number }>;
+  /** One step along the gradients since the last one. Returns their norm before clipping; `null` if it is unknown. */
+  optimStep(
+    session: Session,
+    settings: AdamWSettings,
+    signal: AbortSignal,
+  ): Promise<{ readonly gradNorm: number | null }>;
   /** Saves weights and optimizer, complete or not at all. The result can be opened. */
   saveState(session: Session, state: StateToSave, signal: AbortSignal): Promise<SavedState>;
   /** Saves what is sampled. It may be the saved state itself. */

@@ -67,7 +67,7 @@ export function defineBackend<Session>(backend: BackendDefinition<Session>): Bac
   const definition = new Definition('defineBackend', backend, NAME, 'give letters, digits, dot, dash and underscore');
   definition.functions(
     ['describe', 'sample', 'open', 'forward', 'forwardBackward', 'optimStep', 'saveState', 'saveForSampler'],
-    ['resolve', 'close'],
+    ['resolve', 'close', 'refuse'],
   );
   if (backend.name === EMBEDDED.name) throw definition.refused('name', backend.name, 'give another name');
   checkAbilities(definition, backend);
@@ -76,6 +76,11 @@ export function defineBackend<Session>(backend: BackendDefinition<Session>): Bac
     throw definition.refused('callSeconds', callSeconds, `give seconds above 0, at most ${MOST_CALL_SECONDS}`);
   backends.define(backend.name, backend as BackendDefinition);
   return backend;
+}
+
+/** Adds a backend that is built in, unless another copy of this package has added it in this process. */
+export function builtInBackend<Session>(backend: BackendDefinition<Session>): void {
+  if (!backends.has(backend.name)) backends.define(backend.name, backend as BackendDefinition);
 }
 
 const isEmbedded = (scheme: string | undefined): boolean =>

@@ -33,7 +33,8 @@ export interface MergedTransitions {
 
 /**
  * The model calls of one attempt as transitions: all ids that the model saw, and the ids that it sampled. Each agent of
- * the rollout has a context of its own, which a summary begins anew. Empty calls are left out. `rewards`: by turn.
+ * the rollout has a context of its own, which a summary begins anew; a program's call continues the turn that it names.
+ * Empty calls are left out. `rewards`: by turn.
  */
 export function transitionsOf(
   turns: readonly GenerateRecord[],
@@ -41,14 +42,17 @@ export function transitionsOf(
 ): Transition[] {
   const transitions: Transition[] = [];
   const contexts = new Map<string, number[]>();
+  const afterCalls: Array<readonly number[]> = [];
   for (const [i, turn] of turns.entries()) {
-    const { appended, reset, sampled, logprobs, version, temperature = 1, agentPath = [], segment = 1 } = turn;
+    const { appended, reset, sampled, logprobs, version, temperature = 1, agentPath = [], segment = 1, call } = turn;
     const context = [...agentPath, segment].join('/');
-    const observation = [...(reset ? [] : (contexts.get(context) ?? [])), ...appended];
+    const before = call ? afterCalls[call.follows - 1] : reset ? undefined : contexts.get(context);
+    const observation = [...(before ?? []), ...appended];
     const reward = rewards.get(i + 1);
     const given = { version, temperature, ...(reward !== undefined && { reward }) };
     if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, ...given });
-    contexts.set(context, [...observation, ...sampled]);
+    if (call) afterCalls[i] = [...observation, ...sampled];
+    else contexts.set(context, [...observation, ...sampled]);
   }
   return transitions;
 }

@@ -116,8 +116,9 @@ export class Tally {
     return { count, sum, squares: this.of(`${name}²`).sum, max, min };
   }
 
-  addStep(gradNorm: number): void {
-    this.of('gradNorm').add(gradNorm);
+  /** `null`: the backend does not tell the norm. */
+  addStep(gradNorm: number | null): void {
+    if (gradNorm !== null) this.of('gradNorm').add(gradNorm);
     this.#steps += 1;
   }
 

@@ -1,6 +1,6 @@
 /** The passes of an update, over any backend's session: the engine is not needed for it. */
 
-import type { UpdateSettings } from '../../protocol/algorithm.ts';
+import type { AdamWSettings, UpdateSettings } from '../../protocol/algorithm.ts';
 import type { TrainingSession } from '../backend.ts';
 import type { UpdateRequest } from '../update-request.ts';
 import { type Objective, objectiveOf, passTokens } from './objective.ts';
@@ -47,7 +47,9 @@ export async function forwardBackward(
 
 /** All passes and steps of an update. `onProgress` receives the finished share of the passes, from 0 to 1. */
 export async function trainPolicy(
-  session: Pick<TrainingSession, 'forwardBackward' | 'optimStep'>,
+  session: Pick<TrainingSession, 'forwardBackward'> & {
+    optimStep(settings: AdamWSettings): Promise<number | null>;
+  },
   { epochs }: Pick<PreparedUpdate, 'epochs'>,
   { algorithm, toVersion }: Pick<UpdateRequest, 'algorithm' | 'toVersion'>,
   onProgress: (fraction: number) => void,

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { folderOf } from '../../protocol/policy-uri.ts';
+import { isTinkerUri, parseTinkerUri } from '../../protocol/tinker-uri.ts';
 import { modelUri } from '../../trainer/hub/hub-id.ts';
 
 /** `policy`: a folder that may refer to another one; `run`: a folder that is made for a run or an eval. */
@@ -34,8 +35,15 @@ function named(input: unknown, field: string, kind: Named['kind']): Named[] {
   return path === undefined || path === '' ? [] : [{ field, path, kind }];
 }
 
-/** A model of a hub names no folder: its place is the hub's cache. Nor does a URI of another backend. */
+/**
+ * A model of a hub names no folder: its place is the hub's cache. Nor does a URI of another backend; one of a Tinker
+ * server names a tokenizer. Errors: `UserInputError` for such a URI that cannot be read.
+ */
 function model(field: string, text: string | undefined): Named[] {
+  if (text !== undefined && isTinkerUri(text)) {
+    const dir = folderOf(modelUri(parseTinkerUri(text, field).tokenizer, process.cwd()));
+    return dir === undefined ? [] : [{ field, path: dir, kind: 'files' }];
+  }
   const path = text === undefined ? undefined : folderOf(modelUri(text, process.cwd()));
   return path === undefined ? [] : [{ field, path, kind: 'policy' }];
 }
@@ -46,10 +54,18 @@ function folderIn(field: string, dir: string, name: unknown): Named[] {
   return [{ field, path: isName ? resolve(dir, name) : resolve(dir), kind: 'run' }];
 }
 
+/** A model on a Tinker server has a name there and not a folder here; its tokenizer is read. */
+function firstPolicy(config: unknown): Named[] {
+  const base = textAt(config, 'policy.base');
+  if (textAt(config, 'policy.backend') !== 'tinker' || base === undefined || isTinkerUri(base))
+    return model('policy.base', base);
+  return model('policy.server.tokenizer', textAt(config, 'policy.server.tokenizer') ?? base);
+}
+
 function inRun(config: unknown, run: unknown): Named[] {
   return [
     ...folderIn('dir', textAt(config, 'dir') ?? 'runs', run ?? at(config, 'run')),
-    ...model('policy.base', textAt(config, 'policy.base')),
+    ...firstPolicy(config),
     ...model('algorithm.critic.base', textAt(config, 'algorithm.critic.base')),
   ];
 }

@@ -1,5 +1,6 @@
 /** The processes of a sandbox host: `init` makes sandboxes, `agent-run` acts in them, `reward` grades in fresh ones. */
 
+import { Client } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
@@ -7,6 +8,7 @@ import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import type { AgentRunInput } from '../../protocol/stages.ts';
+import { openDoor } from '../../servers/gateway/serve-door.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
@@ -46,7 +48,15 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
   const store = await openWorkerStore(context);
   const provider = await openSandboxProvider({ ...settings, say: (line) => log.info(line) });
   const { host, sandboxTtlSeconds } = settings;
-  const activities = createAgentRunActivities({ store, tasks: workerTasks(store), provider, host, sandboxTtlSeconds });
+  const client = new Client({ connection: temporal.connection, namespace: temporal.namespace });
+  const activities = createAgentRunActivities({
+    store,
+    tasks: workerTasks(store),
+    provider,
+    host,
+    sandboxTtlSeconds,
+    openGateway: (sandbox, attempt) => openDoor(sandbox, attempt, { store, client }),
+  });
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots['agent-run']),
     taskQueue: hostQueue(host),

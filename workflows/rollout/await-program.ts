@@ -21,11 +21,30 @@ export interface RunningProgram {
   error?: unknown;
 }
 
-function ended(state: LoopState, { finish, ms, line }: RunProgramOutcome, context: Context): LoopEvent {
+async function ended(state: LoopState, outcome: RunProgramOutcome, context: Context): Promise<LoopEvent> {
+  const left = await callsBeforeEnd(state, context);
+  if (left) return left;
+  const { finish, ms, line } = outcome;
   context.clock.heard({ ms });
   context.running = null;
   tell(context, `the program ended: ${inCode(line)}`);
-  return finish === 'deadline' ? context.clock.passed(state) : { type: 'program-ended', finish };
+  if (finish === 'deadline') return context.clock.passed(state);
+  return { type: 'program-ended', finish: context.calls.spent ?? finish };
+}
+
+/**
+ * The program's work is over: its last calls are sampled, so that no turn is missing. `undefined`: all turns are known.
+ * Errors: those of the sampling.
+ */
+export async function callsBeforeEnd(
+  { phase, turn }: LoopState,
+  { program, calls }: Context,
+): Promise<LoopEvent | undefined> {
+  if (phase !== 'wait' || !program?.gateway) return undefined;
+  calls.end();
+  await condition(() => calls.isSettled || calls.hasFailed);
+  if (calls.hasFailed) throw calls.takeFailure();
+  return calls.recorded > turn ? { type: 'reported', turns: calls.recorded } : undefined;
 }
 
 /** Starts the program, or attaches to it: a repeated activity runs nothing twice. */
@@ -57,6 +76,8 @@ function spentBy(turns: number, { program, limits, input, sampledTokens }: Conte
 /** Records what follows the turns on record. */
 async function record(state: LoopState, context: Context): Promise<LoopEvent> {
   const { turns, end } = context.reports.next();
+  const left = end && (await callsBeforeEnd(state, context));
+  if (left) return left;
   const now = state.turn + turns.length;
   await withinOutage(
     onAnyHost(toolSecondsOf(context)).recordReports({
@@ -69,7 +90,7 @@ async function record(state: LoopState, context: Context): Promise<LoopEvent> {
   context.reports.taken(now);
   tell(context, `turn ${now} was reported${end ? ', and the end' : ''}`);
   context.sampledTokens += turns.reduce((sum, { tokens }) => sum + (tokens?.sampled.length ?? 0), 0);
-  if (end) return { type: 'program-ended', turns: now, finish: 'answer' };
+  if (end) return { type: 'program-ended', turns: now, finish: context.calls.spent ?? 'answer' };
   const finish = spentBy(now, context);
   return finish ? { type: 'program-ended', turns: now, finish } : { type: 'reported', turns: now };
 }
@@ -82,16 +103,19 @@ function silent(seconds: number): KnownFailure {
 
 /** The next event of the wait. Errors: those of the activities. */
 export async function awaitProgram(state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
-  const { program, reports, sandbox } = context;
+  const { program, reports, calls, sandbox } = context;
   if (!program) throw new TypeError('The agent of this rollout is no program');
   const isElsewhere = program.runs === 'elsewhere';
   if (!isElsewhere) context.running ??= run(state, withinMs, context);
   const { running } = context;
+  const hasCalled = () => calls.recorded > state.turn;
   const mayWake = () =>
     reports.isReady ||
+    calls.hasFailed ||
+    hasCalled() ||
     running?.outcome !== undefined ||
     running?.error !== undefined ||
-    (isElsewhere && context.paused) ||
+    (isElsewhere && (context.paused || calls.spent !== null)) ||
     isCrowded(context);
   const ownMs = program.timeoutSeconds * 1000 - context.programMs;
   const limits = isElsewhere ? [withinMs, ownMs, ...(sandbox ? [renewalOf(sandbox)] : [])] : [];
@@ -101,6 +125,12 @@ export async function awaitProgram(state: LoopState, withinMs: number, context: 
   const waitedMs = Date.now() - since;
   context.programMs += isElsewhere ? waitedMs : 0;
   context.silentMs += waitedMs;
+  if (calls.hasFailed) throw calls.takeFailure();
+  if (hasCalled() && !reports.isReady && running?.outcome === undefined && running?.error === undefined) {
+    if (isElsewhere) context.clock.heard({ ms: context.silentMs });
+    context.silentMs = 0;
+    return { type: 'reported', turns: calls.recorded };
+  }
   if (reports.isReady) {
     // A program that reports was at work until then; the silence of one that does not may be anybody's.
     if (isElsewhere) context.clock.heard({ ms: context.silentMs });
@@ -112,6 +142,8 @@ export async function awaitProgram(state: LoopState, withinMs: number, context: 
     throw running.error;
   }
   if (running?.outcome !== undefined) return ended(state, running.outcome, context);
+  if (isElsewhere && calls.spent !== null)
+    return (await callsBeforeEnd(state, context)) ?? { type: 'program-ended', finish: calls.spent };
   if (!isElsewhere || context.paused) return { type: 'reported', turns: state.turn };
   if (context.programMs >= program.timeoutSeconds * 1000) throw silent(program.timeoutSeconds);
   if (sandbox && waitedMs >= renewalOf(sandbox)) {

@@ -29,11 +29,11 @@ export interface Reported {
   readonly maxTurns: number;
 }
 
-const refusal = (type: string, message: string): ApplicationFailure =>
+export const refusal = (type: string, message: string): ApplicationFailure =>
   ApplicationFailure.create({ type, message, nonRetryable: true });
 
 /** True once the program's work is over. */
-const isOver = ({ phase }: LoopState): boolean => phase !== 'wait' && phase !== 'prepare' && phase !== 'restore';
+export const isOver = ({ phase }: LoopState): boolean => phase !== 'wait' && phase !== 'prepare' && phase !== 'restore';
 
 export class ProgramReports {
   readonly #now: () => Reported;
@@ -68,14 +68,15 @@ export class ProgramReports {
 
   /** The turns that follow those on record without a gap, and the end, if no turn before it is missing. */
   next(): { readonly turns: readonly ReportedTurn[]; readonly end: ReportedEnd | null } {
-    const { state, maxTurns } = this.#now();
+    const { state, maxTurns, card } = this.#now();
     const turns: ReportedTurn[] = [];
     for (let turn = state.turn + 1; turn <= maxTurns; turn += 1) {
       const report = this.#turns.get(turn);
       if (report === undefined) break;
       turns.push(report);
     }
-    const end = this.#end !== null && state.turn + turns.length >= this.#end.turns ? this.#end : null;
+    const isWhole = card?.gateway === true || state.turn + turns.length >= (this.#end?.turns ?? 0);
+    const end = isWhole ? this.#end : null;
     return { turns, end };
   }
 
@@ -112,6 +113,8 @@ export class ProgramReports {
   }
 
   #checkTurn(report: ReportedTurn): void {
+    if (this.#now().card?.gateway)
+      throw refusal(REFUSED.wrong, 'agent.options.gateway: model calls are turns; the program reports its end alone');
     this.#check(problemOfTurn(report, { tokens: this.#now().card?.tokens ?? false }), report?.attempt);
     const { state, maxTurns } = this.#now();
     if (report.turn <= state.turn) return;
@@ -137,6 +140,7 @@ export class ProgramReports {
     if (isOver(state)) return;
     if (card?.runs === 'sandbox')
       throw refusal(REFUSED.wrong, 'agent.options.command: the program runs in the sandbox, and ends when it exits');
+    if (card?.gateway) return;
     if (report.turns < state.turn)
       throw refusal(REFUSED.wrong, `turns: ${report.turns} cannot be used; ${state.turn} turns are on record`);
     if (report.turns > state.turn + REPORTS_AHEAD)

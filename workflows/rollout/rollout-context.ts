@@ -3,6 +3,7 @@
 import { workflowInfo } from '@temporalio/workflow';
 import type { ProgramCard } from '../../protocol/program.ts';
 import type { RunningProgram } from './await-program.ts';
+import type { ProgramCalls } from './program-calls.ts';
 import type { ProgramReports } from './program-reports.ts';
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { LoopLimits } from './rollout-loop.ts';
@@ -34,8 +35,8 @@ export function toolSecondsOf({ taskLimits, input }: Pick<Context, 'taskLimits' 
 const ROUNDS_PER_HISTORY = 300;
 
 /** True if the rollout should continue in a new history. */
-export function isCrowded({ rounds, reports }: Pick<Context, 'rounds' | 'reports'>): boolean {
-  return rounds + reports.received >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested;
+export function isCrowded({ rounds, reports, calls }: Pick<Context, 'rounds' | 'reports' | 'calls'>): boolean {
+  return rounds + reports.received + calls.received >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested;
 }
 
 export interface Context {
@@ -58,6 +59,7 @@ export interface Context {
   /** The agent, if it is a program. `null`: it is not prepared, or no program. */
   program: ProgramCard | null;
   readonly reports: ProgramReports;
+  readonly calls: ProgramCalls;
   /** The program in the sandbox; `null`: this history has not started or attached to it. */
   running: RunningProgram | null;
   /** How long a program elsewhere has worked in this attempt. */

@@ -3,28 +3,19 @@
  * comes next: the loop does.
  */
 
-import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../protocol/finish-reason.ts';
-import { gradingOn, init, onAnyHost, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
+import { gradingOn, init, onAnyHost, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce, checkJudgesOnce } from './check-endpoint.ts';
 import { placeOf, placeText } from '../../protocol/frames.ts';
 import { KnownFailure, withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../../protocol/failure-policy.ts';
-import { generateNearCache } from './generate-near-cache.ts';
-import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
-import type {
-  Asking,
-  Attempt,
-  Card,
-  CollectOutcome,
-  GenerateInput,
-  GenerateOutcome,
-  SandboxRef,
-} from '../../protocol/stages.ts';
+import type { Asking, Attempt, Card, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 import { askingOf, attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
-import { awaitProgram } from './await-program.ts';
+import { awaitProgram, callsBeforeEnd } from './await-program.ts';
+import { agentOf, contextOf, sampled } from './sample-turn.ts';
 import { showDoing, tell } from './show-doing.ts';
 
 /** A turn's calls take at most four times a call's limit, so they need not know a deadline that is further away. */
@@ -49,7 +40,7 @@ export function atDeadline(state: LoopState, { clock }: Context, failure?: Failu
 export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const attempt = attemptOf(state, context);
   const withinMs = context.clock.leftMs(Date.now());
-  if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
+  if (withinMs <= 0 && hasDeadline(state)) return (await callsBeforeEnd(state, context)) ?? atDeadline(state, context);
   begin(context, state);
   const asking = askingOf(context);
   switch (state.phase) {
@@ -84,7 +75,8 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
 
 /** A budget that nobody counts would have no effect. */
 function uncounted(maxSampledTokens: number): KnownFailure {
-  const remedy = 'leave it out, or set agent.options.tokens: true, if the program reports its tokens';
+  const remedy =
+    'leave it out, or set agent.options.gateway: true, or agent.options.tokens: true if the program reports its tokens';
   const message = `agent.maxSampledTokens: ${maxSampledTokens} cannot be used; ${remedy}`;
   return new KnownFailure({ failure: 'bad-input', message }, {});
 }
@@ -94,9 +86,9 @@ async function prepare(attempt: Attempt & Asking, context: Context): Promise<Loo
   context.clock.start(Date.now());
   // A script acts in the program's place.
   context.program = 'scripted' in context.input.policy ? null : (card.program ?? null);
-  const { runs: external, tokens = true } = context.program ?? {};
+  const { runs: external, tokens = true, gateway = false } = context.program ?? {};
   const { maxSampledTokens } = context.input.agent;
-  if (!tokens && maxSampledTokens !== undefined) throw uncounted(maxSampledTokens);
+  if (!tokens && !gateway && maxSampledTokens !== undefined) throw uncounted(maxSampledTokens);
   return {
     type: 'prepared',
     sandboxless: card.sandbox === null,
@@ -185,45 +177,12 @@ async function generate(
   return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
-function contextOf({ agent: { maxContextTokens } }: Context['input']): Pick<GenerateInput, 'maxContextTokens'> {
-  return maxContextTokens === undefined ? {} : { maxContextTokens };
-}
-
-/** The agent that the rollout was started with, if it is not the task's own, and the form of its conversation. */
-function agentOf({ agent }: Context['input']): Pick<GenerateInput, 'agent' | 'conversation' | 'hints'> {
-  const { type, options, codec, preamble, reasoning, hints } = agent;
-  const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
-  return {
-    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
-    ...(Object.keys(conversation).length > 0 && { conversation }),
-    ...(hints && { hints }),
-  };
-}
-
 /** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
 async function checkPolicy({ attempt }: LoopState, { input: { policy, run, judges } }: Context): Promise<void> {
   if (attempt > 1 || workflowInfo().parent) return;
   await checkJudgesOnce(run, judges);
   if (!('endpoint' in policy)) return;
   await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
-}
-
-/** A server may be down for longer than an unused sandbox lives: the sandbox is renewed meanwhile. */
-async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
-  if ('uri' in input.policy) return generateNearCache(context, input, context.input.engine);
-  const { sandbox } = context;
-  if (!sandbox) return onEndpoint.generate(input);
-  let over = false;
-  const work = onEndpoint.generate(input).finally(() => {
-    over = true;
-  });
-  work.catch(() => undefined);
-  // If the sandbox is lost and sampling succeeds, the next tool call detects it.
-  while (!(await condition(() => over, renewalOf(sandbox)))) {
-    context.rounds += 1;
-    if (await isLost(sandbox, attempt, context)) break;
-  }
-  return work;
 }
 
 async function grade(attempt: Attempt, { finish, turn, inPlace }: LoopState, context: Context): Promise<LoopEvent> {

@@ -1,5 +1,5 @@
 /**
- * `memory`: files of the rollout below `/memories`, which stay when messages are summarised and when a sandbox is lost.
+ * The policy's notes. `think`: a thought that nobody keeps. `memory`: files of the rollout below `/memories`, which stay when messages are summarised and when a sandbox is lost.
  * They are what the rollout's recorded calls made of them: the tool keeps nothing, and any worker reads the same.
  */
 
@@ -82,5 +82,18 @@ export const memory = makeTool({
       if (error instanceof MemoryError) throw new ToolArgumentError(NAME, 'path', error.message);
       throw error;
     }
+  },
+});
+
+/** A thought that the policy writes down. It changes nothing, and every thought gets the same answer. */
+export const think = makeTool({
+  name: 'think',
+  description: 'Writes down a thought. Nothing happens and nothing is found out: use it to plan or to reason.',
+  parameters: { thought: { type: 'string', description: 'The thought.' } },
+  required: ['thought'],
+  runs: 'worker',
+  effect: 'none',
+  async run() {
+    return await Promise.resolve('Your thought has been noted.');
   },
 });

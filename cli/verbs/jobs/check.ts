@@ -31,10 +31,21 @@ function problemLine({ source, task, label, message }: Problem): string {
   return `${name}: ${message}`;
 }
 
-function sourceLines({ source, environment, splits, notes = [], bad, problems }: CheckedSource): string[] {
+/** An eval has 200 tasks if it says nothing: that fewer were loaded than there are may be no wish of the user's. */
+function fewer({ entries }: CheckConfig, source: string, tasks: number): string {
+  const count = entries.find((entry) => entry.source === source)?.range?.count ?? tasks;
+  return count < tasks ? ` (tasks.count is ${count})` : '';
+}
+
+function sourceLines(
+  { source, environment, splits, notes = [], bad, problems }: CheckedSource,
+  read: CheckConfig,
+): string[] {
   const name = source === environment ? source : `${source} (${environment})`;
   const sizes = splits.map(({ split, tasks, loaded }) =>
-    loaded.length === tasks ? `${tasks} ${split}` : `${loaded.length} of ${tasks} ${split}`,
+    loaded.length === tasks
+      ? `${tasks} ${split}`
+      : `${loaded.length} of ${tasks} ${split}${fewer(read, source, tasks)}`,
   );
   const more = bad - problems.length;
   return [
@@ -87,7 +98,7 @@ async function check(file: string, options: Options, context: VerbContext): Prom
   const sources = await checkSources(read, bundle?.digest, most ?? LOADED, loading, signal).finally(() =>
     screen.bar(''),
   );
-  for (const line of sources.flatMap(sourceLines)) say(line);
+  for (const line of sources.flatMap((source) => sourceLines(source, read))) say(line);
   const bad = sources.reduce((sum, one) => sum + one.bad, 0);
   const document = {
     kind,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { writeWhole } from '../export-files.ts';
 import type { SequencedRollout } from '../exported-rollout.ts';
 import { filled, type OutputSettings, skyrlOutput, type SkyrlTrajectory } from '../skyrl/output.ts';
-import { toolProfileOf } from '../tool-profile.ts';
+import { toolProfileOf } from '../skyrl/metrics.ts';
 import { type ExportedGroup, partName, type Placed, type SequenceWriter } from './format.ts';
 
 /** Tokens of a part after which the next group begins a new one: some tens of megabytes of JSON. */

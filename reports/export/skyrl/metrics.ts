@@ -1,9 +1,19 @@
 /** SkyRL-Agent's `rollout_metrics/*`, under its names and by its definitions. */
 
+import type { GenerateRecord } from '../../../protocol/records.ts';
+
 /** The tool calls of one trajectory. */
 export interface ToolProfile {
   readonly total: number;
   readonly byName: Readonly<Record<string, number>>;
+}
+
+/** From the records of a rollout's turns: every call that could be read counts, whatever it did. */
+export function toolProfileOf(turns: readonly GenerateRecord[]): ToolProfile {
+  const byName: Record<string, number> = {};
+  const calls = turns.flatMap(({ parsed }) => (parsed.kind === 'calls' ? parsed.calls : []));
+  for (const { name } of calls) byName[name] = (byName[name] ?? 0) + 1;
+  return { total: calls.length, byName };
 }
 
 interface Measured {

@@ -61,7 +61,7 @@ static bool has_room(void) {
 }
 
 void sockets_sweep(void) {
-  if (used() <= known + (long)each * clients_now()) return;
+  if (used() <= known + (long)each * clients_now() + door_sockets()) return;
   let_kernel_look();
   if (has_room()) return;
   /* Live processes may still hold sockets. After their end the kernel finds these too. */

@@ -21,6 +21,11 @@
  *   7 RENEW     u64 time to live in ms                                 (empty)
  *   9 STATE     (empty)                                                str directory of the shell, bytes its exports
  *  10 RESUME    str directory, bytes exports: the shell restarts       (empty); an error while a call runs or waits
+ *  11 DOOR_OPEN  u32 port wanted                                     u32 port
+ *  12 DOOR_WAIT  u64 largest connection seen, u32 n, n x (u64        u32 n, n x (u64 connection, u8 flags, u64 from,
+ *               connection, u64 bytes and u8 flags that are known);  bytes). flags: 1 it sends no more, 2 it is over, 4
+ *               answered when there is more, or after 20 s           it may send no more
+ *  13 DOOR_ANSWER u64 connection, bytes; then it is closed           u8 1 if this was its first answer
  *   8 END       (empty)                                                none: the sandbox ends, the connection closes
  *   127 ERROR   never a request                                        str message
  *
@@ -236,13 +241,15 @@ static void on_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor 
     case OP_STATE: on_state(client, tag); return;
     case OP_RESUME: on_resume(client, tag, c); return;
     case OP_END: _exit(0); /* pid 1: the kernel ends everything else before this process is gone */
-    default: reply_error(client, tag, "unknown operation");
+    default:
+      if (!door_request(client, tag, op, c)) reply_error(client, tag, "unknown operation");
   }
 }
 
 static void drop_client(struct client *c) {
   close(c->fd);
   calls_client_gone(c->number);
+  door_client_gone(c->number);
   buf_free(&c->in);
   buf_free(&c->out);
   *c = clients[--client_count];
@@ -291,15 +298,16 @@ static bool reap(void) {
 
 static int until_next(void) {
   uint64_t now = now_ms();
-  int64_t wait = ends_at > now ? (int64_t)(ends_at - now) : 0, calls = calls_wait(), room = room_wait();
+  int64_t wait = ends_at > now ? (int64_t)(ends_at - now) : 0, calls = calls_wait(), room = room_wait(), door = door_wait_ms();
   if (calls >= 0 && calls < wait) wait = calls;
   if (room >= 0 && room < wait) wait = room;
+  if (door >= 0 && door < wait) wait = door;
   return wait > 60000 ? 60000 : (int)wait;
 }
 
 static void turn(int signals) {
   enum { OWN = 8 };
-  struct pollfd fds[OWN + MAX_CLIENTS];
+  struct pollfd fds[OWN + MAX_CLIENTS + MAX_GUESTS + 1];
   int work[4], n = 0, count = client_count;
   fds[n++] = (struct pollfd){.fd = LISTEN_FD, .events = POLLIN};
   fds[n++] = (struct pollfd){.fd = signals, .events = POLLIN};
@@ -309,7 +317,9 @@ static void turn(int signals) {
   for (int i = 0; i < count; i++)
     fds[n + i] = (struct pollfd){
       .fd = clients[i].fd, .events = (short)(POLLIN | (clients[i].out.len ? POLLOUT : 0))};
-  poll(fds, (nfds_t)(n + count), until_next());
+  struct pollfd *door = fds + n + count;
+  int doors = door_fds(door);
+  poll(fds, (nfds_t)(n + count + doors), until_next());
   if (now_ms() >= ends_at) _exit(0);
   if (fds[1].revents) {
     struct signalfd_siginfo info;
@@ -324,6 +334,7 @@ static void turn(int signals) {
   }
   if (fds[0].revents) accept_client();
   calls_step();
+  door_step(door, doors);
   room_keep();
 }
 

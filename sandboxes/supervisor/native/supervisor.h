@@ -10,10 +10,11 @@
 /* Descriptors that the launcher opens outside the sandbox. All are closed in the policy's processes. */
 enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, PLACES_FD = 8, CPU_FD = 9, FIRST_FREE_FD = 10 };
 
-enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
+enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64, MAX_GUESTS = 32 };
 
 enum op {
   OP_HELLO = 1, OP_INIT, OP_EXEC, OP_READ, OP_WRITE, OP_WRITTEN, OP_RENEW, OP_END, OP_STATE, OP_RESUME,
+  OP_DOOR_OPEN, OP_DOOR_WAIT, OP_DOOR_ANSWER,
   OP_ERROR = 127,
 };
 enum read_kind { READ_FILE, READ_DIRECTORY, READ_MISSING, READ_DENIED, READ_TOO_LARGE };
@@ -119,6 +120,18 @@ void calls_client_gone(uint64_t client);
 int calls_fds(int *fds);
 /* Milliseconds until the next deadline of calls_step; -1 for never. */
 int64_t calls_wait(void);
+
+/* door.c: the port on loopback whose bytes go to a worker. */
+struct pollfd;
+/* False if the operation is none of the door's. */
+bool door_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor *c);
+void door_client_gone(uint64_t client);
+int door_fds(struct pollfd *fds);
+void door_step(const struct pollfd *fds, int count);
+/* Milliseconds until door_step has something to do without an event; -1 for never. */
+int64_t door_wait_ms(void);
+/* Sockets in this network namespace that belong to the door: of each connection both ends. */
+int door_sockets(void);
 
 /* launch.c */
 int launch(int argc, char **argv);

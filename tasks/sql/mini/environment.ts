@@ -5,8 +5,7 @@
 
 import { z } from 'zod';
 import type { Environment, Task } from '../../environment.ts';
-import { sqlOptions } from '../sql-options.ts';
-import { sqlTask } from '../task.ts';
+import { sqlTask, sqlOptions } from '../task.ts';
 import { rightTurns } from './demonstrations.ts';
 import { makeMiniProblem } from './problem.ts';
 

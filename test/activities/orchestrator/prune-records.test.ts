@@ -11,6 +11,7 @@ import { generateTurn } from '../../../activities/generate/generate.ts';
 import type { ActRecord, RunAgain } from '../../../protocol/records.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import { type Prunable, prunable, pruneRecords } from '../../../activities/orchestrator/prune-records.ts';
+import { evalKeys } from '../../../reports/evaluation/eval-records.ts';
 import { sqliteUrl } from '../../../store/open-store.ts';
 import { trajectoryOf } from '../../../reports/trajectories.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
@@ -253,4 +254,32 @@ it('never deletes an object that a record is just naming', async () => {
   ]);
   expect(await second.getObject(kept.artifact)).toEqual(artifact);
   await second.close();
+});
+
+/** Why: an eval has no `#` of its own after its rollouts' ids, and second gradings are named `ROLLOUT@NAME`. */
+it('takes the second gradings of an eval with it', async () => {
+  const { store } = world.now;
+  const one = { ...attemptOf(), rollout: 'eval/mine/starter/once/toy-train-0/0' };
+  const graded = { code: 'graded', reward: 1, passed: true, reason: '' };
+  const config = { tasks: { ids: [] }, sampling: [], bootstrap: { confidence: 0.95 }, seed: 1 };
+  await store.putOnce(evalKeys.record('mine'), { config, policies: [], startedAt: '', evalDir: '' });
+  await store.putOnce(evalKeys.end('mine', 0), { status: 'completed', finishedAt: 'then' });
+  const second = { ...one, rollout: `${one.rollout}@today` };
+  await store.putOnce(keys.outcome(one.rollout), {
+    rollout: one.rollout,
+    task: 'toy-train-0',
+    attempt: 1,
+    turns: 0,
+    finish: 'answer',
+    status: 'graded',
+    reward: 1,
+    at: '',
+  });
+  await store.putOnce(`again:${keys.verdict(second)}`, graded);
+  await store.begin(`again:reward:${second.rollout}#1`);
+  const kept = `again:${keys.verdict({ ...second, rollout: `${one.rollout}1@today` })}`;
+  await store.putOnce(kept, graded);
+  const { pruned } = await prune(store, 'eval/mine');
+  expect(pruned).toEqual([expect.objectContaining({ rollouts: 1, results: 1, executions: 1 })]);
+  expect(await recordsOf('again:')).toEqual([kept]);
 });

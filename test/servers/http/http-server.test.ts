@@ -5,7 +5,7 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
 import { ApiError, type ErrorDialect } from '../../../servers/http/api-error.ts';
-import { HttpServer, type HttpServerOptions } from '../../../servers/http/http-server.ts';
+import { HttpServer, type HttpServerOptions, type SentEvent } from '../../../servers/http/http-server.ts';
 
 const errors: ErrorDialect = {
   refusalOf: (error) => (error instanceof ApiError ? error : new ApiError(500, 'it failed')),
@@ -146,12 +146,18 @@ it('methods that a path does not have are refused, with the names of those that 
 
 it('a stream that fails before its first event has the status of the failure; later, the refusal is its last event', async () => {
   const made = await listening();
-  const produce = async (send: (data: string) => void, before: number) => {
-    for (let i = 0; i < before; i += 1) send(`${i}`);
+  const produce = async (send: (event: SentEvent) => void, before: number) => {
+    for (let i = 0; i < before; i += 1) send({ data: `${i}`, ...(i === 1 ? { event: 'one' } : {}) });
     await Promise.resolve();
     throw new ApiError(404, 'gone');
   };
-  made.app.get('/events/:before', (c) => made.events(c, (send) => produce(send, Number(c.req.param('before')))));
+  made.app.get('/events/:before', (c) =>
+    made.events(
+      c,
+      (send) => produce(send, Number(c.req.param('before'))),
+      ({ message }) => [{ event: 'error', data: message }],
+    ),
+  );
   made.open();
   const none = await fetch(`${made.url}/events/0`);
   expect([none.status, await none.json()]).toMatchObject([404, { message: 'gone' }]);
@@ -159,6 +165,6 @@ it('a stream that fails before its first event has the status of the failure; la
   expect([some.status, some.headers.get('content-type'), await some.text()]).toEqual([
     200,
     'text/event-stream',
-    'data: 0\n\ndata: 1\n\ndata: {"message":"gone","code":null}\n\n',
+    'data: 0\n\nevent: one\ndata: 1\n\nevent: error\ndata: gone\n\n',
   ]);
 });

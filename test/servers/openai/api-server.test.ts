@@ -6,7 +6,7 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Engine } from '../../../trainer/engine.ts';
-import { tool, useStarterServer } from './starter-server.ts';
+import { useStarterServer } from './starter-server.ts';
 
 const world = useStarterServer();
 const { serving } = world;
@@ -36,7 +36,7 @@ describe('a request', () => {
     ['of too many alternatives', 'completions', { prompt: 'x', logprobs: 21 }, 'logprobs'],
     ['of a share above 1', 'completions', { prompt: 'x', min_p: 1.5 }, 'min_p'],
     ['of a field that there is not', 'completions', { prompt: 'x', echos: true }, 'echos'],
-    ['to repeat the prompt', 'completions', { prompt: 'x', echo: true }, 'echo'],
+    ['of no tokens without the prompt', 'completions', { prompt: 'x', max_tokens: 0 }, 'max_tokens'],
     [
       'of a format',
       'chat/completions',
@@ -44,16 +44,16 @@ describe('a request', () => {
       'response_format.type',
     ],
     [
-      'to make a call',
+      'to make a call of no tool',
       'chat/completions',
-      { messages: [{ role: 'user', content: 'x' }], tools: [tool], tool_choice: 'required' },
+      { messages: [{ role: 'user', content: 'x' }], tool_choice: 'required' },
       'tool_choice',
     ],
     [
       'of a picture',
       'chat/completions',
       { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] },
-      'messages.0.content',
+      'messages.0.content.0.type',
     ],
     ['of too many answers', 'completions', { prompt: ['a', 'b'], n: 64 }, 'n'],
     ['of nothing', 'completions', { prompt: '' }, 'prompt'],

@@ -19,7 +19,7 @@ function modelOf(template: string): PromptModel {
       tools: tools.map(templateTool),
       variables: { add_generation_prompt: addGenerationPrompt },
     });
-  return { name: 'm', contextTokens: 20, tokenizer: { encode, renderChat, longestToken: 2 } };
+  return { name: 'm', contextTokens: 20, tokenizer: { encode, renderChat, longestToken: 2, chatTemplate: template } };
 }
 const plain = '{% for message in messages %}{{ message.content }}{% endfor %}';
 const read = (kind: 'chat' | 'completion', body: object | string, template = plain) =>
@@ -33,7 +33,7 @@ const tooLong = expect.objectContaining({ status: 400, code: 'context_length_exc
 it('a text fits if its tokens and the answer fit', () => {
   expect(read('completion', { prompt: 'é'.repeat(16), max_tokens: 4 })).toMatchObject({ prompts: [Array(16).fill(1)] });
   expect(read('chat', { messages: [{ role: 'user', content: 'x'.repeat(38) }] })).toMatchObject({
-    maxTokens: undefined,
+    turn: { prompt: Array(19).fill(1), maxTokens: undefined },
   });
 });
 

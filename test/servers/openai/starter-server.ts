@@ -7,7 +7,7 @@ import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import { renderPrompt } from '../../../agents/render-conversation.ts';
 import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
 import type { Engine } from '../../../trainer/engine.ts';
-import type { ChatModel } from '../../../servers/openai/chat-completions.ts';
+import type { ChatModel } from '../../../servers/openai/answer-turn.ts';
 import { ApiServer, type ApiServerOptions } from '../../../servers/openai/api-server.ts';
 import { loadTokenizer, type Tokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
 

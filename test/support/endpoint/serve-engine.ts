@@ -66,7 +66,9 @@ class ServedEngine {
       const isChat = path === '/v1/chat/completions';
       if (!isChat && path !== '/v1/completions') throw new ApiError(404, `there is no ${path} here`);
       const written = Buffer.from(JSON.stringify(seen));
-      const reply = replyTo(prepareRequest(isChat ? 'chat' : 'completion', written, model), model, signal);
+      const prepared = prepareRequest(isChat ? 'chat' : 'completion', written, model);
+      if (prepared.kind === 'continues') throw new TypeError('Completions continue nothing');
+      const reply = replyTo(prepared, model, signal);
       if (!('body' in reply)) throw new TypeError('Nobody asks this server for a stream');
       return { body: await reply.body() };
     } catch (error) {

@@ -10,6 +10,7 @@ import type { AdapterSettings, TinkerPass } from '../../../protocol/tinker.ts';
 import type { AdapterTrainer } from '../../../trainer/tenants/definition.ts';
 import type { TenantAdapters } from '../../../trainer/tenants/tenant-adapters.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
+import { tf } from '../../../trainer/tensorflow.ts';
 import { noiseOf } from '../../../trainer/sampler/noise.ts';
 import { smallConfig, someTokens } from '../tiny-policy.ts';
 import { adam, crossEntropy, datum, settings, unevenWeights, withTenants } from './tenants.ts';
@@ -192,4 +193,25 @@ test('a new adapter equals its base, whatever its rank and modules; its seed giv
     ];
     expect(same).toBe(one);
     expect(other).not.toBe(one);
+  }));
+
+test('calls, also failed ones, leave no tensors behind', () =>
+  withTenants(smallConfig, async (tenants, dir) => {
+    const round = async (at: number): Promise<number> => {
+      await tenants.create('a', settings);
+      await tenants.pass('a', crossEntropy([datum(40, 1), datum(140, 2)]));
+      await tenants.pass('a', crossEntropy([datum(40, 1)]));
+      await tenants.save('a', path.join(dir, `${at}`), 'training');
+      await tenants.load('a', path.join(dir, `${at}`), { optimizer: true });
+      await tenants.optimStep('a', adam);
+      await tenants.pass('a', crossEntropy([datum(40, 1)], false));
+      const far = { logprobs: new Float32Array(9).fill(-1000), advantages: new Float32Array(9).fill(1) };
+      const pass: TinkerPass = { data: [datum(9, 2, far)], loss: 'ppo', config: {}, backward: true };
+      await expect(tenants.pass('a', { ...pass, loss: 'importance_sampling' })).rejects.toThrow('data[0]');
+      await expect(tenants.load('a', path.join(dir, 'nowhere'), { optimizer: true })).rejects.toThrow();
+      await tenants.drop('a');
+      return tf.memory().numTensors;
+    };
+    const first = await round(0);
+    expect([await round(1), await round(2)]).toEqual([first, first]);
   }));

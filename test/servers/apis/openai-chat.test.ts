@@ -2,15 +2,17 @@
 
 import { expect, it } from 'vitest';
 import { readWritten } from '../../../protocol/written-json.ts';
-import { readChatCompletion } from '../../../servers/openai/read-request.ts';
+import { readChatCompletion as readRequest } from '../../../servers/apis/openai-chat.ts';
 import { ChatTemplate, templateTool } from '../../../trainer/tokenizer/chat-template.ts';
+
+const readChatCompletion = (body: unknown) => readRequest(body).query;
 
 it('numbers in the schema of a tool keep their notation, and those of the request are ordinary numbers', () => {
   const schema =
     '{"type": "object", "properties": {"n": {"type": "number", "default": 12.0, "maximum": 12345678901234567890}}}';
   const body = `{"model": "m", "temperature": 1.0, "max_tokens": 1e2, "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "function", "function": {"name": "t", "parameters": ${schema}}}]}`;
-  const { temperature, max_tokens: maxTokens, tools } = readChatCompletion(readWritten(body));
-  expect([temperature, maxTokens]).toEqual([1, 100]);
+  const { sampling, maxTokens, tools } = readChatCompletion(readWritten(body));
+  expect([sampling.temperature, maxTokens]).toEqual([1, 100]);
   const shown = new ChatTemplate('{{ tools[0].function.parameters | tojson }}', {}).render({
     messages: [],
     tools: tools.map(templateTool),

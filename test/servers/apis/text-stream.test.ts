@@ -1,7 +1,7 @@
 /** Hunts text that is sent and then changed, incomplete characters, and stop strings that reach the client. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { stopAt, tellable } from '../../../servers/openai/text-stream.ts';
+import { stopAt, tellable } from '../../../servers/apis/text-stream.ts';
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '<', '/', 'é'), maxLength: 24 });
 const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '<', '/'), minLength: 1, maxLength: 4 }), {

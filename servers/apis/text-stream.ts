@@ -11,11 +11,17 @@ function overlap(text: string, mark: string): number {
   return 0;
 }
 
-/** Position of the first of `stops` in `text`; −1 if there is none. */
-export function stopAt(text: string, stops: readonly string[]): number {
-  const found = stops.map((stop) => text.indexOf(stop)).filter((at) => at >= 0);
-  return found.length === 0 ? -1 : Math.min(...found);
+/** The first of `stops` in `text`. */
+export function stopFound(
+  text: string,
+  stops: readonly string[],
+): { readonly stop: string; readonly at: number } | undefined {
+  const found = stops.map((stop) => ({ stop, at: text.indexOf(stop) })).filter(({ at }) => at >= 0);
+  return found.toSorted((a, b) => a.at - b.at)[0];
 }
+
+/** Position of the first of `stops` in `text`; −1 if there is none. */
+export const stopAt = (text: string, stops: readonly string[]): number => stopFound(text, stops)?.at ?? -1;
 
 /** The part of `text`, which may still grow, that can be sent. */
 export function tellable(text: string, stops: readonly string[]): string {
