@@ -156,7 +156,11 @@ describe('a run on a backend of a module', () => {
 
 describe('before a run starts, a setting is refused by its name', () => {
   it.each<[string, object, RegExp]>([
-    ['policy.backend', { policy: { backend: 'bigrams', base: 'bigram:/s' } }, /one of embedded, (?:tinker, )?bigram.*bigram/],
+    [
+      'policy.backend',
+      { policy: { backend: 'bigrams', base: 'bigram:/s' } },
+      /one of embedded, (?:tinker, )?bigram.*bigram/,
+    ],
     ['policy.backend', { policy: { base: 'bigram:/s?tokenizer=/t' } }, /give bigram, which holds bigram:/],
     ['policy.base', { policy: { backend: 'bigram', base: '/models/x' } }, /give a URI with bigram:/],
     [
