@@ -66,6 +66,20 @@ CREATE INDEX executions_by_key ON executions (key);
 CREATE TABLE garbage (dir TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
+/**
+ * Made whenever the file is opened, since earlier versions have none: what is asked often costs by what is open or kept,
+ * not by what was ever done.
+ */
+const INDICES = `
+CREATE INDEX IF NOT EXISTS open_of_lane ON operations (lane) WHERE finished = 0;
+CREATE INDEX IF NOT EXISTS open_reads ON operations (reads) WHERE finished = 0;
+CREATE INDEX IF NOT EXISTS kept_bodies ON operations (kind, lane, number) WHERE finished = 1 AND body IS NOT NULL;
+CREATE INDEX IF NOT EXISTS old_results ON results (at) WHERE body IS NULL;
+CREATE INDEX IF NOT EXISTS checkpoints_by_dir ON checkpoints (dir);
+CREATE INDEX IF NOT EXISTS expiring_checkpoints ON checkpoints (expires) WHERE expires IS NOT NULL;
+CREATE INDEX IF NOT EXISTS states_by_dir ON states (dir);
+`;
+
 /** How long a try blocks the process while another one writes. In milliseconds. */
 const BUSY_TIMEOUT_MS = 50;
 const OPENING_TIMEOUT_MS = 5_000;
@@ -110,6 +124,7 @@ export class JournalDb {
     if (isNew()) this.#transaction(() => isNew() && this.#create());
     const found = Number(this.#db.prepare('PRAGMA user_version').get()?.['user_version']);
     if (found !== FORMAT) throw new JournalFormatUnknown(dir, found);
+    this.#db.exec(INDICES);
     this.#db.exec(`PRAGMA busy_timeout=${BUSY_TIMEOUT_MS}`);
   }
 

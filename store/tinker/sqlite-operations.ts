@@ -111,9 +111,9 @@ export class JournalOperations {
     this.#db
       .sql(
         `INSERT INTO lanes (lane, moved) VALUES (?, ?) ON CONFLICT (lane) DO UPDATE SET moved = excluded.moved
-         WHERE (SELECT count(*) FROM operations WHERE operations.lane = lanes.lane AND finished = 0) <= 1`,
+         WHERE (SELECT count(*) FROM (SELECT 1 FROM operations WHERE lane = ? AND finished = 0 LIMIT 2)) <= 1`,
       )
-      .run(lane, Date.now());
+      .run(lane, Date.now(), lane);
   }
 
   /** Errors: an `Error` if neither model nor sampler was put. */

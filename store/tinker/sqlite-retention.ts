@@ -40,6 +40,8 @@ export const RETENTION: Retention = {
   orphanMs: DAY / 2,
 };
 
+const ORPHANS_MS = 60 * MINUTE;
+
 export interface StalledLane {
   readonly lane: string;
   readonly message: string;
@@ -55,6 +57,7 @@ export class JournalRetention {
   readonly #operations: JournalOperations;
   readonly #holds: JournalHolds;
   readonly #retention: Retention;
+  #orphansAt = -Infinity;
 
   constructor(
     db: JournalDb,
@@ -89,7 +92,7 @@ export class JournalRetention {
     // A rebuild starts from the model's state, and needs what changed the model after it.
     this.#db
       .sql(
-        `UPDATE operations SET body = NULL WHERE finished = 1 AND body IS NOT NULL AND (
+        `UPDATE operations INDEXED BY kept_bodies SET body = NULL WHERE finished = 1 AND body IS NOT NULL AND (
            kind NOT IN ('create_model', 'load_weights', 'pass', 'optim_step')
            OR number <= (SELECT through FROM states WHERE model = lane)
            OR EXISTS (SELECT 1 FROM lanes WHERE lanes.lane = operations.lane AND ended IS NOT NULL)
@@ -97,18 +100,15 @@ export class JournalRetention {
       )
       .run();
     this.#db.sql('UPDATE results SET body = NULL WHERE body IS NOT NULL AND at < ?').run(before(resultMs));
-    this.#db
+    const deleted = this.#db
       .sql(
         `DELETE FROM results WHERE body IS NULL AND at < ? AND NOT EXISTS (
-           SELECT 1 FROM operations WHERE operations.request = results.request AND body IS NOT NULL)`,
+           SELECT 1 FROM operations WHERE operations.request = results.request AND body IS NOT NULL)
+         RETURNING request`,
       )
-      .run(before(rowMs));
-    this.#db
-      .sql(
-        `DELETE FROM operations WHERE finished = 1 AND body IS NULL
-         AND NOT EXISTS (SELECT 1 FROM results WHERE results.request = operations.request)`,
-      )
-      .run();
+      .all(before(rowMs));
+    const operation = this.#db.sql('DELETE FROM operations WHERE request = ? AND finished = 1 AND body IS NULL');
+    for (const { request } of deleted) operation.run(String(request));
   }
 
   /** Lanes in which something waits and nothing moves. */
@@ -116,8 +116,8 @@ export class JournalRetention {
     const { stalledMs, gapMs } = this.#retention;
     const rows = this.#db
       .sql(
-        `SELECT lane, next, moved FROM lanes WHERE moved < ? AND EXISTS (
-           SELECT 1 FROM operations WHERE operations.lane = lanes.lane AND finished = 0)`,
+        `SELECT lane, next, moved FROM lanes
+         WHERE lane IN (SELECT lane FROM operations WHERE finished = 0) AND moved < ?`,
       )
       .all(now - Math.min(stalledMs, gapMs)) as unknown as Array<{ lane: string; next: number; moved: number }>;
     return rows.flatMap(({ lane, next, moved }) => {
@@ -174,8 +174,10 @@ export class JournalRetention {
     return this.#db.sql(sql).get(dir, dir, dir) !== undefined;
   }
 
-  /** Directories of killed writers, which nothing names. */
+  /** Directories of killed writers, which nothing names. Looked for once an hour: each directory is asked for. */
   async orphans(now: number): Promise<string[]> {
+    if (now - this.#orphansAt < ORPHANS_MS) return [];
+    this.#orphansAt = now;
     const found: string[] = [];
     for (const folder of [CHECKPOINTS, STATES]) {
       const place = join(this.#db.dir, folder);
