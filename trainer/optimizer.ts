@@ -27,7 +27,7 @@ const secondPrefix = 'exp_avg_sq.';
  * ‖flat‖₂: sums of rows of 16 on the device, then their sum in float64 in a fixed order, so that threads do not change
  * it.
  */
-function normOf(flat: Tensor): number {
+export function normOf(flat: Tensor): number {
   const rows = inGraph(() => sumLast(square(reshape(flat, [-1, 16]))));
   const sums = rows.dataSync() as Float32Array;
   rows.dispose();

@@ -7,7 +7,7 @@ import { UnsupportedAdapter } from '../lora/adapter-config.ts';
 import type { AdapterWeights } from '../lora/adapter-layout.ts';
 import { newAdapter } from '../lora/new-adapter.ts';
 import { type Tensor, add } from '../model/layers/kernels.ts';
-import { AdamW } from '../optimizer.ts';
+import { AdamW, normOf, TrainingDiverged } from '../optimizer.ts';
 import { tf } from '../tensorflow.ts';
 import { loadAdapter, loadTraining, saveAdapter } from './adapter-files.ts';
 import { adapterPass, PASS_MEMORY, type PassMemory } from './adapter-pass.ts';
@@ -20,6 +20,9 @@ import { type DatumLoss, datumLoss, passMetrics } from './token-losses.ts';
 
 const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
 const MLP = ['gate_proj', 'up_proj', 'down_proj'];
+
+const NOT_FINITE =
+  "the norm of the gradient's sum is not finite: check weights, advantages and log-probabilities, and lower the learning rate";
 
 interface Tenant {
   readonly lowRank: LowRankAdapter;
@@ -132,14 +135,15 @@ export class TenantAdapters implements AdapterTrainer {
     // The optimizer frees it, also if it throws.
     tenant.gradient = undefined;
     const { learningRate, beta1, beta2, eps, weightDecay, gradClipNorm } = adam;
-    const gradNorm = tenant.optimizer.apply(adapter, gradient, {
-      learningRate,
-      betas: [beta1, beta2],
-      epsilon: eps,
-      weightDecay,
-      maxGradNorm: gradClipNorm > 0 ? gradClipNorm : null,
-    });
-    return { gradNorm };
+    const by = { learningRate, betas: [beta1, beta2], epsilon: eps, weightDecay } as const;
+    try {
+      const maxGradNorm = gradClipNorm > 0 ? gradClipNorm : null;
+      return { gradNorm: tenant.optimizer.apply(adapter, gradient, { ...by, maxGradNorm }) };
+    } catch (error) {
+      // No pass adds such a gradient. A state of an earlier version may have one; it is dropped.
+      if (!(error instanceof TrainingDiverged)) throw error;
+      throw new UserInputError('gradient', error.gradNorm, NOT_FINITE, { cause: error });
+    }
   }
 
   async save(id: string, dir: string, what: 'sampler' | 'training'): Promise<SavedAdapter> {
@@ -198,9 +202,19 @@ async function loadInto(tenant: Tenant, dir: string): Promise<void> {
   tenant.gradient = gradient && tf.keep(tf.tensor1d(gradient));
 }
 
-/** Adds a pass's gradient, which it owns from then on. */
+/**
+ * Adds a pass's gradient, which it owns from then on. Errors: `UserInputError` if the sum is not finite: then nothing is
+ * added, since every later step would fail by it.
+ */
 function addGradient(tenant: Tenant, gradient: Tensor): void {
   const before = tenant.gradient;
-  tenant.gradient = tf.keep(before === undefined ? gradient : add(before, gradient));
-  if (before !== undefined) tf.dispose([before, gradient]);
+  const sum = before === undefined ? gradient : add(before, gradient);
+  if (before !== undefined) gradient.dispose();
+  const norm = normOf(sum);
+  if (!Number.isFinite(norm)) {
+    sum.dispose();
+    throw new UserInputError('data', norm, `${NOT_FINITE}; nothing was added`);
+  }
+  before?.dispose();
+  tenant.gradient = tf.keep(sum);
 }

@@ -6,6 +6,7 @@ import type { AdamParameters } from '../../../protocol/tinker.ts';
 import { readVerifiedOptimizer } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import type { TenantAdapters } from '../../../trainer/tenants/tenant-adapters.ts';
+import { tf } from '../../../trainer/tensorflow.ts';
 import { smallConfig } from '../tiny-policy.ts';
 import { adam, crossEntropy, datum, settings, withTenants } from './tenants.ts';
 
@@ -103,4 +104,25 @@ test('forward passes add no gradient', () =>
     await tenants.pass('a', crossEntropy([datum(24, 1)], false));
     expect((await stateOf(tenants, path.join(dir, 'state'))).gradient).toBeUndefined();
     expect(await tenants.optimStep('a', adam)).toEqual({ gradNorm: 0 });
+  }));
+
+test('a pass whose gradient overflows adds nothing, and the model goes on', () =>
+  withTenants(smallConfig, async (tenants, dir) => {
+    await tenants.create('a', settings);
+    await tenants.create('b', settings);
+    const good = crossEntropy([datum(6, 1)]);
+    const huge = crossEntropy([datum(6, 2, { weights: new Float32Array(6).fill(3e38) })]);
+    await tenants.pass('a', good);
+    await tenants.pass('b', good);
+    await expect(tenants.pass('a', huge)).rejects.toMatchObject({ name: 'UserInputError', field: 'data' });
+    const before = tf.memory().numTensors;
+    await expect(tenants.pass('a', huge)).rejects.toThrow('nothing was added');
+    expect(tf.memory().numTensors).toBe(before);
+    expect(await tenants.optimStep('a', adam)).toEqual(await tenants.optimStep('b', adam));
+    const [one, other] = [path.join(dir, 'one'), path.join(dir, 'other')];
+    const { sha256 } = await tenants.save('a', one, 'training');
+    expect((await tenants.save('b', other, 'training')).sha256).toBe(sha256);
+    // The first one of all, as well.
+    await expect(tenants.pass('a', huge)).rejects.toThrow('nothing was added');
+    expect((await tenants.optimStep('a', adam)).gradNorm).toBe(0);
   }));
