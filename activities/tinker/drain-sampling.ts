@@ -16,12 +16,19 @@ export interface SamplingDeps extends Omit<DrainDeps, 'residents' | 'turns'> {
   readonly engine: TinkerEngine;
 }
 
+const sequencesOf = ({ operation }: WaitingSample): number =>
+  operation.kind === 'sample' ? operation.sample.count : 1;
+
 class SamplingDrain {
   readonly #deps: SamplingDeps;
   readonly #hold: LaneHold;
   readonly #signal: AbortSignal;
   readonly #base: string;
   readonly #running = new Map<string, Promise<void>>();
+  /** Sequences of those that run. */
+  #sequences = 0;
+  /** Some wait that have no room until others end. */
+  #isCrowded = false;
   /** Requests that run alone. */
   readonly #suspects = new Set<string>();
   #failure: unknown;
@@ -53,7 +60,7 @@ class SamplingDrain {
   /** Until a sample ends, or a new one may start. */
   async #untilChange(milliseconds: number): Promise<void> {
     const running = [...this.#running.values()];
-    const isFull = this.#room() === 0;
+    const isFull = this.#isCrowded || this.#room() === 0;
     const enough = new AbortController();
     const except = [...this.#running.keys(), ...this.#suspects];
     const news = this.#deps.journal.untilWork(
@@ -65,20 +72,23 @@ class SamplingDrain {
     await Promise.race(waits).finally(() => enough.abort());
   }
 
+  /** In sequences: one request may ask for a thousand. */
   #room(): number {
     if (this.#suspects.size > 0) return this.#running.size > 0 ? 0 : 1;
-    return this.#deps.limits.samples - this.#running.size;
+    return Math.max(0, this.#deps.limits.samples - this.#sequences);
   }
 
   /** Starts as many as there is room for. Returns how many. */
   async #startSome(): Promise<number> {
     const { journal, limits } = this.#deps;
     const room = this.#room();
+    this.#isCrowded = false;
     if (room <= 0) return 0;
     const [suspect] = this.#suspects;
     const except = [...this.#running.keys()];
     const found = await journal.waitingSamples(this.#base, suspect === undefined ? room : 1_000, except);
-    const samples = suspect === undefined ? found : found.filter(({ requestId }) => requestId === suspect);
+    const samples =
+      suspect === undefined ? this.#fitting(found, room) : found.filter(({ requestId }) => requestId === suspect);
     this.#suspects.delete(suspect ?? '');
     const begun = await journal.begin(
       this.#hold,
@@ -99,12 +109,27 @@ class SamplingDrain {
     return started;
   }
 
+  /** The first ones whose sequences have room; one in any case if nothing runs. */
+  #fitting(found: readonly WaitingSample[], room: number): readonly WaitingSample[] {
+    let left = room;
+    const past = found.findIndex((sample, i) => {
+      left -= sequencesOf(sample);
+      return left < 0 && (i > 0 || this.#running.size > 0);
+    });
+    this.#isCrowded = past >= 0;
+    return past < 0 ? found : found.slice(0, past);
+  }
+
   #start(sample: WaitingSample, begun: BegunWork): void {
+    this.#sequences += sequencesOf(sample);
     const running = this.#finish(sample, begun)
       .catch((error: unknown) => {
         this.#failure ??= error;
       })
-      .finally(() => this.#running.delete(sample.requestId));
+      .finally(() => {
+        this.#sequences -= sequencesOf(sample);
+        this.#running.delete(sample.requestId);
+      });
     this.#running.set(sample.requestId, running);
   }
 

@@ -1,7 +1,7 @@
 /** A sample request, checked. A setting that has no effect here is refused by name; the seed is drawn if there is none. */
 
 import type { z } from 'zod';
-import type { sampleBody, samplingParams } from '../../endpoints/tinker/wire/bodies.ts';
+import { MOST_STOPS, type sampleBody, type samplingParams } from '../../endpoints/tinker/wire/bodies.ts';
 import type { TinkerSample } from '../../protocol/tinker.ts';
 import { ApiError } from '../http/api-error.ts';
 import { checkTokens, readTokens } from './read-pass.ts';
@@ -9,7 +9,8 @@ import type { ServedBase } from './service.ts';
 
 const MOST_SAMPLES = 1024;
 const MOST_TOP = 64;
-const MOST_STOPS = 64;
+/** `num_samples` × `max_tokens` × likeliest tokens: what one result may have to hold in memory. */
+const MOST_NUMBERS = 2 ** 24;
 const MOST_STOP_CHARACTERS = 1000;
 /** The engine's float32 holds no others. */
 const [LEAST_TEMPERATURE, MOST_TEMPERATURE] = [1e-30, 10];
@@ -69,10 +70,19 @@ export function readSample(body: z.output<typeof sampleBody>, base: ServedBase, 
   if (lastN !== undefined && body.prompt_logprobs !== true)
     refuse('prompt_logprobs_last_n', lastN, 'give prompt_logprobs with it');
   const mostTop = Math.min(MOST_TOP, vocabSize);
+  const count = whole('num_samples', body.num_samples, 1, MOST_SAMPLES);
+  const topSampled = whole('topk_sample_logprobs', body.topk_sample_logprobs, 0, mostTop);
+  const maxTokens = max_tokens ?? room;
+  const numbers = count * maxTokens * Math.max(1, topSampled);
+  if (numbers > MOST_NUMBERS)
+    throw new ApiError(
+      400,
+      `num_samples × max_tokens × topk_sample_logprobs: ${numbers} is too much for one request; ask for at most ${MOST_NUMBERS}, in several requests`,
+    );
   return {
     prompt,
-    count: whole('num_samples', body.num_samples, 1, MOST_SAMPLES),
-    maxTokens: max_tokens ?? room,
+    count,
+    maxTokens,
     temperature: temperatureOf(temperature),
     topP: top_p,
     topK: top_k === -1 ? 0 : whole('sampling_params.top_k', top_k, 0, 2 ** 31 - 1),
@@ -80,6 +90,6 @@ export function readSample(body: z.output<typeof sampleBody>, base: ServedBase, 
     seed: seed === undefined ? drawSeed() : whole('sampling_params.seed', seed, -(2 ** 53) + 1, 2 ** 53 - 1),
     promptLogprobs: body.prompt_logprobs === true,
     topPrompt: whole('topk_prompt_logprobs', body.topk_prompt_logprobs, 0, mostTop),
-    topSampled: whole('topk_sample_logprobs', body.topk_sample_logprobs, 0, mostTop),
+    topSampled,
   };
 }

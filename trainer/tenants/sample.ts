@@ -116,11 +116,13 @@ export async function sampleFor(
   const { ids, texts } = await stopsOf(sample, base.dir);
   const { temperature, topP, topK, maxTokens, topSampled, topPrompt } = sample;
   const policy = adapter === undefined ? base : { ...base, adapter };
+  // One for all: a long prompt times a thousand samples would be gigabytes.
+  const prompt = [...sample.prompt];
   const request = (i: number): GenerateRequest => ({
     policy,
     // One for all: the engine waits longer for company when many rollouts have sampled lately.
     cacheKey: noiseKey,
-    tokens: [...sample.prompt],
+    tokens: prompt,
     sampling: { temperature, topP, topK, maxTokens, stop: texts },
     stopTokenIds: ids,
     noiseKey: `${noiseKey} seed ${sample.seed} sample ${i}`,

@@ -119,6 +119,34 @@ it('a sample that ends each of its workers is given up, and none beside it', asy
   expect(workers).toBeLessThanOrEqual(QUICK.lost + 1);
 });
 
+it('samples run as many sequences at once as there is room for, and a larger one alone', async () => {
+  const book = await newBook();
+  await book.journal.putSampler({ id: 'x', session: 's', tenant: 'ann', baseModel: 'base' });
+  const ids = [];
+  for (const count of [3, 3, 20, 3, 3, 1]) {
+    const one = sample(count);
+    if (one.kind === 'sample') ids.push(await book.ask('x', { ...one, sample: { ...one.sample, count } }));
+  }
+  let [running, most] = [0, 0];
+  const beside: number[] = [];
+  const worker = book.worker(
+    {
+      beforeSample: async ({ count }) => {
+        if (count === 20) beside.push(running);
+        most = Math.max(most, count === 20 ? 0 : running + count);
+        running += count;
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        running -= count;
+      },
+    },
+    { ...QUICK, samples: 8 },
+  );
+  await worker.sample();
+  const results = await Promise.all(ids.map((id) => book.result(id)));
+  expect(results.map((result) => result?.kind)).toEqual(ids.map(() => 'sample'));
+  expect([beside, most]).toEqual([[0], 7]);
+});
+
 it('a model that cannot be brought back fails what waits, and is tried again with the next request', async () => {
   const book = await newBook();
   await book.ask('m', create);
