@@ -5,7 +5,7 @@
 
 import type { z } from 'zod';
 import { type PassRequest, joinTokens, onlyText, type WireDatum } from '../../endpoints/tinker/wire/pass-request.ts';
-import { denseTensor, densify, type WireTensor } from '../../endpoints/tinker/wire/tensor.ts';
+import { denseTensor, densify, SparseBudget, type WireTensor } from '../../endpoints/tinker/wire/tensor.ts';
 import type { modelInput, passInput, tensorData } from '../../endpoints/tinker/wire/bodies.ts';
 import { TINKER_LOSSES, type TinkerDatum, type TinkerLoss, type TinkerPass } from '../../protocol/tinker.ts';
 import { ApiError } from '../http/api-error.ts';
@@ -35,12 +35,12 @@ export function readTokens({ chunks }: z.output<typeof modelInput>, base: Served
   );
 }
 
-function tensorOf(tensor: z.output<typeof tensorData>, field: string): WireTensor {
+function tensorOf(tensor: z.output<typeof tensorData>, field: string, budget: SparseBudget): WireTensor {
   const { dtype, shape = [], sparse_crow_indices: crow, sparse_col_indices: col } = tensor;
   const values = dtype === 'float32' ? Float32Array.from(tensor.data) : Float64Array.from(tensor.data);
   if (dtype === 'int64' && !values.every(Number.isSafeInteger)) refuse(`${field}: give integers for int64`);
   if (crow === undefined || col === undefined) return denseTensor(values, dtype, shape, field);
-  return densify({ values, crow, col }, dtype, shape, field);
+  return densify({ values, crow, col }, dtype, shape, field, budget);
 }
 
 /** The JSON form of a pass. Errors: `UserInputError`; `ApiError` 400. */
@@ -49,12 +49,13 @@ export function passOfJson(
   base: ServedBase,
   rest: Pick<PassRequest, 'modelId' | 'seq' | 'forwardOnly'>,
 ): PassRequest {
+  const budget = new SparseBudget();
   const data = input.data.map(({ model_input, loss_fn_inputs }, i): WireDatum => ({
     tokens: readTokens(model_input, base, `data[${i}].model_input`),
     inputs: Object.fromEntries(
       Object.entries(loss_fn_inputs).map(([name, tensor]) => [
         name,
-        tensorOf(tensor, `data[${i}].loss_fn_inputs.${name}`),
+        tensorOf(tensor, `data[${i}].loss_fn_inputs.${name}`, budget),
       ]),
     ),
   }));

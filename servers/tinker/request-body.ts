@@ -14,10 +14,50 @@ export const MOST_BYTES = 64 * 2 ** 20;
 const METHODS = { zstd: promisify(zstdDecompress), gzip: promisify(gunzip) } as const;
 const isMethod = (name: string): name is keyof typeof METHODS => name in METHODS;
 
+/** Runs at most `most` works at once; the others wait for their turn, in order. */
+export class Turns {
+  readonly #most: number;
+  readonly #waiting: Array<() => void> = [];
+  #running = 0;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    // Who ends hands its place over, so that nobody else takes it meanwhile.
+    if (this.#running >= this.#most) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#running += 1;
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#running -= 1;
+      else next();
+    }
+  }
+}
+
+/** Compressed bodies of all callers: the budget of bodies counts them compressed. */
+const inflations = new Turns(2);
+
+/** `use` of the decompressed body, which is held by few at once: `use` only reads it. Errors: as `decompress`. */
+export async function readBody<T>(
+  body: Buffer,
+  encoding: string | undefined,
+  use: (body: Buffer) => T,
+  turns = inflations,
+): Promise<T> {
+  const read = async () => use(await decompress(body, encoding));
+  return isPlain(encoding) ? read() : turns.run(read);
+}
+
+const isPlain = (encoding: string | undefined) => ['', 'identity'].includes((encoding ?? '').trim().toLowerCase());
+
 /** Errors: `ApiError` 413 beyond the limit, 415 for another encoding, 400 for bytes that are not what they say. */
 export async function decompress(body: Buffer, encoding: string | undefined, most = MOST_BYTES): Promise<Buffer> {
-  const name = (encoding ?? 'identity').trim().toLowerCase();
-  if (name === 'identity' || name === '') return body;
+  if (isPlain(encoding)) return body;
+  const name = (encoding ?? '').trim().toLowerCase();
   if (!isMethod(name)) throw new ApiError(415, `content-encoding: send ${Object.keys(METHODS).join(', ')} or none`);
   try {
     return await METHODS[name](body, { maxOutputLength: most });

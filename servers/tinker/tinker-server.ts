@@ -15,7 +15,7 @@ import * as checkpoints from './checkpoints.ts';
 import * as futures from './futures.ts';
 import * as models from './models.ts';
 import { passOfJson } from './read-pass.ts';
-import { decompress, JSON_TYPE, PROTOBUF_TYPE, readJson } from './request-body.ts';
+import { JSON_TYPE, PROTOBUF_TYPE, readBody, readJson } from './request-body.ts';
 import * as samplers from './samplers.ts';
 import {
   type Call,
@@ -110,7 +110,7 @@ export class TinkerServer {
     const { incoming } = c.env;
     return this.#http.bodies.use(
       incoming,
-      async (body) => use(await decompress(body, incoming.headers['content-encoding'])),
+      async (body) => readBody(body, incoming.headers['content-encoding'], use),
       types,
     );
   }

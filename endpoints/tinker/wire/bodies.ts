@@ -4,9 +4,49 @@
  */
 
 import { z } from 'zod';
+import { MOST_DATUMS } from './pass-request.ts';
+
+/** Of one sample request. */
+export const MOST_STOPS = 64;
 
 /** A number that may be absent or null. */
 const optional = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined);
+/**
+ * A list that is read until its first wrong element: an error for each of a million elements would take a hundred times
+ * the body's memory.
+ */
+const list = <T extends z.ZodType>(one: T, most: number) =>
+  z.unknown().transform((given, context): Array<z.output<T>> => {
+    const refuse = (message: string, path: PropertyKey[] = []) => {
+      context.issues.push({ code: 'custom', message, input: undefined, path });
+      return z.NEVER;
+    };
+    if (!Array.isArray(given) || given.length > most) return refuse(`give a list of at most ${most} elements`);
+    const read: Array<z.output<T>> = [];
+    for (const [i, element] of given.entries()) {
+      const parsed = one.safeParse(element);
+      if (!parsed.success) {
+        const [issue] = parsed.error.issues;
+        return refuse(issue?.message ?? 'it cannot be used', [i, ...(issue?.path ?? [])]);
+      }
+      read.push(parsed.data);
+    }
+    return read;
+  });
+/** As `list`; numbers are many, and are not copied. */
+const MOST_NUMBERS = 2 ** 24;
+const numbers = z.custom<number[]>(
+  (given) => Array.isArray(given) && given.length <= MOST_NUMBERS && given.every((one) => Number.isFinite(one)),
+  `give a list of finite numbers, at most ${MOST_NUMBERS}`,
+);
+const MOST_KEYS = 32;
+const record = <T extends z.ZodType>(value: T) =>
+  z
+    .custom<Record<string, unknown>>(
+      (given) => typeof given === 'object' && given !== null && Object.keys(given).length <= MOST_KEYS,
+      `give an object of at most ${MOST_KEYS} entries`,
+    )
+    .pipe(z.record(z.string(), value));
 const id = z.string().min(1).max(512);
 /** Clients that are copies of one another number from a random multiple of 10^9 below 10^18: as text beyond 2^53. */
 const seq = z.union([z.int().min(0), z.string().regex(/^\d{16,19}$/)]);
@@ -14,7 +54,7 @@ const ttl = optional(z.number());
 const metadata = optional(z.record(z.string(), z.unknown()));
 
 export const createSessionBody = z.object({
-  tags: z.array(z.string().max(1000)).max(100).default([]),
+  tags: list(z.string().max(1000), 100).default([]),
   user_metadata: metadata,
   sdk_version: optional(z.string()),
   project_id: optional(z.string().max(512)),
@@ -95,19 +135,19 @@ export const loadWeightsBody = z.object({
   optimizer_config: optimizerConfig,
 });
 
-const chunk = z.looseObject({ type: z.string().default('encoded_text'), tokens: z.array(z.number()).optional() });
-export const modelInput = z.object({ chunks: z.array(chunk) });
+const chunk = z.looseObject({ type: z.string().default('encoded_text'), tokens: numbers.optional() });
+export const modelInput = z.object({ chunks: list(chunk, 2 ** 16) });
 export const tensorData = z.object({
-  data: z.array(z.number()),
+  data: numbers,
   dtype: z.enum(['float32', 'int64']),
-  shape: optional(z.array(z.number())),
-  sparse_crow_indices: optional(z.array(z.number())),
-  sparse_col_indices: optional(z.array(z.number())),
+  shape: optional(numbers),
+  sparse_crow_indices: optional(numbers),
+  sparse_col_indices: optional(numbers),
 });
 export const passInput = z.object({
-  data: z.array(z.object({ model_input: modelInput, loss_fn_inputs: z.record(z.string(), tensorData) })),
+  data: list(z.object({ model_input: modelInput, loss_fn_inputs: record(tensorData) }), MOST_DATUMS),
   loss_fn: z.string(),
-  loss_fn_config: optional(z.record(z.string(), z.union([z.number(), z.string()]))),
+  loss_fn_config: optional(record(z.union([z.number(), z.string()]))),
 });
 export const forwardBackwardBody = z.object({
   model_id: id,
@@ -127,7 +167,7 @@ export const samplingSessionBody = z.object({ sampling_session_id: id });
 export const samplingParams = z.strictObject({
   max_tokens: optional(z.number()),
   seed: optional(z.number()),
-  stop: optional(z.union([z.string(), z.array(z.string()), z.array(z.number())])),
+  stop: optional(z.union([z.string(), list(z.string(), MOST_STOPS), list(z.number(), MOST_STOPS)])),
   temperature: z.number().default(1),
   top_k: z.number().default(-1),
   top_p: z.number().default(1),
@@ -159,7 +199,7 @@ export const retrieveManyBody = z.object({
   }),
   prev_cursor: z.int().min(0).default(0),
   timeout: optional(z.number().min(0)),
-  retrieved_request_ids: z.array(z.string()).default([]),
+  retrieved_request_ids: list(z.string(), 2 ** 16).default([]),
 });
 
 export const pathBody = z.object({ tinker_path: z.string() });
@@ -175,8 +215,8 @@ export const ttlBody = z.object({ ttl_seconds: z.number().nullish() });
 export const searchBody = z.object({
   session_id: optional(z.string()),
   display_name: optional(z.string()),
-  user_metadata: z.record(z.string(), z.string()).default({}),
-  statuses: optional(z.array(z.looseObject({ type: z.string(), reasons: optional(z.array(z.string())) }))),
+  user_metadata: record(z.string()).default({}),
+  statuses: optional(list(z.looseObject({ type: z.string(), reasons: optional(list(z.string(), 100)) }), 100)),
   limit: z.int().min(1).max(200).default(50),
   cursor: optional(z.object({ last_created_at: z.string(), last_session_id: z.string() })),
 });

@@ -13,7 +13,7 @@ import {
   writeMessage,
   type Writer,
 } from './protobuf.ts';
-import { bytesOf, readTensor, valuesOf, type WireTensor, writeTensor } from './tensor.ts';
+import { bytesOf, readTensor, SparseBudget, valuesOf, type WireTensor, writeTensor } from './tensor.ts';
 
 export interface WireDatum {
   readonly tokens: Int32Array;
@@ -64,7 +64,7 @@ function readChunk(reader: Reader, field: string, chunks: Int32Array[]): void {
   );
 }
 
-function readDatum(reader: Reader, field: string): WireDatum {
+function readDatum(reader: Reader, field: string, budget: SparseBudget): WireDatum {
   const chunks: Int32Array[] = [];
   const inputs = new Map<string, WireTensor>();
   readFields(
@@ -77,7 +77,7 @@ function readDatum(reader: Reader, field: string): WireDatum {
         'bytes',
         (r) => {
           const [name, tensor] = readEntry<WireTensor>(r, (take) =>
-            fields([2, 'bytes', (s) => take(readTensor(s, `${field}.loss_fn_inputs`))]),
+            fields([2, 'bytes', (s) => take(readTensor(s, `${field}.loss_fn_inputs`, budget))]),
           );
           if (inputs.size >= MOST_INPUTS)
             throw new UserInputError(`${field}.loss_fn_inputs`, name, `send at most ${MOST_INPUTS} inputs`);
@@ -98,6 +98,7 @@ export function decodePassRequest(bytes: Uint8Array): PassRequest {
   return readMessage('ForwardBackwardRequest', bytes, (reader) => {
     let [modelId, seq, loss, forwardOnly] = ['', 0, '', false];
     const data: WireDatum[] = [];
+    const budget = new SparseBudget();
     const [legacy, config] = [new Map<string, number>(), new Map<string, number | string>()];
     const known = fields(
       [1, 'bytes', (r) => (modelId = r.string())],
@@ -108,7 +109,7 @@ export function decodePassRequest(bytes: Uint8Array): PassRequest {
         (r) => {
           if (data.length >= MOST_DATUMS)
             throw new UserInputError('data', `over ${MOST_DATUMS} datums`, `send at most ${MOST_DATUMS} at once`);
-          data.push(readDatum(r, `data[${data.length}]`));
+          data.push(readDatum(r, `data[${data.length}]`, budget));
         },
       ],
       [4, 'bytes', (r) => (loss = r.string())],

@@ -99,6 +99,22 @@ function countOf(shape: readonly number[], field: string): number {
   return count;
 }
 
+/** Elements that the sparse tensors of one request may have together: their bytes do not bound them. */
+export class SparseBudget {
+  #left = MOST_ELEMENTS;
+
+  /** Errors: `UserInputError`, before anything is allocated. */
+  take(count: number, field: string): void {
+    this.#left -= count;
+    if (this.#left >= 0) return;
+    throw new UserInputError(
+      `${field}.shape`,
+      `${count} elements`,
+      `send sparse tensors of at most ${MOST_ELEMENTS} elements together in a request`,
+    );
+  }
+}
+
 export interface SparseParts {
   readonly values: Float32Array | Float64Array;
   readonly crow: ArrayLike<number>;
@@ -106,7 +122,13 @@ export interface SparseParts {
 }
 
 /** Zero where nothing is listed. Errors: `UserInputError` for pointers and columns that do not fit the shape. */
-export function densify(parts: SparseParts, dtype: WireDtype, shape: readonly number[], field: string): WireTensor {
+export function densify(
+  parts: SparseParts,
+  dtype: WireDtype,
+  shape: readonly number[],
+  field: string,
+  budget: SparseBudget,
+): WireTensor {
   const count = countOf(shape, field);
   const [rows, columns, ...rest] = shape;
   if (rows === undefined || columns === undefined || rest.length > 0)
@@ -118,6 +140,7 @@ export function densify(parts: SparseParts, dtype: WireDtype, shape: readonly nu
       `${crow.length} row pointers, ${col.length} columns, ${listed.length} values`,
       `send ${rows + 1} row pointers from 0 to the number of values, and a column per value`,
     );
+  budget.take(count, field);
   const values = dtype === 'float32' || dtype === 'bfloat16' ? new Float32Array(count) : new Float64Array(count);
   for (let row = 0; row < rows; row += 1) {
     const [from = 0, to = 0] = [crow[row], crow[row + 1]];
@@ -147,7 +170,7 @@ export function denseTensor(
 }
 
 /** Reads a `Tensor` that is a field's value. */
-export function readTensor(reader: Reader, field: string): WireTensor {
+export function readTensor(reader: Reader, field: string, budget: SparseBudget): WireTensor {
   const shape: number[] = [];
   let dtype = 0;
   let dense: Uint8Array | undefined;
@@ -185,7 +208,7 @@ export function readTensor(reader: Reader, field: string): WireTensor {
     crow: valuesOf(sparse.crow, 'int64', field),
     col: valuesOf(sparse.col, 'int64', field),
   };
-  return densify(parts, type, shape, field);
+  return densify(parts, type, shape, field, budget);
 }
 
 /** The listed values of a tensor of two dimensions: those that are not zero. */

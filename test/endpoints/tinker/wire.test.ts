@@ -5,7 +5,7 @@ import protobuf from 'protobufjs/minimal.js';
 import { decodePassAnswer, encodePassAnswer } from '../../../endpoints/tinker/wire/pass-answer.ts';
 import { decodePassRequest, encodePassRequest, type PassRequest } from '../../../endpoints/tinker/wire/pass-request.ts';
 import { decodeSampleAnswer, encodeSampleAnswer } from '../../../endpoints/tinker/wire/sample-answer.ts';
-import { bytesOf, densify, valuesOf } from '../../../endpoints/tinker/wire/tensor.ts';
+import { bytesOf, densify, SparseBudget, valuesOf } from '../../../endpoints/tinker/wire/tensor.ts';
 
 const written = JSON.parse(readFileSync(new URL('fixtures/wire.json', import.meta.url), 'utf8')) as Record<
   string,
@@ -73,12 +73,35 @@ describe('a pass request of the SDK', () => {
 describe('tensors', () => {
   it('are refused where the shape, the pointers or the width do not fit', () => {
     const parts = { values: Float32Array.of(1), crow: [0, 1], col: [5] };
-    expect(() => densify(parts, 'float32', [1, 4], 'w')).toThrow(/column 5/);
-    expect(() => densify({ ...parts, crow: [0, 2] }, 'float32', [1, 4], 'w')).toThrow(/row pointers/);
-    expect(() => densify({ ...parts, crow: [0, 3, 1], col: [0] }, 'float32', [2, 4], 'w')).toThrow(/do not fall/);
-    expect(() => densify(parts, 'float32', [1, 2 ** 40], 'w')).toThrow(/elements/);
+    expect(() => densify(parts, 'float32', [1, 4], 'w', new SparseBudget())).toThrow(/column 5/);
+    expect(() => densify({ ...parts, crow: [0, 2] }, 'float32', [1, 4], 'w', new SparseBudget())).toThrow(/row pointers/);
+    expect(() => densify({ ...parts, crow: [0, 3, 1], col: [0] }, 'float32', [2, 4], 'w', new SparseBudget())).toThrow(/do not fall/);
+    expect(() => densify(parts, 'float32', [1, 2 ** 40], 'w', new SparseBudget())).toThrow(/elements/);
     expect(() => valuesOf(Buffer.from('abc'), 'float32', 'w')).toThrow(/multiple of 4/);
     expect(() => valuesOf(bytesOf([1], 'int64').fill(0x7f), 'int64', 'w')).toThrow(/2\^53/);
+  });
+
+  it('that are sparse have a number of elements together, whatever their bytes', () => {
+    const rows = 2 ** 12;
+    const wide = {
+      dtype: 'float32' as const,
+      shape: [rows, 1024],
+      values: new Float32Array(rows * 1024),
+    };
+    const request = (datums: number) =>
+      encodePassRequest(
+        {
+          modelId: 'm',
+          seq: 1,
+          loss: 'cross_entropy',
+          config: {},
+          forwardOnly: false,
+          data: Array.from({ length: datums }, () => ({ tokens: Int32Array.of(1), inputs: { weights: wide } })),
+        },
+        { sparse: true },
+      );
+    expect(decodePassRequest(request(4)).data).toHaveLength(4);
+    expect(() => decodePassRequest(request(5))).toThrow(/data\[4\].*16777216 elements together/);
   });
 
   it('of bfloat16 round to the nearest, ties to even', () => {
