@@ -89,8 +89,11 @@ class ModelDrain {
       const waiting = await journal.waitingIn(this.#model.id, 32, limits.readBytes);
       for (const operation of waiting) {
         if (this.#signal.aborted || performance.now() >= until) break;
+        this.#hasFailedAll = false;
         await this.#finish(operation);
         worked = performance.now();
+        // The rest of the list has failed as well.
+        if (this.#hasFailedAll) break;
       }
       if (waiting.length > 0) continue;
       const left = worked + limits.idleMs - performance.now();
@@ -159,6 +162,7 @@ class ModelDrain {
   }
 
   #rebuilds = 0;
+  #hasFailedAll = false;
 
   /** After some tries whatever waits fails: a later request tries anew. */
   async #unlessBack(error: RebuildFailed): Promise<boolean> {
@@ -171,6 +175,7 @@ class ModelDrain {
     }
     this.#rebuilds = 0;
     await journal.failWaiting(this.#hold, `the model could not be brought back to memory (${error.message})`);
+    this.#hasFailedAll = true;
     return true;
   }
 
