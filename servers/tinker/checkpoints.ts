@@ -30,11 +30,11 @@ export async function saveWeights(call: Call, body: z.output<typeof saveWeightsB
   const name = checkName(body.path);
   const expiresAt = expiryOf(body.ttl_seconds, call.service.now());
   const { id, session } = await modelOf(call, body.model_id);
-  await checkBytes(call);
   const { requestId } = await submit(call, {
     lane: id,
     session,
     seq: body.seq_id,
+    check: () => checkBytes(call),
     operation: {
       kind: 'save_weights',
       path: pathTo({ run: id, folder: 'weights', name }),
@@ -59,7 +59,6 @@ export async function saveForSampler(call: Call, body: z.output<typeof saveForSa
   const name = number === undefined ? checkName(body.path) : unnamed(seqOf(number));
   const path = pathTo({ run: id, folder: 'sampler_weights', name });
   const expiresAt = expiryOf(body.ttl_seconds ?? (number === undefined ? undefined : UNNAMED_TTL), now());
-  await checkBytes(call);
   if (number !== undefined) {
     const asked = { id: samplerId(session, number), session, tenant: call.tenant, baseModel, path };
     const sampler = await journal.putSampler(asked);
@@ -70,6 +69,7 @@ export async function saveForSampler(call: Call, body: z.output<typeof saveForSa
     lane: id,
     session,
     seq: body.seq_id,
+    check: () => checkBytes(call),
     operation: {
       kind: 'save_weights',
       path,

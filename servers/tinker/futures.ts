@@ -7,6 +7,7 @@ import { encodePassAnswer } from '../../endpoints/tinker/wire/pass-answer.ts';
 import { encodeSampleAnswer } from '../../endpoints/tinker/wire/sample-answer.ts';
 import type { TinkerPassResult, TinkerSampleResult } from '../../protocol/tinker.ts';
 import type { TinkerFuture } from '../../store/tinker/journal.ts';
+import { StoreCorrupt } from '../../store/disk-errors.ts';
 import { ApiError } from '../http/api-error.ts';
 import { numberOfUnnamed, parsePath } from './paths.ts';
 import { samplerId } from './samplers.ts';
@@ -90,7 +91,13 @@ export async function retrieve(
   wantsProtobuf: boolean,
   holdMs = HOLD_MS,
 ): Promise<Answer> {
-  const future = await service.journal.waitFor(id, tenant, holdMs, signal);
+  const future = await service.journal.waitFor(id, tenant, holdMs, signal).catch((error: unknown) => {
+    if (error instanceof StoreCorrupt) return 'damaged' as const;
+    throw error;
+  });
+  // As a result: the client would ask again for ever after a 500.
+  if (future === 'damaged')
+    return { json: { error: 'the result is damaged on the disk of the server', category: 'server' } };
   if (future === undefined) throw unknownFuture(id);
   if (future.state === 'waiting') return { json: { type: 'try_again', request_id: id, queue_state: 'active' } };
   const answer = answerOf(future, wantsProtobuf);

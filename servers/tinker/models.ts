@@ -189,6 +189,7 @@ export async function optimStep(call: Call, body: z.output<typeof optimStepBody>
 
 export async function unloadModel(call: Call, id: string): Promise<object> {
   const { session } = await modelOf(call, id);
-  const { requestId } = await submit(call, { lane: id, session, seq: undefined, operation: { kind: 'unload_model' } });
+  const operation = { kind: 'unload_model' } as const;
+  const { requestId } = await submit(call, { lane: id, session, seq: undefined, operation, alsoFinished: true });
   return { request_id: requestId, model_id: id };
 }

@@ -138,10 +138,16 @@ function datumOf({ tokens, inputs }: WireDatum, loss: TinkerLoss, base: ServedBa
   };
 }
 
+/** Of one pass: more would hold its worker, and the other models, for long. */
+const MOST_TOKENS = 2 ** 19;
+
 /** Errors: `ApiError` 400 that names the datum and the input. */
 export function readPass({ data, loss: name, config, forwardOnly }: PassRequest, base: ServedBase): TinkerPass {
   const loss = lossNamed(name);
   if (data.length === 0) refuse('data is empty; send at least one datum');
+  const tokens = data.reduce((sum, datum) => sum + datum.tokens.length, 0);
+  if (tokens > MOST_TOKENS)
+    refuse(`data: ${tokens} tokens are too many for one pass; send at most ${MOST_TOKENS}, in several passes`);
   return {
     loss,
     config: configOf(loss, config),

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import type { TinkerOperation } from '../../protocol/tinker.ts';
 import type { AcceptedOperation } from '../../store/tinker/journal.ts';
 import { ApiError } from '../http/api-error.ts';
-import { type Call, openSession } from './service.ts';
+import { type Call, openSession, sessionOf } from './service.ts';
 
 /**
  * A request's number. Copies of a sampling client begin at random numbers up to 10^18, which a double cannot hold: they
@@ -35,12 +35,22 @@ export interface Submission {
   /** Absent: the next one. */
   readonly seq: number | string | undefined;
   readonly operation: TinkerOperation;
+  /** Also in a session that is finished. */
+  readonly alsoFinished?: boolean;
+  /** Of a request that is not a repetition. */
+  readonly check?: () => Promise<void>;
 }
 
 /** Errors: `ApiError` 400 for a finished session, 429; `OperationConflict`; those of the disk. */
-export async function submit(call: Call, { lane, session, seq, operation }: Submission): Promise<AcceptedOperation> {
+export async function submit(
+  call: Call,
+  { lane, session, seq, operation, alsoFinished, check }: Submission,
+): Promise<AcceptedOperation> {
   const { service, tenant, digest } = call;
-  await openSession(call, session);
+  const repeated = seq === undefined ? undefined : await service.journal.known(lane, seqOf(seq), digest);
+  if (repeated !== undefined) return repeated;
+  await check?.();
+  await (alsoFinished === true ? sessionOf : openSession)(call, session);
   await checkWaiting(call);
   const number = seq === undefined ? await service.journal.nextSeq(lane) : seqOf(seq);
   return service.journal.accept({ tenant, lane, seq: number, digest, operation });

@@ -92,6 +92,7 @@ export interface TinkerCounts {
   readonly waitingOperations: number;
   /** Of the bodies of waiting operations. */
   readonly waitingBytes: number;
+  /** Those that take operations: not unloaded, and not of a finished session. */
   readonly models: number;
   readonly checkpoints: number;
   readonly checkpointBytes: number;
@@ -140,6 +141,8 @@ export interface TinkerJournal {
     readonly digest: string;
     readonly operation: TinkerOperation;
   }): Promise<AcceptedOperation>;
+  /** The future of this request, if it was accepted before: a repetition is not checked again. */
+  known(lane: string, seq: number, digest: string): Promise<AcceptedOperation | undefined>;
   /** One more than the highest number that a lane has accepted; 0 if there is none. For requests without a number. */
   nextSeq(lane: string): Promise<number>;
   /**

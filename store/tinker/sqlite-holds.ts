@@ -107,7 +107,12 @@ export class JournalHolds {
 
   /** The model takes no more operations; its state is removed. */
   end(model: string, why: string): void {
-    this.#db.sql('UPDATE lanes SET ended = coalesce(ended, ?) WHERE lane = ?').run(why, model);
+    this.#db
+      .sql(
+        `INSERT INTO lanes (lane, moved, ended) VALUES (?, ?, ?) ON CONFLICT (lane) DO UPDATE
+         SET ended = coalesce(ended, excluded.ended)`,
+      )
+      .run(model, Date.now(), why);
     const row = this.#db.sql('DELETE FROM states WHERE model = ? RETURNING dir').get(model);
     if (row !== undefined) this.#records.discard(String(row['dir']));
   }

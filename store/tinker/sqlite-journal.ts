@@ -84,6 +84,7 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
     return this.#db.write(() => this.#operations.accept(operation));
   }
 
+  known: TinkerJournal['known'] = (lane, seq, digest) => this.#db.read(() => this.#operations.known(lane, seq, digest));
   nextSeq: TinkerJournal['nextSeq'] = (lane) => this.#db.read(() => this.#operations.nextSeq(lane));
   finishedOf: TinkerJournal['finishedOf'] = (lane, cursor, limit) =>
     this.#db.read(() => this.#operations.finishedOf(lane, cursor, limit));

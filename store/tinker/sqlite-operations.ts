@@ -66,6 +66,13 @@ export class JournalOperations {
     this.#records = records;
   }
 
+  known(lane: string, seq: number, digest: string): Accepted | undefined {
+    const row = this.#db
+      .sql('SELECT request FROM operations WHERE lane = ? AND number = ? AND digest = ?')
+      .get(lane, seq, digest);
+    return row && { requestId: String(row['request']), repeated: true };
+  }
+
   /** Errors: `OperationConflict`. */
   accept(operation: NewOperation): Accepted {
     const { requestId, tenant, lane, seq, digest, kind, at, body } = operation;

@@ -181,7 +181,9 @@ export class JournalRecords {
     const saved = one('SELECT count(*) AS n, total(bytes) AS bytes FROM checkpoints WHERE tenant = ?');
     const models = one(
       `SELECT count(*) AS n, 0 AS bytes FROM models WHERE tenant = ?
-         AND NOT EXISTS (SELECT 1 FROM lanes WHERE lane = models.id AND ended IS NOT NULL)`,
+         AND NOT EXISTS (SELECT 1 FROM lanes WHERE lane = models.id AND ended IS NOT NULL)
+         AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = json_extract(models.value, '$.session')
+           AND json_extract(sessions.value, '$.finished') IS NOT NULL)`,
     );
     return {
       waitingOperations: waiting.n,

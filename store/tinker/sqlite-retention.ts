@@ -81,7 +81,7 @@ export class JournalRetention {
       .sql(
         `SELECT id FROM models WHERE used < ? AND NOT EXISTS (
            SELECT 1 FROM operations WHERE lane = models.id AND finished = 0)
-         AND EXISTS (SELECT 1 FROM states WHERE model = models.id)`,
+         AND NOT EXISTS (SELECT 1 FROM lanes WHERE lane = models.id AND ended IS NOT NULL)`,
       )
       .all(before(modelMs));
     for (const { id } of unused)

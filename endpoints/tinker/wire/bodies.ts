@@ -51,7 +51,15 @@ const id = z.string().min(1).max(512);
 /** Clients that are copies of one another number from a random multiple of 10^9 below 10^18: as text beyond 2^53. */
 const seq = z.union([z.int().min(0), z.string().regex(/^\d{16,19}$/)]);
 const ttl = optional(z.number());
-const metadata = optional(z.record(z.string(), z.unknown()));
+const MOST_METADATA = 65_536;
+const metadata = optional(
+  z
+    .record(z.string(), z.unknown())
+    .refine(
+      (given) => Buffer.byteLength(JSON.stringify(given)) <= MOST_METADATA,
+      `give at most ${MOST_METADATA} bytes of JSON`,
+    ),
+);
 
 export const createSessionBody = z.object({
   tags: list(z.string().max(1000), 100).default([]),
@@ -63,7 +71,7 @@ export const createSessionBody = z.object({
 export const sessionBody = z.object({ session_id: id });
 export const finishBody = z.object({
   reason: z.object({ type: z.enum(['success', 'errored', 'interrupted']) }),
-  detail: optional(z.string()),
+  detail: optional(z.string().max(4096)),
 });
 
 export const loraConfig = z.strictObject({

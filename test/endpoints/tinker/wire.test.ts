@@ -74,8 +74,12 @@ describe('tensors', () => {
   it('are refused where the shape, the pointers or the width do not fit', () => {
     const parts = { values: Float32Array.of(1), crow: [0, 1], col: [5] };
     expect(() => densify(parts, 'float32', [1, 4], 'w', new SparseBudget())).toThrow(/column 5/);
-    expect(() => densify({ ...parts, crow: [0, 2] }, 'float32', [1, 4], 'w', new SparseBudget())).toThrow(/row pointers/);
-    expect(() => densify({ ...parts, crow: [0, 3, 1], col: [0] }, 'float32', [2, 4], 'w', new SparseBudget())).toThrow(/do not fall/);
+    expect(() => densify({ ...parts, crow: [0, 2] }, 'float32', [1, 4], 'w', new SparseBudget())).toThrow(
+      /row pointers/,
+    );
+    expect(() => densify({ ...parts, crow: [0, 3, 1], col: [0] }, 'float32', [2, 4], 'w', new SparseBudget())).toThrow(
+      /do not fall/,
+    );
     expect(() => densify(parts, 'float32', [1, 2 ** 40], 'w', new SparseBudget())).toThrow(/elements/);
     expect(() => valuesOf(Buffer.from('abc'), 'float32', 'w')).toThrow(/multiple of 4/);
     expect(() => valuesOf(bytesOf([1], 'int64').fill(0x7f), 'int64', 'w')).toThrow(/2\^53/);
@@ -83,11 +87,7 @@ describe('tensors', () => {
 
   it('that are sparse have a number of elements together, whatever their bytes', () => {
     const rows = 2 ** 12;
-    const wide = {
-      dtype: 'float32' as const,
-      shape: [rows, 1024],
-      values: new Float32Array(rows * 1024),
-    };
+    const wide = { dtype: 'float32' as const, shape: [rows, 1024], values: new Float32Array(rows * 1024) };
     const request = (datums: number) =>
       encodePassRequest(
         {

@@ -95,6 +95,10 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
     this.emit('accepted');
     return { requestId, repeated: false };
   };
+  known: TinkerJournal['known'] = async (lane, seq, digest) => {
+    const found = this.#lane(lane).find((one) => one.seq === seq && one.digest === digest);
+    return found && { requestId: found.requestId, repeated: true };
+  };
   nextSeq = async (lane: string) => (this.#lane(lane).at(-1)?.seq ?? -1) + 1;
   finishedOf: TinkerJournal['finishedOf'] = async (lane, cursor, limit) =>
     this.#lane(lane)

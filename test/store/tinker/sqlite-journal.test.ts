@@ -181,3 +181,18 @@ it('nothing that is done often reads the whole history', async () => {
   );
   expect(scans).toEqual([]);
 });
+
+it('models that failed to be made, or of finished sessions, do not count for ever', async () => {
+  const session = { id: 's', tenant: 'ann', tags: [], createdAt: '2026', seenAt: '2026' };
+  await journal.putSession(session);
+  await journal.putSession({ ...session, id: 't' });
+  await journal.putModel({ ...model('n'), session: 't' });
+  const { requestId } = await accept(0);
+  await journal.finish(requestId, { kind: 'failed', category: 'user', message: 'no' });
+  expect((await journal.counts('ann')).models).toBe(2);
+  await journal.finishSession('t', { type: 'success' });
+  expect((await journal.counts('ann')).models).toBe(1);
+  await journal.keepHouse(Date.now() + RETENTION.modelMs + DAY);
+  expect((await journal.counts('ann')).models).toBe(0);
+  expect(await journal.ended('m')).toMatch(/not used for 30 days/);
+});
