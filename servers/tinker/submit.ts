@@ -47,11 +47,11 @@ export async function submit(
   { lane, session, seq, operation, alsoFinished, check }: Submission,
 ): Promise<AcceptedOperation> {
   const { service, tenant, digest } = call;
-  const repeated = seq === undefined ? undefined : await service.journal.known(lane, seqOf(seq), digest);
+  const number = seq === undefined ? undefined : seqOf(seq);
+  const repeated = number === undefined ? undefined : await service.journal.known(lane, number, digest);
   if (repeated !== undefined) return repeated;
   await check?.();
   await (alsoFinished === true ? sessionOf : openSession)(call, session);
   await checkWaiting(call);
-  const number = seq === undefined ? await service.journal.nextSeq(lane) : seqOf(seq);
   return service.journal.accept({ tenant, lane, seq: number, digest, operation });
 }

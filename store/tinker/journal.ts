@@ -132,19 +132,18 @@ export interface TinkerJournal {
   /**
    * Writes an operation before it is acknowledged. `digest` names the request's body: a (lane, seq) that was accepted
    * with another digest throws `OperationConflict`. The model or sampler of the lane was put before. A model's lane
-   * starts with number 0, which makes it (`create_model` or `load_weights`).
+   * starts with number 0, which makes it (`create_model` or `load_weights`). Without `seq` it gets the lane's next number,
+   * and is no repetition.
    */
   accept(operation: {
     readonly tenant: string;
     readonly lane: string;
-    readonly seq: number;
+    readonly seq: number | undefined;
     readonly digest: string;
     readonly operation: TinkerOperation;
   }): Promise<AcceptedOperation>;
   /** The future of this request, if it was accepted before: a repetition is not checked again. */
   known(lane: string, seq: number, digest: string): Promise<AcceptedOperation | undefined>;
-  /** One more than the highest number that a lane has accepted; 0 if there is none. For requests without a number. */
-  nextSeq(lane: string): Promise<number>;
   /**
    * Those of a sampler's lane that have a result, in the order in which they got it, after `cursor` (0: all). At most
    * `limit`.

@@ -85,7 +85,6 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
   }
 
   known: TinkerJournal['known'] = (lane, seq, digest) => this.#db.read(() => this.#operations.known(lane, seq, digest));
-  nextSeq: TinkerJournal['nextSeq'] = (lane) => this.#db.read(() => this.#operations.nextSeq(lane));
   finishedOf: TinkerJournal['finishedOf'] = (lane, cursor, limit) =>
     this.#db.read(() => this.#operations.finishedOf(lane, cursor, limit));
   future: TinkerJournal['future'] = (id, tenant) => this.#db.read(() => this.#operations.future(id, tenant));

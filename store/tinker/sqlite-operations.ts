@@ -16,7 +16,7 @@ export interface NewOperation {
   readonly requestId: string;
   readonly tenant: string;
   readonly lane: string;
-  readonly seq: number;
+  readonly seq: number | undefined;
   readonly digest: string;
   readonly kind: TinkerOperation['kind'];
   /** Of the checkpoint that it reads. */
@@ -38,7 +38,7 @@ const keyOf = (request: string) => `operation ${request}`;
 
 export function newOperation(
   requestId: string,
-  given: { tenant: string; lane: string; seq: number; digest: string; operation: TinkerOperation },
+  given: { tenant: string; lane: string; seq: number | undefined; digest: string; operation: TinkerOperation },
 ): NewOperation {
   const { operation, ...rest } = given;
   const path = operation.kind === 'load_weights' ? operation.path : undefined;
@@ -75,7 +75,8 @@ export class JournalOperations {
 
   /** Errors: `OperationConflict`. */
   accept(operation: NewOperation): Accepted {
-    const { requestId, tenant, lane, seq, digest, kind, at, body } = operation;
+    const { requestId, tenant, lane, digest, kind, at, body } = operation;
+    const seq = operation.seq ?? this.#nextSeq(lane);
     const known = this.#db.sql('SELECT request, digest FROM operations WHERE lane = ? AND number = ?').get(lane, seq);
     if (known !== undefined) {
       if (known['digest'] === digest) return { requestId: String(known['request']), repeated: true };
@@ -150,7 +151,8 @@ export class JournalOperations {
     return result && { state: 'finished', lane, operation, result };
   }
 
-  nextSeq(lane: string): number {
+  /** One more than the highest number that the lane has accepted; 0 if there is none. */
+  #nextSeq(lane: string): number {
     return Number(this.#db.sql('SELECT max(number) AS n FROM operations WHERE lane = ?').get(lane)?.['n'] ?? -1) + 1;
   }
 

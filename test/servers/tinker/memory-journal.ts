@@ -78,7 +78,8 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
   #lane = (lane: string) =>
     [...this.entries.values()].filter((one) => one.lane === lane).toSorted((a, b) => a.seq - b.seq);
 
-  accept: TinkerJournal['accept'] = async ({ tenant, lane, seq, digest, operation }) => {
+  accept: TinkerJournal['accept'] = async ({ tenant, lane, seq: given, digest, operation }) => {
+    const seq = given ?? (this.#lane(lane).at(-1)?.seq ?? -1) + 1;
     const known = this.#lane(lane).find((one) => one.seq === seq);
     if (known && known.digest !== digest) throw new OperationConflict(`${lane} ${seq}`);
     if (known) return { requestId: known.requestId, repeated: true };
@@ -99,7 +100,6 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
     const found = this.#lane(lane).find((one) => one.seq === seq && one.digest === digest);
     return found && { requestId: found.requestId, repeated: true };
   };
-  nextSeq = async (lane: string) => (this.#lane(lane).at(-1)?.seq ?? -1) + 1;
   finishedOf: TinkerJournal['finishedOf'] = async (lane, cursor, limit) =>
     this.#lane(lane)
       .flatMap(({ requestId, result, at }) =>

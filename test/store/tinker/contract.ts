@@ -253,10 +253,15 @@ export function journalContract(name: string, make: () => JournalUnderTest): voi
       expect((await other.applied('m', -1, 1)).map(({ seq }) => seq)).toEqual([0]);
     });
 
-    it('gives the next number of a lane, and what finished in it in the order of the results', async () => {
-      expect(await journal.nextSeq('m')).toBe(0);
+    it('numbers what has no number, each anew, and gives what finished in it in the order of the results', async () => {
       const [a, b, c] = [await accept(0), await accept(4), await accept(1)];
-      expect(await other.nextSeq('m')).toBe(5);
+      const asked = { tenant: 'ann', lane: 'm', seq: undefined, digest: 'same', operation: create };
+      const unnumbered = await Promise.all([journal.accept(asked), other.accept(asked), journal.accept(asked)]);
+      const known = await Promise.all([5, 6, 7].map((seq) => other.known('m', seq, 'same')));
+      expect(unnumbered.map(({ repeated }) => repeated)).toEqual([false, false, false]);
+      expect(unnumbered.map(({ requestId }) => requestId).toSorted()).toEqual(
+        known.map((one) => one?.requestId).toSorted(),
+      );
       await journal.finish(c.requestId, done);
       await other.finish(a.requestId, { kind: 'failed', category: 'user', message: 'no' });
       await other.finish(b.requestId, done);
