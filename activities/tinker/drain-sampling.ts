@@ -176,8 +176,12 @@ class SamplingDrain {
     const dir = adapter && (adapter.dir ?? (await journal.checkpoint(adapter.path))?.dir);
     if (adapter !== undefined && dir === undefined)
       return failed('user', `${adapter.path} is not there (any more): make a sampler of another checkpoint`);
-    const sampled = engine.sample(baseDir, dir, operation.sample, this.#signal);
-    return { kind: 'sample', result: await within(limits.operationMs, sampled) };
+    const over = new AbortController();
+    const signal = AbortSignal.any([this.#signal, over.signal]);
+    const sampled = engine.sample(baseDir, dir, operation.sample, signal);
+    // One that took too long is tried again: it must not go on beside its next try.
+    const result = await within(limits.operationMs, sampled).finally(() => over.abort());
+    return { kind: 'sample', result };
   }
 }
 

@@ -119,6 +119,26 @@ it('a sample that ends each of its workers is given up, and none beside it', asy
   expect(workers).toBeLessThanOrEqual(QUICK.lost + 1);
 });
 
+it('a sample that takes too long is stopped before it is tried again', async () => {
+  const book = await newBook();
+  await book.journal.putSampler({ id: 'x', session: 's', tenant: 'ann', baseModel: 'base' });
+  const id = await book.ask('x', sample(1));
+  const signals: AbortSignal[] = [];
+  const worker = book.worker(
+    {
+      beforeSample: (_sample, signal) => {
+        expect(signals.every(({ aborted }) => aborted)).toBe(true);
+        if (signal !== undefined) signals.push(signal);
+        return never();
+      },
+    },
+    { ...QUICK, operationMs: 20 },
+  );
+  await worker.sample();
+  expect(await book.result(id)).toMatchObject({ category: 'server', message: expect.stringContaining('longer than') });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+});
+
 it('samples run as many sequences at once as there is room for, and a larger one alone', async () => {
   const book = await newBook();
   await book.journal.putSampler({ id: 'x', session: 's', tenant: 'ann', baseModel: 'base' });

@@ -25,7 +25,7 @@ const numbersOf = (text: string, n: number) =>
 export interface FakeOptions {
   /** Called before each operation of the engine; may wait, throw, or end the "process". */
   readonly before?: (what: string, id: string, pass?: TinkerPass) => Promise<void> | void;
-  readonly beforeSample?: (sample: TinkerSample) => Promise<void> | void;
+  readonly beforeSample?: (sample: TinkerSample, signal?: AbortSignal) => Promise<void> | void;
 }
 
 export class FakeTrainer implements AdapterTrainer {
@@ -106,11 +106,16 @@ export class FakeEngine implements TinkerEngine {
     return this.trainer;
   }
 
-  async sample(base: string, adapter: string | undefined, sample: TinkerSample): Promise<TinkerSampleResult> {
+  async sample(
+    base: string,
+    adapter: string | undefined,
+    sample: TinkerSample,
+    signal?: AbortSignal,
+  ): Promise<TinkerSampleResult> {
     this.#running += 1;
     this.atOnce = Math.max(this.atOnce, this.#running);
     try {
-      await this.#options.beforeSample?.(sample);
+      await this.#options.beforeSample?.(sample, signal);
       await sleep(1);
       if (sample.maxTokens < 1) throw new UserInputError('maxTokens', sample.maxTokens, 'give a positive number');
       const weights = adapter === undefined ? base : await readFile(join(adapter, 'adapter.json'), 'utf8');

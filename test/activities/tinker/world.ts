@@ -75,10 +75,7 @@ export class TestWorker {
     const own = cuttable(journal, isCut, onCall);
     const trainer = cuttable(given, isCut, onCall);
     const sampling = cuttable(this.engine, isCut, onCall);
-    const engine: TinkerEngine = {
-      trainerOf: async () => trainer,
-      sample: (base, adapter, sample) => sampling.sample(base, adapter, sample),
-    };
+    const engine: TinkerEngine = { trainerOf: async () => trainer, sample: (...asked) => sampling.sample(...asked) };
     const say = (line: string) => void this.said.push(line);
     const turns = new FairTurns();
     this.residents = new ResidentModels({ journal: own, engine, turns, limits, say });

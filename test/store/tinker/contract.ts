@@ -259,8 +259,8 @@ export function journalContract(name: string, make: () => JournalUnderTest): voi
       const unnumbered = await Promise.all([journal.accept(asked), other.accept(asked), journal.accept(asked)]);
       const known = await Promise.all([5, 6, 7].map((seq) => other.known('m', seq, 'same')));
       expect(unnumbered.map(({ repeated }) => repeated)).toEqual([false, false, false]);
-      expect(unnumbered.map(({ requestId }) => requestId).toSorted()).toEqual(
-        known.map((one) => one?.requestId).toSorted(),
+      expect(new Set(unnumbered.map(({ requestId }) => requestId))).toEqual(
+        new Set(known.map((one) => one?.requestId)),
       );
       await journal.finish(c.requestId, done);
       await other.finish(a.requestId, { kind: 'failed', category: 'user', message: 'no' });
