@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { classifyDiskError } from '../disk-errors.ts';
+import { classifyDiskError, StoreCorrupt } from '../disk-errors.ts';
 import type { Patience } from '../disk-patience.ts';
 import { STORE_VARIABLE, storeFolder } from '../open-store.ts';
 import { encode } from './codec.ts';
@@ -21,6 +21,9 @@ import type { Finish, LaneHold, ModelState, TinkerWork } from './work.ts';
 
 /** The most bytes of bodies that one call of `waiting` reads. */
 const READ_BYTES = 64 * 2 ** 20;
+
+/** A request's id in the key of a damaged row. */
+const OPERATION = 'operation ';
 
 /** A base's name in what `laneName` gives for its samples. */
 const SAMPLING = 'sampling:';
@@ -98,11 +101,27 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
     return done === undefined ? this.future(id, tenant) : done.future;
   }
 
-  waiting: TinkerJournal['waiting'] = (lane, limit) => this.waitingIn(lane, limit, READ_BYTES);
+  waiting: TinkerJournal['waiting'] = (lane, limit) =>
+    this.#db.read(() => this.#operations.waiting(lane, limit, READ_BYTES));
   waitingIn: TinkerWork['waitingIn'] = (lane, limit, bytes) =>
-    this.#db.read(() => this.#operations.waiting(lane, limit, bytes));
+    this.#unlessDamaged(() => this.#operations.waiting(lane, limit, bytes));
   waitingSamples: TinkerWork['waitingSamples'] = (base, limit, except) =>
-    this.#db.read(() => this.#operations.waitingSamples(base, limit, except));
+    this.#unlessDamaged(() => this.#operations.waitingSamples(base, limit, except));
+
+  /** A damaged operation fails alone: nobody can run it, and what waits beside it would wait for ever. */
+  async #unlessDamaged<T>(read: () => T): Promise<T> {
+    for (;;) {
+      try {
+        return await this.#db.read(read);
+      } catch (error) {
+        const key = error instanceof StoreCorrupt ? (error.key ?? '') : '';
+        if (!key.startsWith(OPERATION)) throw error;
+        const request = key.slice(OPERATION.length);
+        await this.#db.write(() => this.#fail([request], 'the request is damaged on the disk of the server'));
+      }
+    }
+  }
+
   busyLanes: TinkerJournal['busyLanes'] = (kind, limit) => this.#db.read(() => this.#operations.busyLanes(kind, limit));
 
   async untilWork(...[lane, milliseconds, signal]: Parameters<TinkerWork['untilWork']>): Promise<void> {

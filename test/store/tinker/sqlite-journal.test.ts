@@ -196,3 +196,12 @@ it('models that failed to be made, or of finished sessions, do not count for eve
   expect((await journal.counts('ann')).models).toBe(0);
   expect(await journal.ended('m')).toMatch(/not used for 30 days/);
 });
+
+it('a damaged operation fails alone, and what waits beside it runs', async () => {
+  const [damaged, next] = [await accept(0), await accept(1)];
+  raw("UPDATE operations SET body = replace(body, 'base', 'bAse') WHERE number = 0");
+  expect((await journal.waitingIn('m', 9, 1_000_000)).map(({ requestId }) => requestId)).toEqual([next.requestId]);
+  expect(await journal.future(damaged.requestId, 'ann')).toMatchObject({
+    result: { kind: 'failed', category: 'server', message: expect.stringContaining('damaged') },
+  });
+});
