@@ -1,7 +1,8 @@
 """Reads an export of each format as others do: with safetensors, datasets, tinker and verl, where they are installed.
 
-Usage: exports.py FOLDER PAGE, where FOLDER has the folders skyrl, verl, tinker, jsonl and parquet, and PAGE is
-docs/export.md: its Python snippets are what is run. Prints a line a format; exits 1 at the first fault.
+Usage: exports.py FOLDER PAGE [PART], where FOLDER has the folders skyrl, verl, tinker, jsonl and parquet, and PAGE is
+docs/export.md: its Python snippets are what is run. PART is the one of datasets, tinker, verl and skyrl that must not be
+skipped. Prints a line a format; exits 1 at the first fault.
 """
 
 import importlib.util
@@ -11,6 +12,8 @@ import sys
 from pathlib import Path
 
 folder, page = Path(sys.argv[1]), Path(sys.argv[2])
+needed = sys.argv[3] if len(sys.argv) > 3 else None
+done = set()
 snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 lines = [json.loads(line) for line in (folder / "skyrl" / "rollouts.jsonl").read_text().splitlines()]
 expected = sum(line.get("rows", 0) for line in lines)
@@ -62,11 +65,13 @@ if has("verl", "torch"):
     check("DataProto", len(data), expected)
     check("DataProto halves", [len(half) for half in data.chunk(2)], [expected // 2] * 2)
     check("DataProto metrics", "rollout_metrics" in data.meta_info, True)
+    done.add("verl")
 
 if has("tinker"):
     datums = list(defined("load_datums")(folder / "tinker" / "datums.jsonl"))
     check("tinker Datums", len(datums), expected)
     check("tinker lengths", {d.model_input.length == len(d.loss_fn_inputs["target_tokens"].data) for d in datums}, {True})
+    done.add("tinker")
 
 if has("datasets"):
     from datasets import load_dataset
@@ -77,4 +82,21 @@ if has("datasets"):
     check("datasets rewards", typed["reward"][:], chats["reward"][:])
     check("datasets texts", [m["content"] for m in typed[0]["messages"]], [m["content"] for m in chats[0]["messages"]])
     check("datasets tools", json.loads(typed[0]["tools"])[0]["function"]["name"], chats[0]["tools"][0]["function"]["name"])
+    done.add("datasets")
+if has("skyrl", "torch", "ray"):
+    from skyrl.train.utils.trainer_utils import validate_generator_output
+
+    validate_generator_output(expected, output)
+    done.add("skyrl")
+    print(f"validate_generator_output: {len(output['response_ids'])}")
+    broken = {**output, "loss_masks": [*output["loss_masks"][:-1], [*output["loss_masks"][-1], 1]]}
+    try:
+        validate_generator_output(expected, broken)
+    except AssertionError:
+        pass
+    else:
+        sys.exit("validate_generator_output accepts a mask that is too long: it checks nothing")
+
+if needed is not None and needed not in done:
+    sys.exit(f"{needed} was skipped: its packages do not import")
 print("exports: read")

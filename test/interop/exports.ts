@@ -6,10 +6,14 @@ import { exportRun } from '../../reports/export/export-run.ts';
 import { FORMATS } from '../../reports/export/formats/format.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
+import { readByProjects, type Reading } from './export-environments.ts';
 import { recordRun, RUN } from '../reports/export/recorded-run.ts';
 
-/** Writes a folder for each format below `root`, and lets `python` read them. Errors: what Python says. */
-export async function checkExports(root: string, python: string, env: NodeJS.ProcessEnv): Promise<void> {
+/**
+ * Writes a folder for each format below `root`, and lets every project read them in an environment of its own. Returns
+ * what was read and what could not be installed. Errors: what Python says of an export.
+ */
+export async function checkExports(root: string, env: NodeJS.ProcessEnv): Promise<readonly Reading[]> {
   const store = openSqliteStore(path.join(root, 'exports-store'));
   const folder = path.join(root, 'exports');
   try {
@@ -32,9 +36,11 @@ export async function checkExports(root: string, python: string, env: NodeJS.Pro
     await store.close();
   }
   const page = path.join(import.meta.dirname, '../../docs/export.md');
-  execFileSync(python, [path.join(import.meta.dirname, 'exports.py'), folder, page], {
-    env,
-    stdio: 'inherit',
-    timeout: 300_000,
-  });
+  return readByProjects(env, (python, part, own) =>
+    execFileSync(python, [path.join(import.meta.dirname, 'exports.py'), folder, page, part], {
+      env: own,
+      stdio: 'inherit',
+      timeout: 300_000,
+    }),
+  );
 }

@@ -163,8 +163,13 @@ try {
   if (theirs.length !== shapes.length * types.length)
     throw new Error(`Python wrote ${theirs.length} policies: ${theirs.join(', ')}`);
   for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(root, dir);
-  await checkExports(root, packages.python, pythonEnv(packages));
+  const readings = await checkExports(root, pythonEnv(packages));
   process.stdout.write(`interop: ${shapes.length} policies and adapters there, ${theirs.length} back\n`);
+  const missing = readings.filter((one) => one.missing !== undefined);
+  for (const { part, missing: why } of missing) process.stdout.write(`interop: NOT checked: ${part} (${why})\n`);
+  process.stdout.write(
+    `interop: exports: ${readings.length - missing.length} projects read them, ${missing.length} not checked\n`,
+  );
 } finally {
   await rm(root, { recursive: true, force: true });
 }

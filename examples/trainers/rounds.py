@@ -1,0 +1,65 @@
+"""Rounds of another trainer over Longhaul's rollouts: an eval of a checkpoint's folder on training tasks, its export in
+the trainer's format, and the next checkpoint's folder. Longhaul's rollouts are durable; a round that was interrupted is
+started again by the same command, and only what is missing is done."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from transformers import AutoModelForCausalLM
+
+LONGHAUL = os.environ.get("LONGHAUL", "npx longhaul").split()
+
+EVAL = """\
+tasks: {{ name: swe-mini, split: train, from: {first}, count: {tasks} }}
+policies: [{{ name: policy, policy: {folder} }}]
+sampling: [{{ name: sampled, temperature: 1, samples: {samples}, maxTokens: 120 }}]
+passAt: [1]
+agent: {{ maxTurns: 5, maxContextTokens: 700, toolTimeoutSeconds: 20 }}
+"""
+
+
+def rollouts(work, name, folder, form, number, tasks=4, samples=4):
+    """Rolls out the policy in `folder` and exports it: the folder with the trainer's files."""
+    out = work / f"{name}-{number}"
+    if not out.exists():
+        config = work / f"{name}-{number}.yaml"
+        config.write_text(EVAL.format(folder=folder.resolve(), first=number * tasks, tasks=tasks, samples=samples))
+        subprocess.run([*LONGHAUL, "eval", str(config)], check=True)
+        subprocess.run([*LONGHAUL, "export", f"eval/{name}-{number}", "--format", form, "--out", str(out)], check=True)
+    return out
+
+
+class Policy:
+    """A checkpoint's folder that PyTorch trains: the whole model, on this machine's processors."""
+
+    def __init__(self, folder, learning_rate=1e-4):
+        self.folder = folder
+        self.model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=learning_rate)
+
+    def log_probs(self, input_ids, attention_mask, width):
+        """Log-probabilities of the last `width` tokens, [rows, width], at temperature 1."""
+        positions = torch.clip(torch.cumsum(attention_mask, dim=-1) - 1, min=0)
+        logits = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=positions).logits
+        every = F.log_softmax(logits[:, -width - 1 : -1], dim=-1)
+        return every.gather(-1, input_ids[:, -width:, None]).squeeze(-1)
+
+    def step(self, loss):
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return float(norm)
+
+    def save(self, folder):
+        """Complete or absent, with the tokenizer of the folder that it came from: the next policy of Longhaul."""
+        aside = folder.with_suffix(".partial")
+        shutil.rmtree(aside, ignore_errors=True)
+        self.model.save_pretrained(aside)
+        for file in Path(self.folder).glob("tokenizer*"):
+            shutil.copy(file, aside)
+        aside.rename(folder)

@@ -1,0 +1,109 @@
+/**
+ * Throw-away Python environments that read exports, one for each project: pinned packages from PyPI in virtual
+ * environments of the cache, made once. What cannot be installed is reported and counted, never passed over.
+ */
+
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { cacheDirectory } from '#setup/paths.mjs';
+
+interface Environment {
+  /** The part of exports.py that it must run. */
+  readonly part: string;
+  readonly packages: readonly string[];
+  /** Their own pins would fetch other versions of PyTorch, or of what trains. */
+  readonly withoutDependencies?: readonly string[];
+  /** True if it uses the PyTorch that the engine is compared with. */
+  readonly torch?: boolean;
+  /** Default: `python3`. */
+  readonly python?: string;
+}
+
+const ENVIRONMENTS: readonly Environment[] = [
+  { part: 'datasets', packages: ['datasets==5.2.0'] },
+  { part: 'tinker', packages: ['tinker==0.38.0'] },
+  {
+    part: 'verl',
+    packages: [
+      'ray==2.57.0',
+      'hydra-core==1.3.8',
+      'codetiming==1.4.0',
+      'pandas==3.1.1',
+      'pybase64==1.5.1',
+      'pyvers==0.2.3',
+    ],
+    withoutDependencies: ['verl==0.9.1', 'tensordict==0.10.0'],
+    torch: true,
+  },
+  {
+    part: 'skyrl',
+    python: 'python3.12',
+    packages: [
+      'ray==2.57.0',
+      'hydra-core==1.3.8',
+      'loguru==0.7.3',
+      'jaxtyping==0.3.11',
+      'skyrl-gym==0.4.0',
+      'transformers==5.10.4',
+      'torch==2.15.0',
+      'tensordict==0.10.0',
+      'peft==0.18.1',
+      'pybase64==1.5.1',
+    ],
+    withoutDependencies: ['skyrl==0.4.0'],
+  },
+];
+
+export interface Reading {
+  readonly part: string;
+  /** Why it was not checked; absent: it was read. */
+  readonly missing?: string;
+}
+
+const lastLine = (error: unknown): string => {
+  const { stderr, message } = error as { stderr?: Buffer; message: string };
+  return (stderr?.toString().trim().split('\n').at(-1) ?? message).slice(0, 200);
+};
+
+function interpreterOf({ python = 'python3', packages, withoutDependencies = [] }: Environment): string {
+  const name = createHash('sha256')
+    .update(JSON.stringify([python, packages, withoutDependencies]))
+    .digest('hex')
+    .slice(0, 16);
+  const venv = join(cacheDirectory(), 'interop', name);
+  const done = join(venv, 'installed');
+  const interpreter = join(venv, 'bin', 'python');
+  if (existsSync(done)) return interpreter;
+  if (process.env['CI'] !== undefined) throw new Error('not installed before, and CI fetches nothing for it');
+  const run = (file: string, args: readonly string[]) => execFileSync(file, args, { stdio: 'pipe', timeout: 900_000 });
+  rmSync(venv, { recursive: true, force: true });
+  run(python, ['-m', 'venv', venv]);
+  run(interpreter, ['-m', 'pip', 'install', '-q', ...packages]);
+  if (withoutDependencies.length > 0)
+    run(interpreter, ['-m', 'pip', 'install', '-q', '--no-deps', ...withoutDependencies]);
+  writeFileSync(done, '');
+  return interpreter;
+}
+
+/**
+ * Lets every project read the exports. `read` runs exports.py for one part and throws what it says. `env` has the
+ * folders of PyTorch in `PYTHONPATH`. Errors: those of `read`: an installed package that refuses an export.
+ */
+export function readByProjects(
+  env: NodeJS.ProcessEnv,
+  read: (python: string, part: string, env: NodeJS.ProcessEnv) => void,
+): Reading[] {
+  return ENVIRONMENTS.map((one) => {
+    let python: string;
+    try {
+      python = interpreterOf(one);
+    } catch (error) {
+      return { part: one.part, missing: lastLine(error) };
+    }
+    const { PYTHONPATH: _, ...rest } = env;
+    read(python, one.part, one.torch === true ? env : rest);
+    return { part: one.part };
+  });
+}
