@@ -139,6 +139,21 @@ it('a sample that takes too long is stopped before it is tried again', async () 
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
 });
 
+it('what failed with a model that cannot be brought back is not tried again', async () => {
+  const book = await newBook();
+  await book.ask('m', create);
+  await book.worker().drain('m');
+  for (const token of [1, 2, 3]) await book.ask('m', passing(token));
+  let loads = 0;
+  const before = (what: string) => {
+    if (what !== 'load') return;
+    loads += 1;
+    throw new Error('no file');
+  };
+  await book.worker({ before }).drain('m');
+  expect(loads).toBe(QUICK.failures);
+});
+
 it('samples run as many sequences at once as there is room for, and a larger one alone', async () => {
   const book = await newBook();
   await book.journal.putSampler({ id: 'x', session: 's', tenant: 'ann', baseModel: 'base' });
