@@ -13,7 +13,7 @@ import {
   SandboxLost,
 } from '../../sandboxes/sandbox.ts';
 import { ApiError } from '../http/api-error.ts';
-import { type GatewayRequest, RequestReader, responseBytes } from './http-message.ts';
+import { type GatewayRequest, type GatewayResponse, RequestReader, responseBytes } from './http-message.ts';
 import {
   type CallingAttempt,
   type GatewayDeps,
@@ -150,14 +150,28 @@ class DoorKeeper {
     guest.done = true;
     this.#gateway
       .answer(`door-${connection}`, request, this.#signal)
-      .then((response) => this.#door.answer(connection, responseBytes(response)))
+      .then((response) => this.#send(connection, response))
       // Whoever serves the door next answers it.
       .catch(() => undefined);
   }
 
+  /** Until the sandbox has it: the program waits for nothing else. Repeated answers do no harm, the first one counts. */
+  async #send(connection: number, response: GatewayResponse): Promise<void> {
+    const bytes = responseBytes(response);
+    while (!this.#signal.aborted && this.#guests.has(connection)) {
+      try {
+        await this.#door.answer(connection, bytes);
+        return;
+      } catch (error) {
+        if (error instanceof SandboxLost) return;
+        await sleep(UNREACHED_MS);
+      }
+    }
+  }
+
   #refuse(connection: number, guest: Guest, error: unknown): void {
     guest.done = true;
-    this.#door.answer(connection, responseBytes(refusalResponse(error))).catch(() => undefined);
+    void this.#send(connection, refusalResponse(error));
   }
 
   #dismissLate(): void {
