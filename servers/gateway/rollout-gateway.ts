@@ -5,7 +5,7 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CALLS_AT_ONCE, type CallRecord, type GatewayKeyRecord } from '../../protocol/gateway.ts';
+import { CALLS_AT_ONCE, type CallRecord, type GatewayKeyRecord, type ModelCall } from '../../protocol/gateway.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import type { Attempt } from '../../protocol/stages.ts';
@@ -32,6 +32,8 @@ export const MODEL_NAME = 'policy';
 const MOST_WAITING = 64;
 const PER_SECOND = 20;
 const BURST = 100;
+/** Codes of refusals that every later call would get too. */
+const FINAL: ReadonlySet<string> = new Set(['insufficient_quota', 'rollout_over']);
 /** How long a call waits while the store fails, and for its next try. */
 const UNAVAILABLE_MS = 10 * 60_000;
 const RETRY_MS = 1_000;
@@ -85,6 +87,8 @@ export class RolloutGateway {
   readonly #deps: GatewayDeps;
   /** Ends one by one as calls are answered. */
   readonly #sending = new Set<Promise<unknown>>();
+  /** Why the rollout takes no further call: it is not asked again, and what is sent is not stored. */
+  #over: ApiError | undefined;
   #waiting = 0;
   #allowance = BURST;
   #counted = Date.now();
@@ -174,18 +178,33 @@ export class RolloutGateway {
     const { store, client } = this.#deps;
     const { rollout, attempt } = this.#attempt;
     const now = new Date().toISOString();
-    const stored = await store.putOnceWithObject<CallRecord>(
-      keys.call({ rollout, attempt }, call),
-      Buffer.from(JSON.stringify(request)),
-      (artifact) => ({ artifact, asked, at: now }),
-    );
+    const key = keys.call({ rollout, attempt }, call);
+    const before = await store.get<CallRecord>(key);
+    // A call that a gateway before this one stored may have a turn, whatever later calls were told.
+    if (before === undefined && this.#over) throw this.#over;
+    const stored =
+      before ??
+      (await store.putOnceWithObject<CallRecord>(key, Buffer.from(JSON.stringify(request)), (artifact) => ({
+        artifact,
+        asked,
+        at: now,
+      })));
     if (stored.asked !== asked) throw new ApiError(400, 'the name of this call belongs to another request');
-    const known = await this.#recorded(call);
+    const known = before && (await this.#recorded(call));
     if (known) return { ...known, at: stored.at };
-    const turn = await this.#inTurn(signal, () => sendCall(client, rollout, { attempt, call, asked }, signal));
+    const turn = await this.#inTurn(signal, () => this.#send({ attempt, call, asked }, client, signal));
     const record = await store.get<GenerateRecord>(keys.generate(this.#attempt, turn));
     if (record === undefined) throw new ApiError(503, 'the turn is not on record', { retryAfterSeconds: 1 });
     return { turn, record, at: stored.at };
+  }
+
+  async #send(call: ModelCall, client: CallClient, signal: AbortSignal): Promise<number> {
+    try {
+      return await sendCall(client, this.#attempt.rollout, call, signal);
+    } catch (error) {
+      if (error instanceof ApiError && FINAL.has(error.code ?? '')) this.#over = error;
+      throw error;
+    }
   }
 
   /** The turn of a call that was answered before, if a history or a gateway before this one knew it. */

@@ -3,12 +3,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { ModelCall } from '../../../protocol/gateway.ts';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { BUDGET_SPENT, type ModelCall } from '../../../protocol/gateway.ts';
 import type { GenerateRecord } from '../../../protocol/records.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import type { DoorNews, Sandbox, SandboxDoor } from '../../../sandboxes/sandbox.ts';
-import type { GatewayDeps } from '../../../servers/gateway/rollout-gateway.ts';
+import type { GatewayRequest } from '../../../servers/gateway/http-message.ts';
+import { type GatewayDeps, RolloutGateway } from '../../../servers/gateway/rollout-gateway.ts';
+import type { CallClient } from '../../../servers/gateway/send-call.ts';
 import { openDoor } from '../../../servers/gateway/serve-door.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
@@ -85,4 +89,52 @@ it('an answer that the sandbox did not take is sent again', async () => {
   expect(await taken.promise).toMatch(/^HTTP\/1\.1 200 OK/u);
   stop.abort();
   await served;
+});
+
+describe('a gateway', () => {
+  const request = (key: string, text: string): GatewayRequest => ({
+    method: 'POST',
+    path: '/v1/chat/completions',
+    headers: new Map([['authorization', `Bearer ${key}`]]),
+    body: Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: text }] })),
+  });
+  const { signal } = new AbortController();
+
+  it('whose rollout takes no further call stores none, and answers those that have a turn', async () => {
+    const calls: ModelCall[] = [];
+    const deps = rolloutStub(calls);
+    const before = await RolloutGateway.open(attempt, deps);
+    expect((await before.answer('first', request(before.key, 'a'), signal)).status).toBe(200);
+    const failure = ApplicationFailure.create({ type: BUDGET_SPENT, message: 'all' });
+    const refused: ModelCall[] = [];
+    const executeUpdate = async (_: string, { args: [call] }: { args: [ModelCall] }) => {
+      refused.push(call);
+      await Promise.reject(new WorkflowUpdateFailedError('refused', failure));
+    };
+    const client = { workflow: { getHandle: () => ({ executeUpdate }) } } as unknown as CallClient;
+    const gateway = await RolloutGateway.open(attempt, { store, client });
+    for (const call of ['second', 'third', 'fourth']) {
+      const { status, body } = await gateway.answer(call, request(gateway.key, call), signal);
+      expect([status, body]).toEqual([429, expect.stringContaining('insufficient_quota')]);
+    }
+    expect(refused.map(({ call }) => call)).toEqual(['second']);
+    expect(await store.get(keys.call(attempt, 'third'))).toBeUndefined();
+    expect((await gateway.answer('first', request(gateway.key, 'a'), signal)).status).toBe(200);
+  });
+
+  it('looks through the turns only for a call that was stored before', async () => {
+    let lists = 0;
+    const counted = new Proxy(store, {
+      get: (target, name) => {
+        if (name === 'list') lists += 1;
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+    const gateway = await RolloutGateway.open(attempt, { ...rolloutStub([]), store: counted });
+    await gateway.answer('first', request(gateway.key, 'a'), signal);
+    expect(lists).toBe(0);
+    await gateway.answer('first', request(gateway.key, 'a'), signal);
+    expect(lists).toBe(1);
+  });
 });
