@@ -123,6 +123,15 @@ describe('a call', () => {
     expect(transitionsOf([long.record, refused.record])).toEqual([]);
   });
 
+  it('never gets the turn of another call', async () => {
+    const { engine, deps } = world.now;
+    engine.answers = [saying('a')];
+    await ask(1, { messages: [user('a')], tools: [] });
+    const other = turnInput(1, { call: { call: 'other', asked: 'x', twins: [] }, noiseKey: 'r' });
+    const { signal } = new AbortController();
+    await expect(generateTurn(other, deps, signal)).rejects.toThrow('is the turn of c1');
+  });
+
   it('has a noise of its prompt, and of how often it was asked', async () => {
     const { engine } = world.now;
     engine.answers = ['a', 'b', 'c', 'd'].map((text) => saying(text));

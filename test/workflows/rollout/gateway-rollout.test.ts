@@ -342,6 +342,22 @@ print(42)`);
     expect(await store.get<GenerateRecord>(keys.generate(attemptOf(id, 2), 1))).toMatchObject({ call: { follows: 0 } });
   });
 
+  it('whose workflow is terminated and started again under its id begins again, with turns of its own', async () => {
+    const held = Promise.withResolvers<void>();
+    engine.answer = async (prompt) => {
+      if (prompt.includes('tool:')) await held.promise;
+      return twoTurns(prompt);
+    };
+    const { id, handle } = await begin('python3 agent.py');
+    await until(() => engine.requests.length === 2);
+    await handle.terminate();
+    held.resolve();
+    const agent = { type: 'external', options: { command: 'python3 agent.py', gateway: true } };
+    const again = await world.start('rollout', id, { task: 'gated-train-0', policy: POLICY, agent });
+    expect(await again.result()).toMatchObject({ status: 'graded', reward: 1, attempt: 2, turns: 2 });
+    expect((await turnsOf(store, attemptOf(id, 2))).map(({ call: asked }) => asked?.follows)).toEqual([0, 1]);
+  });
+
   it('takes more calls than a history does', async () => {
     const program = python(`
 from concurrent.futures import ThreadPoolExecutor
