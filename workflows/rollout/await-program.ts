@@ -14,6 +14,7 @@ import { isLost, renewalOf } from './hold-sandbox.ts';
 import { attemptOf, type Context, isCrowded, toolSecondsOf } from './rollout-context.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
 import { tell } from './show-doing.ts';
+import { isDueToWaits } from './waited-time.ts';
 
 /** A program in the sandbox, as this history sees it. */
 export interface RunningProgram {
@@ -30,6 +31,8 @@ async function ended(state: LoopState, outcome: RunProgramOutcome, context: Cont
   context.running = null;
   tell(context, `the program ended: ${inCode(line)}`);
   if (finish === 'deadline') return context.clock.passed(state);
+  if (context.calls.spent === null && isDueToWaits(finish, context.calls.waitedMs))
+    throw starved(context.calls.waitedMs);
   return { type: 'program-ended', finish: context.calls.spent ?? finish };
 }
 
@@ -55,6 +58,13 @@ export async function callsBeforeEnd(
   }
   if (calls.hasFailed) throw calls.takeFailure();
   return calls.recorded > turn ? { type: 'reported', turns: calls.recorded } : undefined;
+}
+
+/** What the program did without its policy is not the policy's doing. */
+function starved(waitedMs: number): KnownFailure {
+  const seconds = Math.round(waitedMs / 1000);
+  const message = `The program ended without an answer, after its model calls had waited ${seconds} s for a pause or an outage`;
+  return new KnownFailure({ failure: 'program-starved', message }, {});
 }
 
 /** Starts the program, or attaches to it: a repeated activity runs nothing twice. */
