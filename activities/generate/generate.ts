@@ -121,7 +121,7 @@ async function sample(
     return backend.sample(placed, signal, (told) => (cost = told));
   };
   const record = await (isCallInput(within)
-    ? sampleCall(within, tokenizer, deps, ask)
+    ? sampleCall(within, tokenizer, deps, ask, backend.takesStop)
     : sampleIds(within, tokenizer, deps, ask));
   return { ...record, digest, ...(cost && { cost }) };
 }

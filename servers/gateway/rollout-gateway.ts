@@ -161,7 +161,8 @@ export class RolloutGateway {
   async #call(call: string, asked: AskedCall, signal: AbortSignal): Promise<GatewayResponse> {
     const { turn, record, at } = await this.#turnOf(call, asked, signal);
     const refused = record.call?.refused;
-    if (refused) throw new ApiError(400, refused.message, { code: refused.code, param: 'messages' });
+    const param = refused?.code === 'unsupported_stop' ? 'stop' : 'messages';
+    if (refused) throw new ApiError(400, refused.message, { code: refused.code, param });
     const id = digestOf(`${attemptKey(this.#attempt)}/${turn}`)
       .toString('hex')
       .slice(0, 24);
