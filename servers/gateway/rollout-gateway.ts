@@ -32,6 +32,8 @@ export const MODEL_NAME = 'policy';
 const MOST_WAITING = 64;
 const PER_SECOND = 20;
 const BURST = 100;
+/** Characters of an answer, beside what was sampled. */
+const MOST_ANSWER = 1 << 20;
 /** Codes of refusals that every later call would get too. */
 const FINAL: ReadonlySet<string> = new Set(['insufficient_quota', 'rollout_over']);
 /** How long a call waits while the store fails, and for its next try. */
@@ -167,6 +169,13 @@ export class RolloutGateway {
       .toString('hex')
       .slice(0, 24);
     const { contentType, body } = asked.answer({ turn, record, at, id });
+    // An event stream has the sampled text several times, and what is refused is what the request made of the rest.
+    const said = JSON.stringify(record.parsed).length;
+    if (body.length > MOST_ANSWER + 8 * said)
+      throw new ApiError(
+        400,
+        `the answer would repeat more than ${MOST_ANSWER} characters of its request: send shorter tools`,
+      );
     return { status: 200, headers: { 'content-type': contentType, 'cache-control': 'no-cache' }, body };
   }
 

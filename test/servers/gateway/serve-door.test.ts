@@ -137,4 +137,18 @@ describe('a gateway', () => {
     await gateway.answer('first', request(gateway.key, 'a'), signal);
     expect(lists).toBe(1);
   });
+
+  it('repeats of a request what was read, and not without a bound', async () => {
+    const gateway = await RolloutGateway.open(attempt, rolloutStub([]));
+    const asking = (description: string, unread: string): GatewayRequest => {
+      const tool = { type: 'function', name: 'f', description, parameters: {}, unread };
+      const body = { model: 'm', input: 'hi', tools: [tool], stream: true, store: false };
+      return { ...request(gateway.key, ''), path: '/v1/responses', body: Buffer.from(JSON.stringify(body)) };
+    };
+    const read = await gateway.answer('one', asking('read', 'x'.repeat(900_000)), signal);
+    expect(read.status).toBe(200);
+    expect(read.body.length).toBeLessThan(100_000);
+    const large = await gateway.answer('two', asking('x'.repeat(900_000), ''), signal);
+    expect([large.status, large.body]).toEqual([400, expect.stringContaining('send shorter tools')]);
+  });
 });
