@@ -32,6 +32,8 @@ export const MODEL_NAME = 'policy';
 const MOST_WAITING = 64;
 const PER_SECOND = 20;
 const BURST = 100;
+/** Milliseconds of reading that count as one request more. */
+const MS_PER_REQUEST = 10;
 /** Characters of an answer, beside what was sampled. */
 const MOST_ANSWER = 1 << 20;
 /** Codes of refusals that every later call would get too. */
@@ -111,14 +113,16 @@ export class RolloutGateway {
 
   /** `call` names the request in its attempt. Errors: the signal's reason, if nobody waits for the answer here. */
   async answer(call: string, request: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
+    let asked: AskedCall | GatewayResponse;
     try {
       this.#admit(request);
+      asked = this.#read(request);
     } catch (error) {
       return refusalResponse(error, request.path);
     }
     for (const until = Date.now() + UNAVAILABLE_MS; ;) {
       try {
-        return await this.#route(call, request, signal);
+        return 'status' in asked ? asked : await this.#waited(call, asked, signal);
       } catch (error) {
         signal.throwIfAborted();
         // A store that fails is not the program's doing: it waits.
@@ -143,8 +147,8 @@ export class RolloutGateway {
     if (this.#waiting >= MOST_WAITING) throw new ApiError(429, `at most ${MOST_WAITING} calls may wait`, busy);
   }
 
-  async #route(call: string, request: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
-    const { method, path } = request;
+  /** What is asked, or its answer if no call is needed. Reading counts as requests do, by its time. Errors: `ApiError`. */
+  #read({ method, path, body }: GatewayRequest): AskedCall | GatewayResponse {
     const at = placeOf(path);
     const api = Object.hasOwn(APIS, at) ? APIS[at] : undefined;
     const isList = at === '/models' || /^\/models\/[\w.:@%-]+$/u.test(at);
@@ -152,9 +156,18 @@ export class RolloutGateway {
     const allowed = isList ? 'GET' : 'POST';
     if (method !== allowed) throw new ApiError(405, `${path.slice(0, 200)} takes ${allowed}`);
     if (api === undefined) return json(200, modelsBody(at));
+    const since = performance.now();
+    try {
+      return api(body);
+    } finally {
+      this.#allowance -= (performance.now() - since) / MS_PER_REQUEST;
+    }
+  }
+
+  async #waited(call: string, asked: AskedCall, signal: AbortSignal): Promise<GatewayResponse> {
     this.#waiting += 1;
     try {
-      return await this.#call(call, api(request.body), signal);
+      return await this.#call(call, asked, signal);
     } finally {
       this.#waiting -= 1;
     }

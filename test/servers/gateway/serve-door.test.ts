@@ -151,4 +151,27 @@ describe('a gateway', () => {
     const large = await gateway.answer('two', asking('x'.repeat(900_000), ''), signal);
     expect([large.status, large.body]).toEqual([400, expect.stringContaining('send shorter tools')]);
   });
+
+  it('reads a request once, however often its store fails', async () => {
+    let failures = 1;
+    const failing = new Proxy(store, {
+      get: (target, name) => {
+        if (name === 'get' && failures-- > 0) throw new Error('locked');
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+    const gateway = await RolloutGateway.open(attempt, { ...rolloutStub([]), store: failing });
+    const given = request(gateway.key, 'a');
+    let reads = 0;
+    const watched = {
+      ...given,
+      get body() {
+        reads += 1;
+        return given.body;
+      },
+    };
+    expect((await gateway.answer('first', watched, signal)).status).toBe(200);
+    expect([failures < 0, reads]).toEqual([true, 1]);
+  });
 });
