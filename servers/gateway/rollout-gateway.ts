@@ -111,8 +111,16 @@ export class RolloutGateway {
     return this.#key;
   }
 
-  /** `call` names the request in its attempt. Errors: the signal's reason, if nobody waits for the answer here. */
-  async answer(call: string, request: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
+  /**
+   * `call` names the request in its attempt. `gone`: whoever asked is gone; a call that its rollout has not heard of is
+   * dropped then. Errors: the signals' reasons.
+   */
+  async answer(
+    call: string,
+    request: GatewayRequest,
+    signal: AbortSignal,
+    gone: AbortSignal = signal,
+  ): Promise<GatewayResponse> {
     let asked: AskedCall | GatewayResponse;
     try {
       this.#admit(request);
@@ -122,9 +130,10 @@ export class RolloutGateway {
     }
     for (const until = Date.now() + UNAVAILABLE_MS; ;) {
       try {
-        return 'status' in asked ? asked : await this.#waited(call, asked, signal);
+        return 'status' in asked ? asked : await this.#waited(call, asked, signal, gone);
       } catch (error) {
         signal.throwIfAborted();
+        gone.throwIfAborted();
         // A store that fails is not the program's doing: it waits.
         if (error instanceof ApiError || Date.now() > until) return refusalResponse(error, request.path);
         await sleep(RETRY_MS, undefined, { signal });
@@ -164,17 +173,17 @@ export class RolloutGateway {
     }
   }
 
-  async #waited(call: string, asked: AskedCall, signal: AbortSignal): Promise<GatewayResponse> {
+  async #waited(call: string, asked: AskedCall, signal: AbortSignal, gone: AbortSignal): Promise<GatewayResponse> {
     this.#waiting += 1;
     try {
-      return await this.#call(call, asked, signal);
+      return await this.#call(call, asked, signal, gone);
     } finally {
       this.#waiting -= 1;
     }
   }
 
-  async #call(call: string, asked: AskedCall, signal: AbortSignal): Promise<GatewayResponse> {
-    const { turn, record, at } = await this.#turnOf(call, asked, signal);
+  async #call(call: string, asked: AskedCall, signal: AbortSignal, gone: AbortSignal): Promise<GatewayResponse> {
+    const { turn, record, at } = await this.#turnOf(call, asked, signal, gone);
     const refused = record.call?.refused;
     const param = refused?.code === 'unsupported_stop' ? 'stop' : 'messages';
     if (refused) throw new ApiError(400, refused.message, { code: refused.code, param });
@@ -197,6 +206,7 @@ export class RolloutGateway {
     call: string,
     { request, asked }: AskedCall,
     signal: AbortSignal,
+    gone: AbortSignal,
   ): Promise<{ readonly turn: number; readonly record: GenerateRecord; readonly at: string }> {
     const { store, client } = this.#deps;
     const { rollout, attempt } = this.#attempt;
@@ -215,7 +225,7 @@ export class RolloutGateway {
     if (stored.asked !== asked) throw new ApiError(400, 'the name of this call belongs to another request');
     const known = before && (await this.#recorded(call));
     if (known) return { ...known, at: stored.at };
-    const turn = await this.#inTurn(signal, () => this.#send({ attempt, call, asked }, client, signal));
+    const turn = await this.#inTurn(gone, () => this.#send({ attempt, call, asked }, client, signal));
     const record = await store.get<GenerateRecord>(keys.generate(this.#attempt, turn));
     if (record === undefined) throw new ApiError(503, 'the turn is not on record', { retryAfterSeconds: 1 });
     return { turn, record, at: stored.at };
@@ -238,11 +248,12 @@ export class RolloutGateway {
   }
 
   /** At most `CALLS_AT_ONCE` are sent at once: the server refuses more than ten updates of a workflow. */
-  async #inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  async #inTurn<T>(gone: AbortSignal, work: () => Promise<T>): Promise<T> {
     while (this.#sending.size >= CALLS_AT_ONCE) {
       await Promise.race(this.#sending);
-      signal.throwIfAborted();
+      gone.throwIfAborted();
     }
+    gone.throwIfAborted();
     const sending = work();
     const over = sending.then(
       () => undefined,

@@ -39,6 +39,8 @@ interface Guest {
   bytes: number;
   /** Its request was read, or refused. */
   done: boolean;
+  /** Aborted when it is gone. */
+  readonly gone: AbortController;
 }
 
 /** What a program is told, as environment variables of OpenAI's and Anthropic's libraries. */
@@ -100,7 +102,7 @@ class DoorKeeper {
       if (this.#signal.aborted) return;
       for (const { connection, chunk, from, ended, full, gone } of news) {
         this.#seen = Math.max(this.#seen, connection);
-        if (gone) this.#guests.delete(connection);
+        if (gone) this.#leave(connection);
         else this.#receive(connection, chunk, from, { ended, full });
       }
       this.#dismissLate();
@@ -118,6 +120,11 @@ class DoorKeeper {
     }
   }
 
+  #leave(connection: number): void {
+    this.#guests.get(connection)?.gone.abort();
+    this.#guests.delete(connection);
+  }
+
   #receive(connection: number, chunk: Uint8Array, from: number, { ended, full }: Pick<Guest, 'ended' | 'full'>): void {
     const guest = this.#guests.get(connection) ?? {
       reader: new RequestReader(),
@@ -126,6 +133,7 @@ class DoorKeeper {
       ended: false,
       bytes: 0,
       done: false,
+      gone: new AbortController(),
     };
     this.#guests.set(connection, guest);
     guest.ended = ended;
@@ -149,7 +157,7 @@ class DoorKeeper {
       throw new ApiError(421, 'nothing but the model is behind this address');
     guest.done = true;
     this.#gateway
-      .answer(`door-${connection}`, request, this.#signal)
+      .answer(`door-${connection}`, request, this.#signal, AbortSignal.any([this.#signal, guest.gone.signal]))
       .then((response) => this.#send(connection, response))
       // Whoever serves the door next answers it.
       .catch(() => undefined);

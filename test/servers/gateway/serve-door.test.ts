@@ -91,6 +91,33 @@ it('an answer that the sandbox did not take is sent again', async () => {
   await served;
 });
 
+it('a call whose guest is gone before its rollout heard of it is never sent', async () => {
+  const held = Promise.withResolvers<void>();
+  const calls: ModelCall[] = [];
+  const answered = new Set<number>();
+  const { sandbox, send, leave } = stubDoor(async (connection) => {
+    answered.add(connection);
+    return await Promise.resolve(true);
+  });
+  const door = await openDoor(sandbox, attempt, rolloutStub(calls, held.promise));
+  const stop = new AbortController();
+  const served = door.serve(stop.signal);
+  const key = door.variables['OPENAI_API_KEY'] ?? '';
+  for (let i = 1; i <= 10; i += 1) send(i, asks(key, `call ${i}`));
+  const isStored = async () => (await store.get(keys.call(attempt, 'door-10'))) !== undefined;
+  while (calls.length < 8 || !(await isStored())) await sleep(10);
+  const waiting = [9, 10].find((i) => !calls.some(({ call }) => call === `door-${i}`)) ?? 0;
+  leave(waiting);
+  await sleep(50);
+  held.resolve();
+  while (answered.size < 9) await sleep(10);
+  await sleep(50);
+  expect(calls).toHaveLength(9);
+  expect(calls.map(({ call }) => call)).not.toContain(`door-${waiting}`);
+  stop.abort();
+  await served;
+});
+
 describe('a gateway', () => {
   const request = (key: string, text: string): GatewayRequest => ({
     method: 'POST',
