@@ -275,6 +275,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'check whether the program runs, or raise agent.options.timeoutSeconds',
   },
+  'program-starved': {
+    detected:
+      'a program that is the agent ended without an answer after its model calls had waited more than 60 s for a pause or an outage',
+    errors: [],
+    retried: [],
+    recovery: 'restart',
+    breaks: false,
+    remedy: 'none required: the next attempt has started',
+  },
   straggler: {
     detected: 'its group was complete without it (batch.stragglers)',
     errors: [],

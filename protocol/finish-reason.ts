@@ -62,6 +62,8 @@ export type FailureClass =
   | 'deadline'
   /** A program that runs elsewhere reported no end in its time: it may have died. */
   | 'program-lost'
+  /** A program gave up after its model calls had waited for a pause or an outage. */
+  | 'program-starved'
   /** Too many workers were lost in the same activity. */
   | 'quarantined'
   /** Its group was complete without it. */

@@ -65,10 +65,23 @@ export interface CallOfTurn {
   /** Tokens of the prompt. */
   readonly promptTokens: number;
   /** The request could not be answered: the program gets this error. */
-  readonly refused?: { readonly code: 'context_length_exceeded' | 'invalid_messages'; readonly message: string };
+  readonly refused?: {
+    readonly code: 'context_length_exceeded' | 'invalid_messages' | 'unsupported_stop';
+    readonly message: string;
+  };
 }
 
 const MOST_NAME = 128;
+/** Texts of one call that end its answer, and bytes of each: the engine looks for all of them at each token. */
+const MOST_STOPS = 16;
+const MOST_STOP_BYTES = 256;
+
+/** What is wrong with the texts that end an answer; `undefined`: nothing. */
+export function problemOfStops(stops: readonly string[]): string | undefined {
+  if (stops.length > MOST_STOPS) return `give at most ${MOST_STOPS} texts`;
+  const isLong = stops.some((stop) => new TextEncoder().encode(stop).length > MOST_STOP_BYTES);
+  return isLong ? `a text may have at most ${MOST_STOP_BYTES} bytes` : undefined;
+}
 
 /** What is wrong with the shape of a call; `undefined`: nothing. */
 export function problemOfCall(given: unknown, card: ProgramCard | null): string | undefined {

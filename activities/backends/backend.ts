@@ -45,6 +45,8 @@ export interface Backend {
   tokenizerOf(uri: string): Promise<PolicyTokenizer>;
   /** False if it is certain that there has never been such a policy, unless it was removed. */
   hasPolicy(uri: string): boolean;
+  /** Absent: texts may end an answer. */
+  readonly takesStop?: boolean;
   /** Most tokens of prompt and answer. `undefined`: the engine alone knows where the context ends. */
   contextOf(uri: string): Promise<number | undefined>;
   sample(request: TurnRequest, signal: AbortSignal, onCost: (cost: GenerateCost) => void): Promise<IdsAnswer>;

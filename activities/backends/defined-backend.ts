@@ -42,6 +42,10 @@ class DefinedBackend implements Backend {
     return this.#readTokenizer(await resolveModel((await this.#describe(uri)).tokenizer));
   }
 
+  get takesStop(): boolean {
+    return this.#calls.definition.sampling.includes('stop');
+  }
+
   async contextOf(): Promise<number | undefined> {
     return this.#calls.definition.maxContext ?? undefined;
   }

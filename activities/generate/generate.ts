@@ -121,7 +121,7 @@ async function sample(
     return backend.sample(placed, signal, (told) => (cost = told));
   };
   const record = await (isCallInput(within)
-    ? sampleCall(within, tokenizer, deps, ask)
+    ? sampleCall(within, tokenizer, deps, ask, backend.takesStop)
     : sampleIds(within, tokenizer, deps, ask));
   return { ...record, digest, ...(cost && { cost }) };
 }
@@ -211,6 +211,12 @@ export async function generateTurn(
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));
   }
+  if (record.call?.call !== input.call?.call)
+    throw new UserInputError(
+      'call',
+      input.call?.call ?? null,
+      `${key} is the turn of ${record.call?.call ?? 'no call'}; use another rollout id for another execution`,
+    );
   await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;
   const at = new Date().toISOString();

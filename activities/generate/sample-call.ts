@@ -9,7 +9,7 @@ import { opensReasoning, parseTurn } from '../../agents/codecs/codec.ts';
 import { type ConversationForm, conversationForm } from '../../agents/conversation-form.ts';
 import { renderAfterTurn, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
 import type { CallOfTurn, CallRecord, CallRequest } from '../../protocol/gateway.ts';
-import type { Message, ParsedTurn } from '../../protocol/message.ts';
+import { argumentsText, type Message, type ParsedTurn } from '../../protocol/message.ts';
 import type { ActRecord, GenerateRecord } from '../../protocol/records.ts';
 import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import type { CallInput, GenerateInput } from '../../protocol/stages.ts';
@@ -129,12 +129,22 @@ const NOTHING: ParsedTurn = { kind: 'no-call', content: '' };
 type Refusal = NonNullable<CallOfTurn['refused']>;
 
 /** Texts longer than the context could be, however they are encoded, are not encoded at all. */
-const MOST_CHARACTERS_A_TOKEN = 64;
+const MOST_CHARACTERS_A_TOKEN = 16;
 
 const tooLong = (prompt: number | string, limit: number): Refusal => ({
   code: 'context_length_exceeded',
   message: `This model's maximum context length is ${limit} tokens. However, your messages resulted in ${prompt} tokens.`,
 });
+
+/** Characters of all that the template writes, about. */
+function charactersOf({ messages, tools }: CallRequest): number {
+  const calls = messages.flatMap((one) => (one.role === 'assistant' ? (one.toolCalls ?? []) : []));
+  return (
+    messages.reduce((sum, { content }) => sum + content.length, 0) +
+    calls.reduce((sum, one) => sum + one.name.length + argumentsText(one).length, 0) +
+    (tools.length > 0 ? JSON.stringify(tools).length : 0)
+  );
+}
 
 /** The prompt, or why there is none. The template is the same for every request: what it refuses is this one's doing. */
 function preparedPrompt(
@@ -144,8 +154,7 @@ function preparedPrompt(
   writing: Writing,
   limit: number,
 ): Prompt | Refusal {
-  const characters = request.messages.reduce((sum, { content }) => sum + content.length, 0);
-  if (characters > limit * MOST_CHARACTERS_A_TOKEN) return tooLong('many more', limit);
+  if (charactersOf(request) > limit * MOST_CHARACTERS_A_TOKEN) return tooLong('many more', limit);
   try {
     const prompt = promptOf(request, digests, earlier, writing);
     return prompt.context.length < limit ? prompt : tooLong(prompt.context.length, limit);
@@ -196,12 +205,13 @@ function readAnswer(
   return parsed.kind === 'calls' ? parsed : { kind: 'no-call', content };
 }
 
-/** Samples the call by `ask`. */
+/** Samples the call by `ask`. `takesStop`: the sampler knows texts that end an answer. */
 export async function sampleCall(
   input: CallTurnInput,
   tokenizer: PolicyTokenizer,
   { store }: { readonly store: Store },
   ask: (call: IdsCall) => Promise<IdsAnswer>,
+  takesStop = true,
 ): Promise<GenerateRecord> {
   const { conversation = {}, maxContextTokens = Number.MAX_SAFE_INTEGER, policy } = input;
   const request = await requestOf(input, store);
@@ -219,6 +229,11 @@ export async function sampleCall(
     parsed: NOTHING,
     call: { ...named, follows: 0, promptTokens: 0, refused: refusal },
   });
+  if (!takesStop && request.stop !== undefined)
+    return refused({
+      code: 'unsupported_stop',
+      message: 'stop: this policy’s sampler knows no such texts; leave it out',
+    });
   const prompt = preparedPrompt(request, digests, earlier, writing, maxContextTokens);
   if ('code' in prompt) return refused(prompt);
   const { follows, appended, context, added } = prompt;

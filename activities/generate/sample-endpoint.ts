@@ -71,7 +71,9 @@ async function byIds(
   const { maxContextTokens = Number.POSITIVE_INFINITY } = input;
   const within = { ...input, maxContextTokens: Math.min(maxContextTokens, contextTokens) };
   const tokenizer = await endpointTokenizer(endpoint, deps);
-  return isCallInput(within) ? sampleCall(within, tokenizer, deps, ask) : sampleIds(within, tokenizer, deps, ask);
+  return isCallInput(within)
+    ? sampleCall(within, tokenizer, deps, ask, false)
+    : sampleIds(within, tokenizer, deps, ask);
 }
 
 /** Settings that servers name differently, or do not have: refused, not ignored. */

@@ -92,18 +92,28 @@ async function recordStarted({ run, rollout, attempt }: Attempt, { store }: Init
 }
 
 /**
+ * Errors: `SandboxLost` if a program with a gateway has begun. Its calls belong to a workflow that was terminated: the
+ * one that was started again would give their turns to other calls.
+ */
+async function refuseCalled(input: Attempt, program: AgentProgram | undefined, store: Store): Promise<void> {
+  if (program?.gateway && (await store.begun(keys.program(input))) > 0)
+    throw new SandboxLost(`${attemptKey(input)}: its program has called another execution of the rollout`);
+}
+
+/**
  * Errors: `SandboxLost` if the attempt's tools acted in a sandbox that is lost: the next attempt starts from the
  * beginning.
  */
 async function make(
   input: Attempt & Asking,
   ref: SandboxRef,
-  { task, specs }: Placed,
+  { task, specs, program }: Placed,
   deps: InitDeps,
   signal: AbortSignal,
   progress: Progress,
 ): Promise<void> {
   const { store, provider } = deps;
+  await refuseCalled(input, program, store);
   const acted = await hasActed(input, store);
   if (!acted) await imagesOf(specs, deps, signal, progress);
   const made = acted ? await connectAll(provider, ref) : await createAll(provider, specs);
@@ -143,12 +153,19 @@ async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { 
 interface Placed {
   readonly task: Task;
   readonly specs: TaskSpecs;
+  /** The agent, if it is one. */
+  readonly program: AgentProgram | undefined;
 }
 
 /** `main`: the id of its `main` sandbox. */
-function placedOf(task: Task, input: Attempt, main: string, { host, sandboxTtlSeconds }: InitDeps) {
+function placedOf(
+  { task, program }: Pick<Placed, 'task' | 'program'>,
+  input: Attempt,
+  main: string,
+  { host, sandboxTtlSeconds }: InitDeps,
+): { readonly placed: Placed; readonly ref: SandboxRef } {
   const specs = specsOf(task, input.task, main, sandboxTtlSeconds);
-  return { placed: { task, specs }, ref: refTo(specs, main, host, sandboxTtlSeconds) };
+  return { placed: { task, specs, program }, ref: refTo(specs, main, host, sandboxTtlSeconds) };
 }
 
 /** What the workflow must know. */
@@ -178,8 +195,8 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
   const { store } = deps;
   const { task, modules } = await deps.tasks.load(input);
   const sandbox = sandboxKey(input, input.restore);
-  const { placed, ref } = placedOf(task, input, sandbox, deps);
   const program = programOfTask(task, input.agent, modules);
+  const { placed, ref } = placedOf({ task, program }, input, sandbox, deps);
   const card = cardOf(task, ref, program);
   await forgetLost(input, task, deps);
   if (await store.get(keys.collect(input))) return card;
@@ -209,13 +226,13 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
 /** Makes the attempt's sandboxes, or finds those that it has. */
 async function prepareSandboxes(
   input: Attempt & Asking,
-  task: Task,
+  at: Pick<Placed, 'task' | 'program'>,
   deps: InitDeps,
   signal: AbortSignal,
   progress: Progress,
 ): Promise<SandboxRef> {
   const sandbox = attemptKey(input);
-  const { placed, ref } = placedOf(task, input, sandbox, deps);
+  const { placed, ref } = placedOf(at, input, sandbox, deps);
   // Nothing remains to be done in them.
   if (await deps.store.get(keys.collect(input))) return ref;
   await checkWorkersLost(deps.store);
@@ -242,7 +259,8 @@ export function createInitActivities(deps: InitDeps): InitActivities {
       tried(limitsOf(input), async (signal, progress) => {
         const { task, modules } = await deps.tasks.load(input);
         const program = programOfTask(task, input.agent, modules);
-        if (hasSandbox(task)) return cardOf(task, await prepareSandboxes(input, task, deps, signal, progress), program);
+        if (hasSandbox(task))
+          return cardOf(task, await prepareSandboxes(input, { task, program }, deps, signal, progress), program);
         checkSandboxes(task, input.task);
         await checkWorkersLost(deps.store);
         await startTask({ attempt: input, task, sandboxes: {}, place: deps, signal });

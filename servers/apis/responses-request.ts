@@ -165,15 +165,14 @@ function checkInclude({ include }: Body): void {
   if (i >= 0) refuse(`include.${i}`, 'this server cannot include it');
 }
 
-function repeatedOf(request: Body, body: unknown): Record<string, unknown> {
-  const plain = plainOf({
-    tools: memberOf(body, 'tools') ?? [],
-    tool_choice: memberOf(body, 'tool_choice') ?? 'auto',
-    reasoning: memberOf(body, 'reasoning') ?? { effort: null, summary: null },
-    text: memberOf(body, 'text') ?? { format: { type: 'text' } },
-  }) as Record<string, unknown>;
+/** Only what was read: a stream repeats it three times. */
+function repeatedOf(request: Body): Record<string, unknown> {
+  const { effort = null, summary = null } = request.reasoning ?? {};
   return {
-    ...plain,
+    tools: request.tools,
+    tool_choice: request.tool_choice,
+    reasoning: { effort, summary },
+    text: request.text ?? { format: { type: 'text' } },
     instructions: request.instructions ?? null,
     max_output_tokens: request.max_output_tokens ?? null,
     max_tool_calls: null,
@@ -224,7 +223,7 @@ export function readResponse(body: unknown, earlier: readonly ResponseItem[] = [
   return {
     query,
     fields: {
-      repeated: repeatedOf(request, body),
+      repeated: repeatedOf(request),
       toolNames: Object.fromEntries(names),
       sealsReasoning: include.includes('reasoning.encrypted_content'),
     },

@@ -5,7 +5,7 @@
 
 import { z } from 'zod';
 import { askedDigest } from '../../activities/generate/call-digests.ts';
-import type { CallRequest } from '../../protocol/gateway.ts';
+import { type CallRequest, problemOfStops } from '../../protocol/gateway.ts';
 import { argumentsText, type Message, readArguments, toolCallOf } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import { plainOf, readWritten } from '../../protocol/written-json.ts';
@@ -76,7 +76,7 @@ const schema = z.looseObject({
   tool_choice: z.unknown().optional(),
   max_tokens: count,
   max_completion_tokens: count,
-  stop: z.union([z.string().min(1), z.array(z.string().min(1)).max(16)]).nullish(),
+  stop: z.union([z.string().min(1), z.array(z.string().min(1))]).nullish(),
   stream: z.boolean().nullish(),
   stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
   n: z.literal(1, { error: 'a call has one answer' }).nullish(),
@@ -121,12 +121,19 @@ function messagesOf({ messages }: Given): Message[] {
   });
 }
 
+/** Errors: `ApiError` 400 for the field at `param`. */
+export function checkStops(stops: readonly string[], param: string): void {
+  const problem = problemOfStops(stops);
+  if (problem !== undefined) throw new ApiError(400, `${param}: ${problem}`, { param });
+}
+
 /** Errors: `ApiError` 400 with the first wrong field. */
 export function readChatCall(body: Uint8Array): AskedCall {
   const given = read(body);
   const tools = given.tool_choice === 'none' ? [] : (given.tools ?? []);
   const maxTokens = given.max_completion_tokens ?? given.max_tokens ?? undefined;
   const stop = typeof given.stop === 'string' ? [given.stop] : (given.stop ?? []);
+  checkStops(stop, 'stop');
   const request: CallRequest = {
     messages: messagesOf(given),
     tools: tools.map(({ function: { name, description, parameters } }) => ({

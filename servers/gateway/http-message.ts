@@ -25,10 +25,11 @@ const MOST_HEAD = 32 * 1024;
 const MOST_HEADERS = 100;
 /** Bytes of a body: far more than a context holds. */
 export const MOST_BODY = 1 << 20;
+/** Each chunk costs time, however small it is. */
+const MOST_CHUNKS = 16_384;
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u;
 const END_OF_HEAD = Buffer.from('\r\n\r\n');
-const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
 interface Head {
   readonly method: string;
@@ -82,79 +83,120 @@ function headOf(bytes: Buffer): Head {
   return { method, path: target.split(/[?#]/u)[0] ?? '', headers, length: lengthOf(headers) };
 }
 
-/** The body of `bytes`, which end with the last chunk; `undefined`: there is more to come. */
-function unchunked(bytes: Buffer): Buffer | undefined {
-  const parts: Buffer[] = [];
-  for (let at = 0; ;) {
-    const end = bytes.indexOf('\r\n', at);
-    if (end < 0) return undefined;
-    const size = bytes.toString('latin1', at, end);
-    if (!/^[0-9A-Fa-f]{1,8}$/u.test(size)) throw wrong('a chunk has no size');
-    const length = Number.parseInt(size, 16);
-    const next = end + 2 + length;
-    if (length === 0) {
-      if (bytes.length > end + 4) throw wrong('a connection carries one request');
-      if (bytes.length < end + 4) return undefined;
-      if (bytes.toString('latin1', end + 2) !== '\r\n') throw wrong('trailers are not read');
-      return Buffer.concat(parts);
-    }
-    if (next + 2 > bytes.length) return undefined;
-    if (bytes.toString('latin1', next, next + 2) !== '\r\n') throw wrong('a chunk is longer than its size');
-    parts.push(bytes.subarray(end + 2, next));
-    at = next + 2;
-  }
-}
-
-/** Reads one request as its bytes come. */
-export class RequestReader {
-  #parts: Buffer[] = [];
+/** Bytes that come in parts. However small the parts are, each byte is copied a few times only. */
+class Gathered {
+  #held = Buffer.alloc(0);
   #size = 0;
-  #head: Head | undefined;
 
   get size(): number {
     return this.#size;
   }
 
+  get bytes(): Buffer {
+    return this.#held.subarray(0, this.#size);
+  }
+
+  add(part: Uint8Array): void {
+    const size = this.#size + part.length;
+    if (size > this.#held.length) {
+      const held = Buffer.alloc(Math.max(size, 2 * this.#held.length, 1024));
+      held.set(this.bytes);
+      this.#held = held;
+    }
+    this.#held.set(part, this.#size);
+    this.#size = size;
+  }
+}
+
+/** A body in chunks. It keeps its place: what came before is not read again. */
+class ChunkedBody {
+  readonly #body = new Gathered();
+  #chunks = 0;
+  /** Bytes of the open chunk that are to come. */
+  #left = 0;
+  #line = '';
+  #expects: 'size' | 'bytes' | 'end' | 'last' | 'nothing' = 'size';
+
+  /** The body once it is whole. Errors: `ApiError`. */
+  push(bytes: Uint8Array): Buffer | undefined {
+    for (let at = 0; at < bytes.length;) {
+      if (this.#expects === 'bytes') {
+        const part = bytes.subarray(at, at + this.#left);
+        this.#body.add(part);
+        at += part.length;
+        this.#left -= part.length;
+        if (this.#left === 0) this.#expects = 'end';
+      } else {
+        this.#readLine(bytes[at] ?? 0);
+        at += 1;
+      }
+    }
+    return this.#expects === 'nothing' ? this.#body.bytes : undefined;
+  }
+
+  /** One byte of what is between the chunks. */
+  #readLine(byte: number): void {
+    if (this.#expects === 'nothing') throw wrong('a connection carries one request');
+    this.#line += String.fromCharCode(byte);
+    const line = this.#line;
+    if (this.#expects === 'size') {
+      if (!/^[0-9A-Fa-f]{0,8}\r?\n?$/u.test(line) || line === '\r' || line === '\n') throw wrong('a chunk has no size');
+      if (!line.endsWith('\n')) return;
+      if (!line.endsWith('\r\n')) throw wrong('a chunk has no size');
+      this.#open(Number.parseInt(line, 16));
+    } else {
+      if (!'\r\n'.startsWith(line))
+        throw wrong(this.#expects === 'last' ? 'trailers are not read' : 'a chunk is longer than its size');
+      if (line.length < 2) return;
+      this.#expects = this.#expects === 'last' ? 'nothing' : 'size';
+    }
+    this.#line = '';
+  }
+
+  #open(length: number): void {
+    this.#chunks += 1;
+    if (this.#chunks > MOST_CHUNKS) throw wrong(`a body may have at most ${MOST_CHUNKS} chunks`, 413);
+    if (this.#body.size + length > MOST_BODY) throw wrong(`the body may have at most ${MOST_BODY} bytes`, 413);
+    this.#left = length;
+    this.#expects = length === 0 ? 'last' : 'bytes';
+  }
+}
+
+/** Reads one request as its bytes come. */
+export class RequestReader {
+  readonly #start = new Gathered();
+  #head: Head | undefined;
+  readonly #body = new Gathered();
+  readonly #chunked = new ChunkedBody();
+
   /** The request once it is whole. Errors: `ApiError`; then nothing else is read. */
   push(chunk: Uint8Array): GatewayRequest | undefined {
-    if (chunk.length > 0) this.#parts.push(Buffer.from(chunk));
-    this.#size += chunk.length;
-    if (this.#head === undefined && !this.#readHead()) return undefined;
-    const head = this.#head;
-    return head && this.#whole(head);
+    const rest = this.#head === undefined ? this.#readHead(chunk) : chunk;
+    return rest && this.#head && this.#whole(this.#head, rest);
   }
 
-  #readHead(): boolean {
-    const bytes = Buffer.concat(this.#parts);
-    this.#parts = [bytes];
-    const end = bytes.subarray(0, MOST_HEAD).indexOf(END_OF_HEAD);
+  /** What follows the head; `undefined`: there is more of it to come. */
+  #readHead(chunk: Uint8Array): Uint8Array | undefined {
+    const from = Math.max(0, this.#start.size - END_OF_HEAD.length + 1);
+    this.#start.add(chunk);
+    const { bytes } = this.#start;
+    const end = bytes.subarray(0, MOST_HEAD).indexOf(END_OF_HEAD, from);
     if (end < 0) {
       if (bytes.length >= MOST_HEAD) throw wrong(`the headers may have at most ${MOST_HEAD} bytes`, 431);
-      return false;
+      return undefined;
     }
     this.#head = headOf(bytes.subarray(0, end));
-    const rest = bytes.subarray(end + END_OF_HEAD.length);
-    this.#parts = [rest];
-    this.#size = rest.length;
-    return true;
+    return bytes.subarray(end + END_OF_HEAD.length);
   }
 
-  #whole({ length, ...head }: Head): GatewayRequest | undefined {
-    // The framing of chunks is at most as long again, for a sender that is not hostile.
-    if (this.#size > (length ?? 2 * MOST_BODY)) {
-      if (length === undefined) throw wrong(`the body may have at most ${MOST_BODY} bytes`, 413);
-      throw wrong('a connection carries one request');
+  #whole({ length, ...head }: Head, rest: Uint8Array): GatewayRequest | undefined {
+    if (length === undefined) {
+      const body = this.#chunked.push(rest);
+      return body && { ...head, body };
     }
-    if (length !== undefined) return this.#size < length ? undefined : { ...head, body: Buffer.concat(this.#parts) };
-    if (!this.#endsWithLastChunk()) return undefined;
-    const body = unchunked(Buffer.concat(this.#parts));
-    if (body !== undefined && body.length > MOST_BODY) throw wrong(`the body may have at most ${MOST_BODY} bytes`, 413);
-    return body && { ...head, body };
-  }
-
-  #endsWithLastChunk(): boolean {
-    const last = this.#parts.slice(-LAST_CHUNK.length);
-    return Buffer.concat(last).subarray(-LAST_CHUNK.length).equals(LAST_CHUNK);
+    if (this.#body.size + rest.length > length) throw wrong('a connection carries one request');
+    this.#body.add(rest);
+    return this.#body.size < length ? undefined : { ...head, body: this.#body.bytes };
   }
 }
 

@@ -10,7 +10,15 @@ import { readMessages } from '../apis/messages-request.ts';
 import { ResponseEvents, responseOf } from '../apis/responses-answer.ts';
 import { readResponse } from '../apis/responses-request.ts';
 import { ApiError } from '../http/api-error.ts';
-import { type AnsweredCall, type AskedCall, bodyText, dated, jsonAnswer, streamAnswer } from './chat-api.ts';
+import {
+  type AnsweredCall,
+  type AskedCall,
+  bodyText,
+  checkStops,
+  dated,
+  jsonAnswer,
+  streamAnswer,
+} from './chat-api.ts';
 
 /** Errors: `ApiError` for what a recorded rollout cannot do. */
 function requestOf({ messages, tools, prefill, maxTokens, stops }: ChatQuery): CallRequest {
@@ -18,6 +26,7 @@ function requestOf({ messages, tools, prefill, maxTokens, stops }: ChatQuery): C
     throw new ApiError(400, 'messages: the last one is the model’s own, which it cannot continue', {
       param: 'messages',
     });
+  checkStops(stops, 'stop_sequences');
   return {
     messages,
     tools: tools.map(({ type, function: { name, description, parameters } }) => ({

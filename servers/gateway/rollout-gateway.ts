@@ -5,7 +5,7 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CALLS_AT_ONCE, type CallRecord, type GatewayKeyRecord } from '../../protocol/gateway.ts';
+import { CALLS_AT_ONCE, type CallRecord, type GatewayKeyRecord, type ModelCall } from '../../protocol/gateway.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import { attemptKey, keys } from '../../protocol/record-keys.ts';
 import type { Attempt } from '../../protocol/stages.ts';
@@ -32,6 +32,12 @@ export const MODEL_NAME = 'policy';
 const MOST_WAITING = 64;
 const PER_SECOND = 20;
 const BURST = 100;
+/** Milliseconds of reading that count as one request more. */
+const MS_PER_REQUEST = 10;
+/** Characters of an answer, beside what was sampled. */
+const MOST_ANSWER = 1 << 20;
+/** Codes of refusals that every later call would get too. */
+const FINAL: ReadonlySet<string> = new Set(['insufficient_quota', 'rollout_over']);
 /** How long a call waits while the store fails, and for its next try. */
 const UNAVAILABLE_MS = 10 * 60_000;
 const RETRY_MS = 1_000;
@@ -85,6 +91,8 @@ export class RolloutGateway {
   readonly #deps: GatewayDeps;
   /** Ends one by one as calls are answered. */
   readonly #sending = new Set<Promise<unknown>>();
+  /** Why the rollout takes no further call: it is not asked again, and what is sent is not stored. */
+  #over: ApiError | undefined;
   #waiting = 0;
   #allowance = BURST;
   #counted = Date.now();
@@ -103,18 +111,29 @@ export class RolloutGateway {
     return this.#key;
   }
 
-  /** `call` names the request in its attempt. Errors: the signal's reason, if nobody waits for the answer here. */
-  async answer(call: string, request: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
+  /**
+   * `call` names the request in its attempt. `gone`: whoever asked is gone; a call that its rollout has not heard of is
+   * dropped then. Errors: the signals' reasons.
+   */
+  async answer(
+    call: string,
+    request: GatewayRequest,
+    signal: AbortSignal,
+    gone: AbortSignal = signal,
+  ): Promise<GatewayResponse> {
+    let asked: AskedCall | GatewayResponse;
     try {
       this.#admit(request);
+      asked = this.#read(request);
     } catch (error) {
       return refusalResponse(error, request.path);
     }
     for (const until = Date.now() + UNAVAILABLE_MS; ;) {
       try {
-        return await this.#route(call, request, signal);
+        return 'status' in asked ? asked : await this.#waited(call, asked, signal, gone);
       } catch (error) {
         signal.throwIfAborted();
+        gone.throwIfAborted();
         // A store that fails is not the program's doing: it waits.
         if (error instanceof ApiError || Date.now() > until) return refusalResponse(error, request.path);
         await sleep(RETRY_MS, undefined, { signal });
@@ -137,8 +156,8 @@ export class RolloutGateway {
     if (this.#waiting >= MOST_WAITING) throw new ApiError(429, `at most ${MOST_WAITING} calls may wait`, busy);
   }
 
-  async #route(call: string, request: GatewayRequest, signal: AbortSignal): Promise<GatewayResponse> {
-    const { method, path } = request;
+  /** What is asked, or its answer if no call is needed. Reading counts as requests do, by its time. Errors: `ApiError`. */
+  #read({ method, path, body }: GatewayRequest): AskedCall | GatewayResponse {
     const at = placeOf(path);
     const api = Object.hasOwn(APIS, at) ? APIS[at] : undefined;
     const isList = at === '/models' || /^\/models\/[\w.:@%-]+$/u.test(at);
@@ -146,22 +165,39 @@ export class RolloutGateway {
     const allowed = isList ? 'GET' : 'POST';
     if (method !== allowed) throw new ApiError(405, `${path.slice(0, 200)} takes ${allowed}`);
     if (api === undefined) return json(200, modelsBody(at));
+    const since = performance.now();
+    try {
+      return api(body);
+    } finally {
+      this.#allowance -= (performance.now() - since) / MS_PER_REQUEST;
+    }
+  }
+
+  async #waited(call: string, asked: AskedCall, signal: AbortSignal, gone: AbortSignal): Promise<GatewayResponse> {
     this.#waiting += 1;
     try {
-      return await this.#call(call, api(request.body), signal);
+      return await this.#call(call, asked, signal, gone);
     } finally {
       this.#waiting -= 1;
     }
   }
 
-  async #call(call: string, asked: AskedCall, signal: AbortSignal): Promise<GatewayResponse> {
-    const { turn, record, at } = await this.#turnOf(call, asked, signal);
+  async #call(call: string, asked: AskedCall, signal: AbortSignal, gone: AbortSignal): Promise<GatewayResponse> {
+    const { turn, record, at } = await this.#turnOf(call, asked, signal, gone);
     const refused = record.call?.refused;
-    if (refused) throw new ApiError(400, refused.message, { code: refused.code, param: 'messages' });
+    const param = refused?.code === 'unsupported_stop' ? 'stop' : 'messages';
+    if (refused) throw new ApiError(400, refused.message, { code: refused.code, param });
     const id = digestOf(`${attemptKey(this.#attempt)}/${turn}`)
       .toString('hex')
       .slice(0, 24);
     const { contentType, body } = asked.answer({ turn, record, at, id });
+    // An event stream has the sampled text several times, and what is refused is what the request made of the rest.
+    const said = JSON.stringify(record.parsed).length;
+    if (body.length > MOST_ANSWER + 8 * said)
+      throw new ApiError(
+        400,
+        `the answer would repeat more than ${MOST_ANSWER} characters of its request: send shorter tools`,
+      );
     return { status: 200, headers: { 'content-type': contentType, 'cache-control': 'no-cache' }, body };
   }
 
@@ -170,22 +206,38 @@ export class RolloutGateway {
     call: string,
     { request, asked }: AskedCall,
     signal: AbortSignal,
+    gone: AbortSignal,
   ): Promise<{ readonly turn: number; readonly record: GenerateRecord; readonly at: string }> {
     const { store, client } = this.#deps;
     const { rollout, attempt } = this.#attempt;
     const now = new Date().toISOString();
-    const stored = await store.putOnceWithObject<CallRecord>(
-      keys.call({ rollout, attempt }, call),
-      Buffer.from(JSON.stringify(request)),
-      (artifact) => ({ artifact, asked, at: now }),
-    );
+    const key = keys.call({ rollout, attempt }, call);
+    const before = await store.get<CallRecord>(key);
+    // A call that a gateway before this one stored may have a turn, whatever later calls were told.
+    if (before === undefined && this.#over) throw this.#over;
+    const stored =
+      before ??
+      (await store.putOnceWithObject<CallRecord>(key, Buffer.from(JSON.stringify(request)), (artifact) => ({
+        artifact,
+        asked,
+        at: now,
+      })));
     if (stored.asked !== asked) throw new ApiError(400, 'the name of this call belongs to another request');
-    const known = await this.#recorded(call);
+    const known = before && (await this.#recorded(call));
     if (known) return { ...known, at: stored.at };
-    const turn = await this.#inTurn(signal, () => sendCall(client, rollout, { attempt, call, asked }, signal));
+    const turn = await this.#inTurn(gone, () => this.#send({ attempt, call, asked }, client, signal));
     const record = await store.get<GenerateRecord>(keys.generate(this.#attempt, turn));
     if (record === undefined) throw new ApiError(503, 'the turn is not on record', { retryAfterSeconds: 1 });
     return { turn, record, at: stored.at };
+  }
+
+  async #send(call: ModelCall, client: CallClient, signal: AbortSignal): Promise<number> {
+    try {
+      return await sendCall(client, this.#attempt.rollout, call, signal);
+    } catch (error) {
+      if (error instanceof ApiError && FINAL.has(error.code ?? '')) this.#over = error;
+      throw error;
+    }
   }
 
   /** The turn of a call that was answered before, if a history or a gateway before this one knew it. */
@@ -196,11 +248,12 @@ export class RolloutGateway {
   }
 
   /** At most `CALLS_AT_ONCE` are sent at once: the server refuses more than ten updates of a workflow. */
-  async #inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  async #inTurn<T>(gone: AbortSignal, work: () => Promise<T>): Promise<T> {
     while (this.#sending.size >= CALLS_AT_ONCE) {
       await Promise.race(this.#sending);
-      signal.throwIfAborted();
+      gone.throwIfAborted();
     }
+    gone.throwIfAborted();
     const sending = work();
     const over = sending.then(
       () => undefined,

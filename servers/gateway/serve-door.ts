@@ -13,7 +13,7 @@ import {
   SandboxLost,
 } from '../../sandboxes/sandbox.ts';
 import { ApiError } from '../http/api-error.ts';
-import { type GatewayRequest, RequestReader, responseBytes } from './http-message.ts';
+import { type GatewayRequest, type GatewayResponse, RequestReader, responseBytes } from './http-message.ts';
 import {
   type CallingAttempt,
   type GatewayDeps,
@@ -39,6 +39,8 @@ interface Guest {
   bytes: number;
   /** Its request was read, or refused. */
   done: boolean;
+  /** Aborted when it is gone. */
+  readonly gone: AbortController;
 }
 
 /** What a program is told, as environment variables of OpenAI's and Anthropic's libraries. */
@@ -100,7 +102,7 @@ class DoorKeeper {
       if (this.#signal.aborted) return;
       for (const { connection, chunk, from, ended, full, gone } of news) {
         this.#seen = Math.max(this.#seen, connection);
-        if (gone) this.#guests.delete(connection);
+        if (gone) this.#leave(connection);
         else this.#receive(connection, chunk, from, { ended, full });
       }
       this.#dismissLate();
@@ -118,6 +120,11 @@ class DoorKeeper {
     }
   }
 
+  #leave(connection: number): void {
+    this.#guests.get(connection)?.gone.abort();
+    this.#guests.delete(connection);
+  }
+
   #receive(connection: number, chunk: Uint8Array, from: number, { ended, full }: Pick<Guest, 'ended' | 'full'>): void {
     const guest = this.#guests.get(connection) ?? {
       reader: new RequestReader(),
@@ -126,6 +133,7 @@ class DoorKeeper {
       ended: false,
       bytes: 0,
       done: false,
+      gone: new AbortController(),
     };
     this.#guests.set(connection, guest);
     guest.ended = ended;
@@ -149,15 +157,29 @@ class DoorKeeper {
       throw new ApiError(421, 'nothing but the model is behind this address');
     guest.done = true;
     this.#gateway
-      .answer(`door-${connection}`, request, this.#signal)
-      .then((response) => this.#door.answer(connection, responseBytes(response)))
+      .answer(`door-${connection}`, request, this.#signal, AbortSignal.any([this.#signal, guest.gone.signal]))
+      .then((response) => this.#send(connection, response))
       // Whoever serves the door next answers it.
       .catch(() => undefined);
   }
 
+  /** Until the sandbox has it: the program waits for nothing else. Repeated answers do no harm, the first one counts. */
+  async #send(connection: number, response: GatewayResponse): Promise<void> {
+    const bytes = responseBytes(response);
+    while (!this.#signal.aborted && this.#guests.has(connection)) {
+      try {
+        await this.#door.answer(connection, bytes);
+        return;
+      } catch (error) {
+        if (error instanceof SandboxLost) return;
+        await sleep(UNREACHED_MS);
+      }
+    }
+  }
+
   #refuse(connection: number, guest: Guest, error: unknown): void {
     guest.done = true;
-    this.#door.answer(connection, responseBytes(refusalResponse(error))).catch(() => undefined);
+    void this.#send(connection, refusalResponse(error));
   }
 
   #dismissLate(): void {

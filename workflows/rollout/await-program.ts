@@ -9,10 +9,12 @@ import { inCode } from '../details.ts';
 import { KnownFailure, withinOutage } from '../failures/classify-failure.ts';
 import type { FinishReason } from '../../protocol/finish-reason.ts';
 import type { RunProgramOutcome } from '../../protocol/program.ts';
+import type { SandboxRef } from '../../protocol/stages.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { attemptOf, type Context, isCrowded, toolSecondsOf } from './rollout-context.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
 import { tell } from './show-doing.ts';
+import { isDueToWaits } from './waited-time.ts';
 
 /** A program in the sandbox, as this history sees it. */
 export interface RunningProgram {
@@ -29,22 +31,40 @@ async function ended(state: LoopState, outcome: RunProgramOutcome, context: Cont
   context.running = null;
   tell(context, `the program ended: ${inCode(line)}`);
   if (finish === 'deadline') return context.clock.passed(state);
+  if (context.calls.spent === null && isDueToWaits(finish, context.calls.waitedMs))
+    throw starved(context.calls.waitedMs);
   return { type: 'program-ended', finish: context.calls.spent ?? finish };
 }
 
 /**
  * The program's work is over: its last calls are sampled, so that no turn is missing. `undefined`: all turns are known.
- * Errors: those of the sampling.
+ * They may wait for the end of a pause: the sandbox, which is collected after them, is renewed meanwhile. Errors: those
+ * of the sampling; a `KnownFailure` if the sandbox is lost.
  */
 export async function callsBeforeEnd(
-  { phase, turn }: LoopState,
-  { program, calls }: Context,
+  { phase, turn, attempt }: LoopState,
+  context: Context,
 ): Promise<LoopEvent | undefined> {
+  const { program, calls, sandbox } = context;
   if (phase !== 'wait' || !program?.gateway) return undefined;
   calls.end();
-  await condition(() => calls.isSettled || calls.hasFailed);
+  const isOver = () => calls.isSettled || calls.hasFailed;
+  if (!isOver()) {
+    if (!sandbox) await condition(isOver);
+    else if (!(await condition(isOver, renewalOf(sandbox)))) {
+      await renew(sandbox, attempt, context);
+      return { type: 'reported', turns: calls.recorded };
+    }
+  }
   if (calls.hasFailed) throw calls.takeFailure();
   return calls.recorded > turn ? { type: 'reported', turns: calls.recorded } : undefined;
+}
+
+/** What the program did without its policy is not the policy's doing. */
+function starved(waitedMs: number): KnownFailure {
+  const seconds = Math.round(waitedMs / 1000);
+  const message = `The program ended without an answer, after its model calls had waited ${seconds} s for a pause or an outage`;
+  return new KnownFailure({ failure: 'program-starved', message }, {});
 }
 
 /** Starts the program, or attaches to it: a repeated activity runs nothing twice. */
@@ -101,6 +121,13 @@ function silent(seconds: number): KnownFailure {
   return new KnownFailure({ failure: 'program-lost', message }, {});
 }
 
+/** Errors: a `KnownFailure` if the sandbox is lost. */
+async function renew(sandbox: SandboxRef, attempt: number, context: Context): Promise<void> {
+  context.rounds += 1;
+  if (await isLost(sandbox, attempt, context))
+    throw new KnownFailure({ failure: 'sandbox-lost', message: 'The sandbox was lost while its program worked' }, {});
+}
+
 /** The next event of the wait. Errors: those of the activities. */
 export async function awaitProgram(state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
   const { program, reports, calls, sandbox } = context;
@@ -146,10 +173,6 @@ export async function awaitProgram(state: LoopState, withinMs: number, context: 
     return (await callsBeforeEnd(state, context)) ?? { type: 'program-ended', finish: calls.spent };
   if (!isElsewhere || context.paused) return { type: 'reported', turns: state.turn };
   if (context.programMs >= program.timeoutSeconds * 1000) throw silent(program.timeoutSeconds);
-  if (sandbox && waitedMs >= renewalOf(sandbox)) {
-    context.rounds += 1;
-    if (await isLost(sandbox, state.attempt, context))
-      throw new KnownFailure({ failure: 'sandbox-lost', message: 'The sandbox was lost while its program worked' }, {});
-  }
+  if (sandbox && waitedMs >= renewalOf(sandbox)) await renew(sandbox, state.attempt, context);
   return { type: 'reported', turns: state.turn };
 }

@@ -25,6 +25,7 @@ import { REFUSED } from '../../protocol/program.ts';
 import type { CallInput, GenerateOutcome } from '../../protocol/stages.ts';
 import type { Reported } from './program-reports.ts';
 import { isOver, refusal } from './program-reports.ts';
+import { WaitedTime } from './waited-time.ts';
 
 export const callModelUpdate = defineUpdate<ModelCallAnswer, [ModelCall]>(CALL_MODEL);
 
@@ -45,6 +46,8 @@ export interface CallProgress {
   /** Turns that calls have in this attempt. */
   readonly turns: number;
   readonly spent?: FinishReason;
+  /** How long calls have waited for pauses and outages. Absent: not at all. */
+  readonly waitedMs?: number;
 }
 
 /** A call on its way to its record. */
@@ -75,6 +78,7 @@ export class ProgramCalls {
   #closed = false;
   #ended = false;
   #failure: { readonly error: unknown } | null = null;
+  #waited: WaitedTime;
   /** Why no further call is sampled. */
   #spent: FinishReason | null;
 
@@ -85,6 +89,7 @@ export class ProgramCalls {
     this.#most = most;
     this.#turns = progress?.turns ?? 0;
     this.#spent = progress?.spent ?? null;
+    this.#waited = new WaitedTime(progress?.waitedMs);
     for (const [call, turn] of progress?.latest ?? []) this.#latest.set(call, turn);
     for (const [call, turn, asked] of progress?.waiting ?? []) this.#flying.set(call, { turn, asked, tokens: 0 });
   }
@@ -121,12 +126,19 @@ export class ProgramCalls {
     return [...this.#flying.values()].every(({ tokens }) => tokens === 0);
   }
 
+  /** How long calls of this attempt have waited for the end of a pause, a hold or an outage, until the program's end. */
+  get waitedMs(): number {
+    return this.#waited.ms(Date.now());
+  }
+
   get progress(): CallProgress {
+    const { waitedMs } = this;
     return {
       latest: [...this.#latest],
       waiting: [...this.#flying].map(([call, { turn, asked }]) => [call, turn, asked] as const),
       turns: this.#turns,
       ...(this.#spent !== null && { spent: this.#spent }),
+      ...(waitedMs > 0 && { waitedMs }),
     };
   }
 
@@ -143,6 +155,7 @@ export class ProgramCalls {
 
   /** The program's work is over: no call gets a turn any more. */
   end(): void {
+    if (!this.#ended) this.#waited.stop(Date.now());
     this.#ended = true;
   }
 
@@ -155,6 +168,7 @@ export class ProgramCalls {
     this.#turns = 0;
     this.#failure = null;
     this.#spent = null;
+    this.#waited = new WaitedTime();
     this.#ended = false;
   }
 
@@ -237,9 +251,10 @@ export class ProgramCalls {
     const isDone = () => scope !== this.#scope || this.#isOver(attempt);
     const mayRun = () => !this.#now().waits && this.#failure === null && (this.#room() > 0 || this.isIdle);
     for (;;) {
-      await condition(() => mayRun() || this.#closed || isDone());
+      await this.#whileHeld(() => condition(() => mayRun() || this.#closed || isDone()));
       if (this.#closed || isDone()) return;
       own.tokens = Math.max(1, this.#room());
+      const since = Date.now();
       try {
         await scope.run(() => this.#sample(turn, input, own.tokens));
         if (!isDone()) this.#flying.delete(call);
@@ -248,8 +263,21 @@ export class ProgramCalls {
         own.tokens = 0;
         if (scope !== this.#scope) return;
         if (isCancellation(error)) throw error;
+        this.#waited.lost(since, Date.now());
         this.#failure ??= { error };
       }
+    }
+  }
+
+  /** Counts the wait, if it is for a pause, a hold or an outage: not that for other calls. */
+  async #whileHeld(wait: () => Promise<void>): Promise<void> {
+    const isHeld = this.#now().waits || this.#failure !== null;
+    const waited = this.#waited;
+    if (isHeld) waited.begin(Date.now());
+    try {
+      await wait();
+    } finally {
+      if (isHeld) waited.end(Date.now());
     }
   }
 }

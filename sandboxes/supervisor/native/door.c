@@ -95,7 +95,8 @@ static uint32_t news_for(const struct door_wait *w, struct buf *body) {
     if (k && !len && k->flags == flags_of(g)) continue;
     if (body->len >= MAX_TOLD) continue;
     if (len > MAX_TOLD - body->len) len = MAX_TOLD - body->len;
-    tell(body, g->number, flags_of(g), from, g->in.p + from, len);
+    /* The end is told with the last byte: before it, the request would seem cut. */
+    tell(body, g->number, from + len < g->in.len ? 0 : flags_of(g), from, g->in.p + from, len);
     count++;
   }
   for (uint32_t i = 0; i < w->count; i++) {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { askedDigest, prefixDigests, saidAfter } from '../../../activities/generate/call-digests.ts';
 import { generateTurn } from '../../../activities/generate/generate.ts';
-import { type EarlierCalls, idsAfter, matchOf } from '../../../activities/generate/sample-call.ts';
+import { type EarlierCalls, idsAfter, matchOf, sampleCall } from '../../../activities/generate/sample-call.ts';
 import type { CallRequest } from '../../../protocol/gateway.ts';
 import type { Message } from '../../../protocol/message.ts';
 import type { GenerateRecord } from '../../../protocol/records.ts';
@@ -121,6 +121,42 @@ describe('a call', () => {
     expect(refused.record).toMatchObject({ end: 'refused', call: { refused: { code: 'invalid_messages' } } });
     expect(engine.requests).toEqual([]);
     expect(transitionsOf([long.record, refused.record])).toEqual([]);
+  });
+
+  it('counts tools and arguments before it encodes them', async () => {
+    const { engine } = world.now;
+    const parameters = { type: 'object', description: 'x'.repeat(2000) };
+    const tools = [{ type: 'function' as const, function: { name: 'f', description: '', parameters } }];
+    const first = await ask(1, { messages: [user('a')], tools }, { maxContextTokens: 100 });
+    const called = [said('', { a: 'x'.repeat(2000) }), user('a')];
+    const second = await ask(2, { messages: called, tools: [] }, { maxContextTokens: 100 });
+    for (const { record } of [first, second])
+      expect(record.call?.refused?.message).toContain('resulted in many more tokens');
+    expect(engine.requests).toEqual([]);
+  });
+
+  it('that a text should end is refused where the sampler knows no such texts', async () => {
+    const { store } = world.now;
+    const request = { messages: [user('a')], tools: [], stop: ['x'] };
+    const key = keys.call(attemptOf(), 'c');
+    await store.putOnceWithObject(key, Buffer.from(JSON.stringify(request)), (artifact) => ({
+      artifact,
+      asked: 'x',
+      at: '',
+    }));
+    const input = { ...turnInput(1), call: { call: 'c', asked: 'x', twins: [] } };
+    const ask = () => Promise.reject(new Error('asked'));
+    const record = await sampleCall(input, characterTokenizer(), { store }, ask, false);
+    expect(record.call?.refused).toMatchObject({ code: 'unsupported_stop', message: expect.stringMatching(/^stop:/u) });
+  });
+
+  it('never gets the turn of another call', async () => {
+    const { engine, deps } = world.now;
+    engine.answers = [saying('a')];
+    await ask(1, { messages: [user('a')], tools: [] });
+    const other = turnInput(1, { call: { call: 'other', asked: 'x', twins: [] }, noiseKey: 'r' });
+    const { signal } = new AbortController();
+    await expect(generateTurn(other, deps, signal)).rejects.toThrow('is the turn of c1');
   });
 
   it('has a noise of its prompt, and of how often it was asked', async () => {

@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import type { ModelCall } from '../../../protocol/gateway.ts';
 import type { GenerateRecord } from '../../../protocol/records.ts';
@@ -216,6 +217,18 @@ it('a call that its worker did not answer is answered by the next worker, and ge
   await serve();
   expect(await printed).toBe('HTTP/1.1 200 OK');
   expect(calls).toHaveLength(1);
+});
+
+it('a long request that ended before its worker came is read to its end', async () => {
+  stop.abort();
+  const printed = attack(`
+body = GOOD + " " * ((1 << 20) - len(GOOD))
+s.sendall(f"POST /v1/chat/completions HTTP/1.1\\r\\nauthorization: Bearer {KEY}\\r\\ncontent-length: {len(body)}\\r\\n\\r\\n{body}".encode())
+s.shutdown(socket.SHUT_WR)
+print(read(s))`);
+  await sleep(3000);
+  await serve();
+  expect(await printed).toBe('HTTP/1.1 200 OK');
 });
 
 it('survives the end of everything of the policy', async () => {

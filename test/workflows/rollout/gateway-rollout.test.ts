@@ -342,6 +342,52 @@ print(42)`);
     expect(await store.get<GenerateRecord>(keys.generate(attemptOf(id, 2), 1))).toMatchObject({ call: { follows: 0 } });
   });
 
+  it('whose workflow is terminated and started again under its id begins again, with turns of its own', async () => {
+    const held = Promise.withResolvers<void>();
+    engine.answer = async (prompt) => {
+      if (prompt.includes('tool:')) await held.promise;
+      return twoTurns(prompt);
+    };
+    const { id, handle } = await begin('python3 agent.py');
+    await until(() => engine.requests.length === 2);
+    await handle.terminate();
+    held.resolve();
+    const agent = { type: 'external', options: { command: 'python3 agent.py', gateway: true } };
+    const again = await world.start('rollout', id, { task: 'gated-train-0', policy: POLICY, agent });
+    expect(await again.result()).toMatchObject({ status: 'graded', reward: 1, attempt: 2, turns: 2 });
+    expect((await turnsOf(store, attemptOf(id, 2))).map(({ call: asked }) => asked?.follows)).toEqual([0, 1]);
+  });
+
+  it('that ended during a pause with a call open has its sandbox renewed, or found lost', async () => {
+    const held = Promise.withResolvers<void>();
+    engine.answer = async () => {
+      await held.promise;
+      return saying('42');
+    };
+    const call = (text: string) => `post({"messages": [{"role": "user", "content": "${text}"}]})`;
+    const start = (text: string) => `threading.Thread(target=lambda: ${call(text)}, daemon=True).start()`;
+    const program = python(
+      `${call('1')}\nopen("first", "w")\ntime.sleep(1)\n${start('2')}\ntime.sleep(1)\nos._exit(0)`,
+    );
+    const { id, handle, result } = await begin(program);
+    await until(() => engine.requests.length === 1);
+    await handle.signal('pause');
+    held.resolve();
+    const doing = async () => (await handle.query('state')) as { turn: number; attempt: number };
+    await until(async () => (await doing()).turn === 1);
+    const folder = folderOf(bench.stateDir, `${id}#1`);
+    // The program has ended and its second call waits: its end is in the history.
+    const isEnded = async () =>
+      (await handle.fetchHistory()).events?.some(
+        ({ activityTaskScheduledEventAttributes: one }) => one?.activityType?.name === 'holdSandbox',
+      ) ?? false;
+    await until(isEnded);
+    killProcess(readIdentity(folder, 'inner')!);
+    await until(async () => (await doing()).attempt === 2);
+    await handle.signal('resume');
+    expect(await result()).toMatchObject({ status: 'graded', attempt: 2 });
+  });
+
   it('takes more calls than a history does', async () => {
     const program = python(`
 from concurrent.futures import ThreadPoolExecutor
