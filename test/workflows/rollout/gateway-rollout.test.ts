@@ -5,7 +5,8 @@
  * Not asserted: what a hostile program finds at the door; see test/sandboxes/hostile/door.test.ts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
@@ -112,6 +113,17 @@ defineEnvironment({
 });
 const POLICY = { uri: 'file:///p', version: 0 } as const;
 
+/**
+ * Workers have a native connection. This one has none of the retries of the client's own: one that waits while its
+ * connection is closed throws where nothing catches it. The gateway repeats its calls itself.
+ */
+let connection: Connection | undefined;
+afterAll(async () => await connection?.close());
+const gatewayClient = () => {
+  connection ??= Connection.lazy({ address: world.server.address, interceptors: [] });
+  return new Client({ connection });
+};
+
 const world = useStoreWorld((over, scripted) => {
   const parts = { store: over, tasks: new TaskLoader(over), provider: bench.provider, host: 'test-host' };
   const backends = embeddedOnly({
@@ -124,7 +136,7 @@ const world = useStoreWorld((over, scripted) => {
     agentRun: createAgentRunActivities({
       ...parts,
       sandboxTtlSeconds: 60,
-      openGateway: (sandbox, attempt) => openDoor(sandbox, attempt, { store: over, client: world.now.client }),
+      openGateway: (sandbox, attempt) => openDoor(sandbox, attempt, { store: over, client: gatewayClient() }),
     }),
     reward: createRewardActivities(parts),
     gpu: {
