@@ -32,7 +32,8 @@ const ENVIRONMENTS: readonly Environment[] = [
       'codetiming==1.4.0',
       'pandas==3.1.1',
       'pybase64==1.5.1',
-      'pyvers==0.2.3',
+      'pyvers==0.1.0',
+      'cloudpickle==3.1.3',
     ],
     withoutDependencies: ['verl==0.9.1', 'tensordict==0.10.0'],
     torch: true,
@@ -51,6 +52,11 @@ const ENVIRONMENTS: readonly Environment[] = [
       'tensordict==0.10.0',
       'peft==0.18.1',
       'pybase64==1.5.1',
+      'cloudpathlib==0.26.0',
+      'torchdata==0.11.0',
+      'datasets==5.2.0',
+      'aiohttp==3.14.5',
+      'func_timeout==4.3.5',
     ],
     withoutDependencies: ['skyrl==0.4.0'],
   },
@@ -62,9 +68,11 @@ export interface Reading {
   readonly missing?: string;
 }
 
-const lastLine = (error: unknown): string => {
+/** The first line of what a command says when it fails: pip's and a shell's others are advice. */
+const saidBy = (error: unknown): string => {
   const { stderr, message } = error as { stderr?: Buffer; message: string };
-  return (stderr?.toString().trim().split('\n').at(-1) ?? message).slice(0, 200);
+  const said = (stderr?.toString() ?? '').split('\n').find((line) => line.trim() !== '');
+  return (said ?? message).trim().slice(0, 200);
 };
 
 function interpreterOf({ python = 'python3', packages, withoutDependencies = [] }: Environment): string {
@@ -77,7 +85,10 @@ function interpreterOf({ python = 'python3', packages, withoutDependencies = [] 
   const interpreter = join(venv, 'bin', 'python');
   if (existsSync(done)) return interpreter;
   if (process.env['CI'] !== undefined) throw new Error('not installed before, and CI fetches nothing for it');
-  const run = (file: string, args: readonly string[]) => execFileSync(file, args, { stdio: 'pipe', timeout: 900_000 });
+  // What another environment has would count as installed here.
+  const { PYTHONPATH: _, ...env } = process.env;
+  const run = (file: string, args: readonly string[]) =>
+    execFileSync(file, args, { stdio: 'pipe', timeout: 900_000, env });
   rmSync(venv, { recursive: true, force: true });
   run(python, ['-m', 'venv', venv]);
   run(interpreter, ['-m', 'pip', 'install', '-q', ...packages]);
@@ -100,7 +111,7 @@ export function readByProjects(
     try {
       python = interpreterOf(one);
     } catch (error) {
-      return { part: one.part, missing: lastLine(error) };
+      return { part: one.part, missing: saidBy(error) };
     }
     const { PYTHONPATH: _, ...rest } = env;
     read(python, one.part, one.torch === true ? env : rest);
