@@ -14,7 +14,7 @@ import { programOfTask } from '../../tasks/program-of-task.ts';
 import type { TaskLoader } from '../../tasks/task-loader.ts';
 import { orAborted } from '../or-aborted.ts';
 
-/** Opens the door of a sandbox: the variables that tell the program of it, and the work of answering it. */
+/** Opens the door of a sandbox: the variables that name it to the program, and the work of answering it. */
 export type OpenGateway = (
   sandbox: Sandbox,
   attempt: RunProgramInput,
@@ -64,7 +64,7 @@ export async function programEnd(input: RunProgramInput, store: Store): Promise<
 
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** The command with the variables that tell it of the gateway. */
+/** The command with the variables that name the gateway. */
 function withVariables(command: string, variables: Readonly<Record<string, string>>): string {
   const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quoted(value)}`);
   return [...lines, command].join('\n');

@@ -33,7 +33,7 @@ function essence(message: Message): unknown {
 const digest = (before: string, value: unknown): string =>
   createHash('sha256').update(before).update(JSON.stringify(value)).digest('hex').slice(0, 32);
 
-/** The digest of a conversation that goes on with `message`. */
+/** The digest of a conversation that continues with `message`. */
 export const saidAfter = (before: string, message: Message): string => digest(before, essence(message));
 
 /** Of the tools alone, then after each message: one more than there are messages. */

@@ -179,7 +179,7 @@ class SamplingDrain {
     const over = new AbortController();
     const signal = AbortSignal.any([this.#signal, over.signal]);
     const sampled = engine.sample(baseDir, dir, operation.sample, signal);
-    // One that took too long is tried again: it must not go on beside its next try.
+    // One that took too long is tried again: it must not run beside its next try.
     const result = await within(limits.operationMs, sampled).finally(() => over.abort());
     return { kind: 'sample', result };
   }

@@ -74,7 +74,7 @@ export class ResidentModels {
   }
 
   /**
-   * Runs `work` with the model in memory; nobody evicts it meanwhile. Of one model, one call at a time.
+   * Runs `work` with the model in memory; it is not evicted meanwhile. Of one model, one call at a time.
    * Errors: `RebuildFailed`, `LaneLost`, those of `work`, after which it is not in memory any more.
    */
   async use<T>(

@@ -28,7 +28,7 @@ export interface Codec {
   readonly marks: readonly string[];
   /** A call as the policy should write it, for hints and preambles. */
   readonly form: string;
-  /** How a call begins, up to a place where a policy's own tokens go on. `name`: of its tool, if it is known. */
+  /** How a call begins, up to a place where a policy's own tokens continue. `name`: of its tool, if it is known. */
   opening(name?: string): string;
   /** False if only the first call of a message counts. */
   readonly several: boolean;

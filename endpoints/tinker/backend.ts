@@ -16,6 +16,7 @@ import {
   tinkerUri,
 } from '../../protocol/tinker-uri.ts';
 import type { BackendDefinition, ScoredSequence, TrainingPass } from '../../trainer/backends/definition.ts';
+import { builtInBackend } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { stateOf, TinkerConnection } from './connection.ts';
 import { EVERY_LAYER, type LoraConfig, type TinkerModel, type TinkerSession } from './session.ts';
@@ -311,3 +312,6 @@ export const tinkerBackend: BackendDefinition<Training> = {
     await session.close();
   },
 };
+
+/** Importing this file makes the backend known, in every process that opens runs or calls models. */
+builtInBackend(tinkerBackend);

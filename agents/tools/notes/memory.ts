@@ -1,5 +1,5 @@
 /**
- * The policy's notes. `think`: a thought that nobody keeps. `memory`: files of the rollout below `/memories`, which stay when messages are summarised and when a sandbox is lost.
+ * The policy's notes. `think`: a thought that is not kept. `memory`: files of the rollout below `/memories`, which stay when messages are summarised and when a sandbox is lost.
  * They are what the rollout's recorded calls made of them: the tool keeps nothing, and any worker reads the same.
  */
 
