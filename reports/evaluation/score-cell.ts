@@ -64,21 +64,42 @@ function byFamily(members: readonly Member[], stream: string, settings: CellSett
   return Object.fromEntries(sorted.map(([family, list]) => [family, scores(list, `${stream}/${family}`, settings)]));
 }
 
+/**
+ * Compares the mean reward of all tasks with those of the families, which are computed apart. `largest`: the largest
+ * reward, without its sign. Errors: `Error` if they contradict each other. The scores are recorded once, so wrong ones
+ * would stay; the activity that throws is retried.
+ */
+export function checkFamilies(all: Scores, families: Record<string, Scores>, largest: number): void {
+  const parts = Object.values(families);
+  const sum = (of: (part: Scores) => number) => parts.reduce((total, part) => total + of(part), 0);
+  const rewardOf = ({ tasks, meanReward: estimate }: Scores) => tasks * (estimate?.mean ?? 0);
+  const [whole, rewards] = [rewardOf(all), sum(rewardOf)];
+  const isSame = Math.abs(whole - rewards) <= 1e-9 * largest * all.tasks;
+  if (sum(({ tasks }) => tasks) === all.tasks && sum(({ rollouts }) => rollouts) === all.rollouts && isSame) return;
+  throw new Error(
+    `the scores of ${all.rollouts} rollouts contradict those of their families: rewards of ${whole} and ${rewards} over ${all.tasks} tasks`,
+  );
+}
+
 export function scoreCell(members: readonly Member[], settings: CellSettings): CellResult {
   const { cell, policy, sampling, seed } = settings;
   const stream = `eval/${seed}`;
   const failed: Record<string, number> = {};
   for (const reason of members.map(failureOf)) if (reason !== undefined) failed[reason] = (failed[reason] ?? 0) + 1;
   const graded = members.filter((member) => failureOf(member) === undefined);
+  const all = scores(members, stream, settings);
+  const families = byFamily(members, stream, settings);
+  const largest = members.reduce((most, { outcome }) => Math.max(most, Math.abs(outcome?.reward ?? 0)), 0);
+  checkFamilies(all, families, largest);
   return {
     cell,
     policy,
     sampling,
-    ...scores(members, stream, settings),
+    ...all,
     graded: graded.length,
     failed,
     ofGraded: scores(graded, stream, settings),
-    byFamily: byFamily(members, stream, settings),
+    byFamily: families,
   };
 }
 

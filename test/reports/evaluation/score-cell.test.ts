@@ -1,7 +1,7 @@
 /** Hunts scores that failures of the infrastructure change unnoticed, and families or tasks with too much weight. */
 import { expect, it } from 'vitest';
 import type { Member } from '../../../reports/evaluation/cell-members.ts';
-import { scoreCell } from '../../../reports/evaluation/score-cell.ts';
+import { checkFamilies, scoreCell } from '../../../reports/evaluation/score-cell.ts';
 import type { FailureClass } from '../../../protocol/finish-reason.ts';
 
 function member(task: string, sample: number, end: number | FailureClass | undefined): Member {
@@ -75,4 +75,15 @@ it('of a cell without a graded rollout is 0 over all, and has no scores over the
 it('is the same each time', () => {
   const members = Array.from({ length: 40 }, (_, i) => member(`t${i >> 1}`, i & 1, i % 3 === 0 ? 1 : 0));
   expect(scoreCell(members, settings)).toEqual(scoreCell(members, settings));
+});
+
+it('is refused if it contradicts its families, whatever the size and the sign of the rewards', () => {
+  const ends = [3e15, -3e15, 0.1, 0.2, -7, 1e-9].map((reward, i) => member(`t${i}`, 0, reward));
+  const { byFamily, ...all } = scoreCell(ends, { ...settings, samples: 1 });
+  expect(() => checkFamilies(all, byFamily, 3e15)).not.toThrow();
+  const of = (mean: number) => ({ tasks: 4, rollouts: 16, meanReward: { mean, low: 0, high: 0.75 }, passAt: {} });
+  const families = { a: { ...of(0.75), tasks: 2, rollouts: 8 }, b: { ...of(0), tasks: 2, rollouts: 8 } };
+  expect(() => checkFamilies(of(0.375), families, 1)).not.toThrow();
+  expect(() => checkFamilies(of(0.75), families, 1)).toThrow(/16 rollouts contradict .* 3 and 1.5 over 4 tasks/);
+  expect(() => checkFamilies({ ...of(0.375), rollouts: 15 }, families, 1)).toThrow(/15 rollouts contradict/);
 });
