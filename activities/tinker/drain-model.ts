@@ -243,7 +243,10 @@ class ModelDrain {
       };
     if (asked.kind === 'save_weights') return this.#checkpoint(requestId, asked, resident);
     if (asked.kind !== 'load_weights') return { requestId, result: await applyToModel(resident, operation, undefined) };
-    const reads = operation.reads ?? (await journal.checkpoint(asked.path))?.dir;
+    // The model itself may have overwritten a checkpoint of its own since this was accepted.
+    const isOwn = asked.path.startsWith(`tinker://${this.#model.id}/`);
+    const now = isOwn || operation.reads === undefined ? await journal.checkpoint(asked.path) : undefined;
+    const reads = now?.dir ?? operation.reads;
     const result = await applyToModel(resident, operation, reads);
     // The checkpoint may be deleted from now on, so a rebuild must not need it.
     return { requestId, result, state: await residents.write(resident, seq) };

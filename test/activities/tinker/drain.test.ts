@@ -230,6 +230,24 @@ it('a saved name is taken once, unless it is overwritten', async () => {
   expect(await book.journal.checkpoint('tinker://m/weights/a')).toMatchObject({ run: 'm', userMetadata: { k: 1 } });
 });
 
+it('a checkpoint that the model overwrites before it loads it is read as it is then', async () => {
+  const book = await newBook();
+  const path = 'tinker://m/weights/a';
+  const save = (to: string): TinkerOperation => ({ kind: 'save_weights', path: to, what: 'training', overwrite: true });
+  for (const operation of [create, passing(1), save(path)]) await book.ask('m', operation);
+  await book.worker().drain('m');
+  // All are accepted before the first of them runs.
+  const ids = [];
+  const adam = { learningRate: 1, beta1: 0.9, beta2: 0.95, eps: 1e-12, weightDecay: 0, gradClipNorm: 0 };
+  const load: TinkerOperation = { kind: 'load_weights', path, optimizer: true };
+  for (const operation of [{ kind: 'optim_step', adam } as const, save(path), load, save('tinker://m/weights/b')])
+    ids.push(await book.ask('m', operation));
+  await book.worker().drain('m');
+  const [, overwritten, loaded, saved] = await Promise.all(ids.map((id) => book.result(id)));
+  expect(loaded).toEqual({ kind: 'done' });
+  expect(saved).toEqual({ ...overwritten, path: 'tinker://m/weights/b' });
+});
+
 it('a tenant with hundreds of waiting passes lets another one have every second turn', async () => {
   const book = await newBook();
   for (const id of ['m2', 'm3']) await book.model(id);
