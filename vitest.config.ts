@@ -8,8 +8,7 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    // One more than the two cores that it is measured on: many tests wait for time limits, and compute nothing.
-    maxWorkers: 3,
+    maxWorkers: 2,
     // Bundles of users' modules are imported as workers import them: by Node, through its import hooks.
     server: { deps: { external: [/\/[0-9a-f]{64}\.mjs$/] } },
   },

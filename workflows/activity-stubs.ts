@@ -159,6 +159,7 @@ export function programOn(host: string, seconds: number) {
     scheduleToCloseTimeout: OUTAGE,
     startToCloseTimeout: `${Math.ceil(seconds) + BESIDE_PROGRAM_SECONDS}s`,
     heartbeatTimeout: '15s',
+    cancellationType: 'WAIT_CANCELLATION_COMPLETED',
     retry: retry(RETRIES['agent-run']),
   });
 }

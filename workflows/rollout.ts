@@ -21,6 +21,7 @@ import { tripLine, type Trip } from '../protocol/breaker.ts';
 import { BUDGET, FAILURES } from '../protocol/failure-policy.ts';
 import { heldTrip, reportHeld } from './failures/held-rollout.ts';
 import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
+import { leaveProgram } from './rollout/await-program.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
 import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
 import { type Context, isCrowded } from './rollout/rollout-context.ts';
@@ -223,6 +224,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
         context.reports.close();
         context.calls.close();
         await condition(() => allHandlersFinished() && context.calls.isIdle);
+        await leaveProgram(context);
         goesOn = true;
       } else if (stageOf(state) === 'agent-run' && !context.gates.isOpen('agent-run')) {
         state = await enter(state, 'agent-run', context);

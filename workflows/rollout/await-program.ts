@@ -3,7 +3,7 @@
  * when the program has ended or its time is over. Each call returns after one such event.
  */
 
-import { condition } from '@temporalio/workflow';
+import { CancellationScope, condition } from '@temporalio/workflow';
 import { onAnyHost, programOn } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { KnownFailure, withinOutage } from '../failures/classify-failure.ts';
@@ -18,6 +18,8 @@ import { isDueToWaits } from './waited-time.ts';
 
 /** A program in the sandbox, as this history sees it. */
 export interface RunningProgram {
+  /** Of its activity. */
+  readonly scope: CancellationScope;
   outcome?: RunProgramOutcome;
   /** What its activity threw. */
   error?: unknown;
@@ -72,18 +74,31 @@ function run(state: LoopState, withinMs: number, context: Context): RunningProgr
   const { sandbox, program, input } = context;
   if (!sandbox || !program) throw new TypeError('There is no sandbox in which a program runs');
   const { type, options } = input.agent;
-  const running: RunningProgram = {};
-  const work = programOn(sandbox.host, program.timeoutSeconds).runProgram({
-    ...attemptOf(state, context),
-    ...sandbox,
-    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
-    withinMs,
-  });
+  const scope = new CancellationScope();
+  const running: RunningProgram = { scope };
+  const work = scope.run(() =>
+    programOn(sandbox.host, program.timeoutSeconds).runProgram({
+      ...attemptOf(state, context),
+      ...sandbox,
+      ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+      withinMs,
+    }),
+  );
   withinOutage(work).then(
     (outcome) => void (running.outcome = outcome),
     (error: unknown) => void (running.error = error),
   );
   return running;
+}
+
+/**
+ * Ends the activity of this history, not its program, which the next history attaches to. The two never serve one door
+ * together: what one refuses, the other would give a turn.
+ */
+export async function leaveProgram({ running }: Context): Promise<void> {
+  if (running === null) return;
+  running.scope.cancel();
+  await condition(() => running.outcome !== undefined || running.error !== undefined);
 }
 
 /** Why a program elsewhere may report no further turn. One in the sandbox ends by itself. */
