@@ -349,6 +349,7 @@ function beginAnew(context: Context): void {
 /** Performs what the state asks for, and handles a failure. A sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context): Promise<LoopState> {
   const since = Date.now();
+  const { resumed } = context;
   try {
     return reduce(state, await perform(state, context), context.limits);
   } catch (error) {
@@ -357,11 +358,13 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
     context.clock.stoodStill(Date.now() - since);
     const failure = classify(error);
     const { breaks, recovery, alwaysHolds = false } = FAILURES[failure.failure];
-    if (recovery === 'hold' && (context.input.holds || alwaysHolds)) return hold(failure, state, context);
+    const holds = recovery === 'hold' && (context.input.holds || alwaysHolds);
+    const isRepeated = holds || (breaks && (recovery === 'mask' || recovery === 'hold'));
+    // What began before a resume says nothing about the machines after it.
+    if (isRepeated && context.resumed > resumed) return state;
+    if (holds) return hold(failure, state, context);
     // While a run is paused, its machines are being repaired: what fails meanwhile is repeated after the resume.
-    if (context.paused && breaks && (recovery === 'mask' || recovery === 'hold')) {
-      return standStill(state, context, () => !context.paused);
-    }
+    if (isRepeated && context.paused) return standStill(state, context, () => !context.paused);
     const event: LoopEvent =
       failure.failure === 'deadline' && hasDeadline(state)
         ? atDeadline(state, context, failure)

@@ -110,6 +110,33 @@ it('a rollout that is held again after it was resumed pauses its run again, each
   expect(await handle.result()).toMatchObject({ steps: 1 });
 });
 
+it.each([true, false])(
+  'what a rollout began before it was resumed, and failed after, is repeated (holds: %s)',
+  async (holds) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    letGo = resolve;
+    let tries = 0;
+    world.script = {
+      before: async (activity) => {
+        if (activity !== 'generate') return;
+        tries += 1;
+        if (tries > 1) return;
+        await lasting(promise);
+        throw lost();
+      },
+    };
+    const handle = await world.start('rollout', `rollout/began-before-${holds}`, { task: 't-train-0', policy, holds });
+    await expect.poll(() => tries).toBe(1);
+    await handle.signal('pause');
+    await handle.signal('resume');
+    expect(await handle.query<RolloutState>('state')).toMatchObject({ paused: false });
+    letGo();
+    // A rollout that is held here never ends.
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
+    expect(tries).toBeGreaterThan(1);
+  },
+);
+
 it('a batch that was held, and whose run was resumed, before its new history had started is resumed by that', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   letGo = resolve;

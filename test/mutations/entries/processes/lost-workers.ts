@@ -158,11 +158,24 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'what the table holds is masked',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: "if (recovery === 'hold' && (context.input.holds || alwaysHolds)) return",
-    after: "if (recovery === 'hold' && alwaysHolds) return",
+    before: "const holds = recovery === 'hold' && (context.input.holds || alwaysHolds);",
+    after: "const holds = recovery === 'hold' && alwaysHolds;",
     tests: [
       { file: HELD_TEST, test: 'a single rollout whose generate is quarantined is held' },
       { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot continue pauses' },
+    ],
+  },
+  {
+    name: 'what began before a resume is held as if it had failed since',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before: '    if (isRepeated && context.resumed > resumed) return state;\n',
+    after: '',
+    tests: [
+      {
+        file: 'test/workflows/failures/late-holds.test.ts',
+        test: 'what a rollout began before it was resumed, and failed after, is repeated (holds: false)',
+      },
     ],
   },
   {
