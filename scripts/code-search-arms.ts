@@ -69,5 +69,6 @@ async function trained(arm: (typeof ARMS)[number], seed: number): Promise<void> 
 }
 
 longhaul('up', '--detach');
-// Both arms of a seed at the same time: what else the machine does delays both alike.
-for (let seed = 1; seed <= Number(values.seeds); seed += 1) await Promise.all(ARMS.map((arm) => trained(arm, seed)));
+// All at the same time: what else the machine does delays both arms alike.
+const seeds = Array.from({ length: Number(values.seeds) }, (_, i) => i + 1);
+await Promise.all(seeds.flatMap((seed) => ARMS.map((arm) => trained(arm, seed))));

@@ -80,10 +80,7 @@ export const eslint: LogParser = (log) => {
 };
 
 const headless = failuresAfter(
-  [
-    /Chrome\sHeadless\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u,
-    /Chrome\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u,
-  ],
+  [/Chrome\sHeadless\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u, /Chrome\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u],
   oneLine,
 );
 

@@ -18,7 +18,9 @@ export const minitest = byLine((padded, found) => {
 /** `features/x.feature ......F`: the first row of dots ends with a dot or a failure. */
 export const cucumber = byLine((padded, found) => {
   const line = padded.trim();
-  const row = [...line.matchAll(/ (\.+)(F?)/gu)].findLast(([, dots = '', failure]) => dots.length > 1 || failure === 'F');
+  const row = [...line.matchAll(/ (\.+)(F?)/gu)].findLast(
+    ([, dots = '', failure]) => dots.length > 1 || failure === 'F',
+  );
   if (row !== undefined) found.set(line.slice(0, row.index), row[2] === 'F' ? 'FAILED' : 'PASSED');
 });
 

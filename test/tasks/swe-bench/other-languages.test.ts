@@ -176,8 +176,7 @@ describe('PHP and Ruby', () => {
     const expected = { 'features/a b.feature': 'PASSED', 'features/c.feature': 'FAILED' };
     expect(statuses('cucumber', cucumber)).toEqual(expected);
     expect(statuses('jekyll', cucumber)).toEqual(expected);
-    const unit =
-      'ATest: \n  test: reads: twice:\t.: (0.001)\n  test_b:\t\tF\n  c:\tE: x\n  test: later:\tO\n  d:\tEnd';
+    const unit = 'ATest: \n  test: reads: twice:\t.: (0.001)\n  test_b:\t\tF\n  c:\tE: x\n  test: later:\tO\n  d:\tEnd';
     expect(statuses('ruby_unit', unit)).toEqual({
       'reads: twice': 'PASSED',
       test_b: 'FAILED',
