@@ -8,7 +8,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sglangBackend, vllmBackend } from '../../../endpoints/samplers/backend.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
-import { BackendCalls } from '../../../trainer/backends/backend-calls.ts';
+import { BackendCalls, BackendFailed } from '../../../trainer/backends/backend-calls.ts';
 import { backendOfUri } from '../../../trainer/backends/registry.ts';
 import type { BackendDefinition } from '../../../trainer/backends/definition.ts';
 import { inScratch, qwen3Dir } from '../../trainer/tiny-policy.ts';
@@ -121,6 +121,31 @@ describe.each(cases)('%s, %s weights', (kind, form) => {
         }
       }),
     30_000,
+  );
+
+  test(
+    'a push whose process is gone at any request, without a word, is repeated',
+    () =>
+      inScratch(async (dir) => {
+        const folder = await checkpoint(dir, form, 4);
+        for (let cut = 1; ; cut += 1) {
+          await using server = await SamplerTestServer.start(kind);
+          const uri = uriOf([server], folder, 4, 2);
+          let count = 0;
+          server.before = () => ++count <= cut;
+          const first = await ask(uri, [5]).catch((error: unknown) => error);
+          if (count <= cut) {
+            expect(cut).toBeGreaterThan(2);
+            expect(first).toMatchObject({ finish: 'stop' });
+            return;
+          }
+          expect(first).toBeInstanceOf(BackendFailed);
+          server.before = () => undefined;
+          await sampledBy(uri, 4, [cut]);
+          expect(server.isPaused).toBe(false);
+        }
+      }),
+    60_000,
   );
 
   test('servers with other versions are each brought to the asked one; a lost one is passed over', () =>

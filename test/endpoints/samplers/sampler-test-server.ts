@@ -194,9 +194,9 @@ export class SamplerTestServer {
         this.adapters.delete(String(body['lora_name']));
         return { success: true };
       case 'generate': {
-        const name = body['lora_path'];
-        const weights = name === undefined ? this.weights : this.adapters.get(String(name));
-        if (weights === undefined) throw new Refused(400, `LoRA adapters are not loaded: ${String(name)}`);
+        const name = body['lora_path'] as string | undefined;
+        const weights = name === undefined ? this.weights : this.adapters.get(name);
+        if (weights === undefined) throw new Refused(400, `LoRA adapters are not loaded: ${name}`);
         const prompt = body['input_ids'] as number[];
         const tokens = tokensOf(weights, prompt);
         const spans = this.#spansOf(tokens.length);
