@@ -12,7 +12,7 @@ import { type SamplerKind, parseSamplerUri, type SamplerPolicy } from '../../pro
 import type { BackendDefinition, SampleAnswer, SampleRequest } from '../../trainer/backends/definition.ts';
 import { builtInBackend } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
-import { readCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, CheckpointMissing, readCheckpoint } from './checkpoint.ts';
 import { patienceOf } from './hold-version.ts';
 import { sampleVersion } from './sample-version.ts';
 import { SamplerServer } from './sampler-server.ts';
@@ -40,11 +40,23 @@ function refuseTemperature(kind: SamplerKind, temperature: number): void {
   );
 }
 
+/** Digests by URI as they were described: records name them. */
+const described = new Map<string, string>();
+
+/** Errors: `CheckpointMissing`, also for files that are others than those which were described. */
+async function describedCheckpoint(uri: string, policy: SamplerPolicy): Promise<Checkpoint> {
+  const checkpoint = await readCheckpoint(policy);
+  if ((described.get(uri) ?? checkpoint.digest) === checkpoint.digest) return checkpoint;
+  throw new CheckpointMissing(
+    `${policy.folder} has other files than before: restore them, or give a changed checkpoint a folder of its own`,
+  );
+}
+
 async function sample(request: SampleRequest, signal: AbortSignal): Promise<SampleAnswer> {
   const { uri, tokens, sampling, stopTokenIds, noiseKey, rollout } = request;
   const policy = parseSamplerUri(uri);
   refuseTemperature(policy.kind, sampling.temperature);
-  const checkpoint = await readCheckpoint(policy);
+  const checkpoint = await describedCheckpoint(uri, policy);
   const seed = createHash('sha256').update(noiseKey).digest().readUInt32BE() >>> 1;
   const call = { tokens, sampling, stopTokenIds, seed };
   const patience = patienceOf(policy.patience);
@@ -101,6 +113,7 @@ function samplerBackend(kind: SamplerKind): BackendDefinition<never> {
     async describe(uri) {
       const policy = parseSamplerUri(uri);
       const [{ digest }, tokenizer] = await Promise.all([readCheckpoint(policy), tokenizerOf(policy)]);
+      described.set(uri, digest);
       return { parameters: 0, vocabulary: await vocabularyIn(await resolveModel(tokenizer)), tokenizer, digest };
     },
 

@@ -7,6 +7,8 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { sglangBackend, vllmBackend } from '../../../endpoints/samplers/backend.ts';
+import { resolvePolicy } from '../../../activities/orchestrator/sweep/resolve-policy.ts';
+import type { Store } from '../../../store/store.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
 import { BackendCalls, BackendFailed } from '../../../trainer/backends/backend-calls.ts';
 import { backendOfUri } from '../../../trainer/backends/registry.ts';
@@ -250,7 +252,10 @@ test('a run, a temperature, a folder and a URI that cannot be used are refused b
     expect(backendOfUri(uri)?.name).toBe('vllm');
     expect(vllmBackend.refuse?.({} as RunConfig)).toEqual(['policy.backend', 'vllm', expect.stringContaining('evals')]);
     const first = await calls.vllm.describe(uri, signal);
+    const resolved = await resolvePolicy({ name: 'p', policy: uri }, dir, {} as Store);
+    expect(resolved).toMatchObject({ ref: { uri, digest: first.digest }, fingerprint: first.digest });
     await writeFile(path.join(folder, 'adapter_model.safetensors'), 'changed');
+    await expect(ask(uri)).rejects.toThrow(/CheckpointMissing: .* has other files than before/);
     expect((await calls.vllm.describe(uri, signal)).digest).not.toBe(first.digest);
     await expect(calls.vllm.describe(uriOf([server], path.join(dir, 'none'), 1), signal)).rejects.toThrow(
       'CheckpointMissing',
