@@ -103,7 +103,7 @@ export interface SnapshotPart {
   /** Of its workspace and shell. */
   readonly digest: string;
   readonly shell: { readonly directory: string; readonly exports: string };
-  /** Paths of the image that it has no more. */
+  /** Paths of the image that it has no more, or has replaced. */
   readonly removed?: readonly string[];
 }
 
@@ -112,10 +112,7 @@ export type SnapshotRecord = {
   readonly turn: number;
   /** That of the turn's answers. */
   readonly replayMs: number;
-} & (
-  | { readonly artifact: ObjectRef; readonly parts: readonly SnapshotPart[] }
-  | { readonly none: string }
-);
+} & ({ readonly artifact: ObjectRef; readonly parts: readonly SnapshotPart[] } | { readonly none: string });
 
 /** An object of an attempt's tools. It is pruned with the rollout. */
 export interface ObjectRecord {

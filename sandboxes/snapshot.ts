@@ -21,7 +21,7 @@ export interface Snapshot {
   /** A compressed tar with paths from the root. */
   readonly archive: Uint8Array;
   readonly shell: ShellState;
-  /** Paths that the image has, and the sandbox has no more (profile `swe`). */
+  /** Paths that the image has, and the sandbox has no more or has replaced (profile `swe`). */
   readonly removed?: readonly string[];
 }
 
@@ -83,7 +83,8 @@ async function pack(sandbox: Sandbox, places: Places, callId: string): Promise<B
     pieces.push(bytes);
     // Except for the last piece, `head` ends first and breaks the pipe; that is not a failure.
     if (bytes.length === PIECE && pieces.length * PIECE <= MOST_BYTES) continue;
-    if ((pieces.length - 1) * PIECE + bytes.length <= MOST_BYTES && packed === '0' && zipped === '0') return Buffer.concat(pieces);
+    if ((pieces.length - 1) * PIECE + bytes.length <= MOST_BYTES && packed === '0' && zipped === '0')
+      return Buffer.concat(pieces);
     throw new SandboxUnavailable(
       `snapshot of ${sandbox.id}: not all of it could be read, or it has more than ${MOST_BYTES} bytes`,
     );

@@ -97,7 +97,8 @@ export async function snapshotIfLong(
   { store, signal, afterMs = SNAPSHOT_AFTER_MS }: { store: Store; signal: AbortSignal; afterMs?: number | undefined },
 ): Promise<void> {
   const { replayMs = 0, digest } = record;
-  if (replayMs < afterMs || digest === undefined || anyInSandbox(task.mcp)) return;
+  const isWhole = Object.keys(task.sandboxes ?? {}).every((name) => sandboxes[name] !== undefined);
+  if (replayMs < afterMs || digest === undefined || anyInSandbox(task.mcp) || !isWhole) return;
   if (replayMs - ((await latest(attempt, store))?.replayMs ?? 0) < afterMs) return;
   const taken = await takeAll(task, sandboxes, digest, `${attemptKey(attempt)}/${turn}/snapshot`);
   signal.throwIfAborted();
@@ -154,6 +155,7 @@ export async function fromSnapshot(
   const sandboxes: Record<string, Sandbox> = {};
   let from = 0;
   try {
+    if (last.parts.length !== specs.size) throw new SandboxImpossible('snapshot: the task has other sandboxes');
     for (const part of last.parts) {
       const spec = specs.get(part.name);
       if (spec === undefined) throw new SandboxImpossible(`snapshot: the task has no sandbox ${part.name}`);

@@ -35,7 +35,15 @@ import {
 import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within, userProcessLimit } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
-import { imageChangesOf, inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
+import {
+  imageChangesOf,
+  inspectContainer,
+  noteLaunched,
+  readRecord,
+  removeContainer,
+  wasLaunched,
+  writeRecord,
+} from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;
 /** Minimum age of a container without a record before it is removed: a younger one may still get its record. */

@@ -63,7 +63,7 @@ export async function inspectContainer(engine: Engine, name: string): Promise<Fo
 }
 
 /** As the daemon's API numbers them. */
-const REMOVED = 2;
+const [CHANGED, ADDED, REMOVED] = [0, 1, 2];
 
 const isChange = (entry: unknown): entry is { readonly Path: string; readonly Kind: number } =>
   typeof entry === 'object' &&
@@ -81,10 +81,8 @@ export async function imageChangesOf(engine: Engine, folder: string): Promise<Im
     const listed = (await within('changes', engine.docker.getContainer(record.name).changes())) as unknown;
     const entries: unknown[] = Array.isArray(listed) ? listed : [];
     const changes = entries.filter(isChange);
-    return {
-      present: changes.filter(({ Kind }) => Kind !== REMOVED).map(({ Path }) => Path),
-      removed: changes.filter(({ Kind }) => Kind === REMOVED).map(({ Path }) => Path),
-    };
+    const of = (kind: number | undefined) => changes.filter(({ Kind }) => Kind === kind).map(({ Path }) => Path);
+    return { added: of(ADDED), changed: of(CHANGED), removed: of(REMOVED) };
   } catch (error) {
     throw classifyDocker(`container ${record.name}: its changes cannot be listed`, error);
   }
