@@ -3,7 +3,7 @@
  * again, and gives the same tokens. One that may end its worker runs alone, until it has a result or is given up.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as otherWork, setTimeout as sleep } from 'node:timers/promises';
 import type { TinkerResult } from '../../protocol/tinker.ts';
 import { laneName, type DrainOutcome } from '../../protocol/tinker-lanes.ts';
 import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
@@ -25,6 +25,8 @@ class SamplingDrain {
   readonly #signal: AbortSignal;
   readonly #base: string;
   readonly #running = new Map<string, Promise<void>>();
+  /** Resolves when one of those that run ends. */
+  #ended = Promise.withResolvers<undefined>();
   /** Sequences of those that run. */
   #sequences = 0;
   /** Some wait that have no room until others end. */
@@ -59,7 +61,6 @@ class SamplingDrain {
 
   /** Until a sample ends, or a new one may start. */
   async #untilChange(milliseconds: number): Promise<void> {
-    const running = [...this.#running.values()];
     const isFull = this.#isCrowded || this.#room() === 0;
     const enough = new AbortController();
     const except = [...this.#running.keys(), ...this.#suspects];
@@ -68,8 +69,10 @@ class SamplingDrain {
       milliseconds,
       AbortSignal.any([this.#signal, enough.signal]),
     );
-    const waits = isFull && running.length > 0 ? running : [...running, news];
-    await Promise.race(waits).finally(() => enough.abort());
+    const ended = this.#ended.promise;
+    await (isFull && this.#running.size > 0 ? ended : Promise.race([ended, news])).finally(() => enough.abort());
+    // Those that end in one turn make room once.
+    await otherWork();
   }
 
   /** In sequences: one request may ask for a thousand. */
@@ -90,6 +93,8 @@ class SamplingDrain {
     const samples =
       suspect === undefined ? this.#fitting(found, room) : found.filter(({ requestId }) => requestId === suspect);
     this.#suspects.delete(suspect ?? '');
+    // Nothing to note: a transaction would lock the server out for a moment.
+    if (samples.length === 0) return 0;
     const begun = await journal.begin(
       this.#hold,
       samples.map(({ requestId }) => requestId),
@@ -129,6 +134,8 @@ class SamplingDrain {
       .finally(() => {
         this.#sequences -= sequencesOf(sample);
         this.#running.delete(sample.requestId);
+        this.#ended.resolve(undefined);
+        this.#ended = Promise.withResolvers();
       });
     this.#running.set(sample.requestId, running);
   }

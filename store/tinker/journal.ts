@@ -87,11 +87,15 @@ export type TinkerFuture =
       readonly result: TinkerResult;
     };
 
-/** What a tenant has now, for quotas. */
-export interface TinkerCounts {
+/** What of a tenant has no result yet. */
+export interface TinkerWaiting {
   readonly waitingOperations: number;
-  /** Of the bodies of waiting operations. */
+  /** Of their bodies. */
   readonly waitingBytes: number;
+}
+
+/** What a tenant has now, for quotas. */
+export interface TinkerCounts extends TinkerWaiting {
   /** Those that take operations: not unloaded, and not of a finished session. */
   readonly models: number;
   readonly checkpoints: number;
@@ -154,6 +158,8 @@ export interface TinkerJournal {
     limit: number,
   ): Promise<ReadonlyArray<{ readonly requestId: string; readonly failed: boolean; readonly cursor: number }>>;
   counts(tenant: string): Promise<TinkerCounts>;
+  /** Of `counts`: asked for each request, so it costs by what waits alone. */
+  waitingOf(tenant: string): Promise<TinkerWaiting>;
   future(requestId: string, tenant: string): Promise<TinkerFuture | undefined>;
   /** Resolves when it is finished, or after `milliseconds`, or at the signal; `undefined`: there is no such future. */
   waitFor(
