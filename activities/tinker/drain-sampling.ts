@@ -25,8 +25,6 @@ class SamplingDrain {
   readonly #signal: AbortSignal;
   readonly #base: string;
   readonly #running = new Map<string, Promise<void>>();
-  /** Resolves when one of those that run ends. */
-  #ended = Promise.withResolvers<undefined>();
   /** Sequences of those that run. */
   #sequences = 0;
   /** Some wait that have no room until others end. */
@@ -61,6 +59,7 @@ class SamplingDrain {
 
   /** Until a sample ends, or a new one may start. */
   async #untilChange(milliseconds: number): Promise<void> {
+    const running = [...this.#running.values()];
     const isFull = this.#isCrowded || this.#room() === 0;
     const enough = new AbortController();
     const except = [...this.#running.keys(), ...this.#suspects];
@@ -69,8 +68,8 @@ class SamplingDrain {
       milliseconds,
       AbortSignal.any([this.#signal, enough.signal]),
     );
-    const ended = this.#ended.promise;
-    await (isFull && this.#running.size > 0 ? ended : Promise.race([ended, news])).finally(() => enough.abort());
+    const waits = isFull && running.length > 0 ? running : [...running, news];
+    await Promise.race(waits).finally(() => enough.abort());
     // Those that end in one turn make room once.
     await otherWork();
   }
@@ -134,8 +133,6 @@ class SamplingDrain {
       .finally(() => {
         this.#sequences -= sequencesOf(sample);
         this.#running.delete(sample.requestId);
-        this.#ended.resolve(undefined);
-        this.#ended = Promise.withResolvers();
       });
     this.#running.set(sample.requestId, running);
   }

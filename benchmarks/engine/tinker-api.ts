@@ -1,10 +1,12 @@
 /**
  * Tokens per second through the Tinker API beside the same calls in process, in turn in one run: `node
  * benchmarks/engine/tinker-api.ts [ROUNDS]`. Server, worker and this client are processes, as in a stack; the client is
- * small, so that what is measured is the server's and the worker's. The model is that of `adapters.ts`.
+ * small, so that what is measured is the server's and the worker's. The model is that of `adapters.ts`. With `PYTHON=
+ * python` of an environment with the SDK, `test/interop/tinker_speed.py` runs after it, against the same server.
  */
 
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -287,6 +289,12 @@ try {
     report(`samples of ${SAMPLED} tokens, ${many} at once`, directs, throughs);
   }
   client.close();
+  const python = process.env['PYTHON'];
+  if (python !== undefined) {
+    const env = { ...process.env, TINKER_BASE_URL: url, TINKER_API_KEY: 'tml-a-benchmark', TINKER_TELEMETRY: '0' };
+    const file = path.join(import.meta.dirname, '..', '..', 'test', 'interop', 'tinker_speed.py');
+    await once(spawn(python, [file], { env, stdio: 'inherit' }), 'exit');
+  }
 } finally {
   for (const part of parts) part.end();
   await rm(scratch, { recursive: true, force: true });

@@ -87,20 +87,19 @@ export type TinkerFuture =
       readonly result: TinkerResult;
     };
 
-/** What of a tenant has no result yet. */
-export interface TinkerWaiting {
-  readonly waitingOperations: number;
-  /** Of their bodies. */
-  readonly waitingBytes: number;
-}
-
 /** What a tenant has now, for quotas. */
-export interface TinkerCounts extends TinkerWaiting {
+export interface TinkerCounts {
+  readonly waitingOperations: number;
+  /** Of the bodies of waiting operations. */
+  readonly waitingBytes: number;
   /** Those that take operations: not unloaded, and not of a finished session. */
   readonly models: number;
   readonly checkpoints: number;
   readonly checkpointBytes: number;
 }
+
+/** Those of `TinkerCounts` that are asked for with each request. */
+export type TinkerWaiting = Pick<TinkerCounts, 'waitingOperations' | 'waitingBytes'>;
 
 /** Errors of all: `StoreUnavailable`-like failures of the disk, as of the store. */
 export interface TinkerJournal {
@@ -158,9 +157,9 @@ export interface TinkerJournal {
     limit: number,
   ): Promise<ReadonlyArray<{ readonly requestId: string; readonly failed: boolean; readonly cursor: number }>>;
   counts(tenant: string): Promise<TinkerCounts>;
-  /** Of `counts`: asked for each request, so it costs by what waits alone. */
-  waitingOf(tenant: string): Promise<TinkerWaiting>;
   future(requestId: string, tenant: string): Promise<TinkerFuture | undefined>;
+  /** As `counts`, but it costs by what waits alone. */
+  waitingOf(tenant: string): Promise<TinkerWaiting>;
   /** Resolves when it is finished, or after `milliseconds`, or at the signal; `undefined`: there is no such future. */
   waitFor(
     requestId: string,

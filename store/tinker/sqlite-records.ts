@@ -1,13 +1,6 @@
 /** Sessions, models, samplers and checkpoints of the journal's file. Everything here is synchronous. */
 
-import type {
-  TinkerCheckpoint,
-  TinkerCounts,
-  TinkerModel,
-  TinkerSampler,
-  TinkerSession,
-  TinkerWaiting,
-} from './journal.ts';
+import type { TinkerCheckpoint, TinkerCounts, TinkerModel, TinkerSampler, TinkerSession } from './journal.ts';
 import { sumOf } from './codec.ts';
 import type { JournalDb } from './journal-db.ts';
 
@@ -180,14 +173,11 @@ export class JournalRecords {
     return true;
   }
 
-  waitingOf(tenant: string): TinkerWaiting {
-    const sql = 'SELECT count(*) AS n, total(bytes) AS bytes FROM operations WHERE tenant = ? AND finished = 0';
-    const { n, bytes } = this.#db.sql(sql).get(tenant) as { n: number; bytes: number };
-    return { waitingOperations: n, waitingBytes: bytes };
-  }
-
   counts(tenant: string): TinkerCounts {
     const one = (sql: string) => this.#db.sql(sql).get(tenant) as { n: number; bytes: number };
+    const waiting = one(
+      'SELECT count(*) AS n, total(bytes) AS bytes FROM operations WHERE tenant = ? AND finished = 0',
+    );
     const saved = one('SELECT count(*) AS n, total(bytes) AS bytes FROM checkpoints WHERE tenant = ?');
     const models = one(
       `SELECT count(*) AS n, 0 AS bytes FROM models WHERE tenant = ?
@@ -195,6 +185,12 @@ export class JournalRecords {
          AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = json_extract(models.value, '$.session')
            AND json_extract(sessions.value, '$.finished') IS NOT NULL)`,
     );
-    return { ...this.waitingOf(tenant), models: models.n, checkpoints: saved.n, checkpointBytes: saved.bytes };
+    return {
+      waitingOperations: waiting.n,
+      waitingBytes: waiting.bytes,
+      models: models.n,
+      checkpoints: saved.n,
+      checkpointBytes: saved.bytes,
+    };
   }
 }

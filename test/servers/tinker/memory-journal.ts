@@ -107,14 +107,13 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
       )
       .toSorted((a, b) => a.cursor - b.cursor)
       .slice(0, limit);
-  waitingOf = async (tenant: string) => ({
-    waitingOperations: [...this.entries.values()].filter((one) => one.tenant === tenant && !one.result).length,
-    waitingBytes: 0,
-  });
+  waitingOf = (tenant: string) => this.counts(tenant);
   counts = async (tenant: string) => {
+    const waiting = [...this.entries.values()].filter((one) => one.tenant === tenant && !one.result);
     const checkpoints = await this.checkpoints(tenant);
     return {
-      ...(await this.waitingOf(tenant)),
+      waitingOperations: waiting.length,
+      waitingBytes: 0,
       models: (await this.models(tenant)).length,
       checkpoints: checkpoints.length,
       checkpointBytes: checkpoints.reduce((sum, { bytes }) => sum + bytes, 0),
