@@ -15,6 +15,7 @@ import { openTinkerBook } from '../../servers/tinker/tinker-book.ts';
 import { TinkerServer } from '../../servers/tinker/tinker-server.ts';
 import { openTinkerJournal } from '../../store/tinker/sqlite-journal.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
+import type { TinkerEngine } from '../../activities/tinker/tinker-engine.ts';
 import { tinkerEngine } from '../../workers/roles/tinker-lanes.ts';
 
 export interface Place {
@@ -22,12 +23,14 @@ export interface Place {
   readonly dir: string;
   readonly vocabSize: number;
   readonly contextTokens: number;
+  /** Without an engine. */
+  readonly isEmpty: boolean;
 }
 
 /** What a part is told by the main process. */
 export type Told =
   | { readonly say: 'wake'; readonly lane: TinkerLane }
-  | { readonly say: 'samples'; readonly adapter: string; readonly samples: readonly TinkerSample[] }
+  | { readonly say: 'samples'; readonly adapter: string | undefined; readonly samples: readonly TinkerSample[] }
   | { readonly say: 'pass'; readonly pass: TinkerPass }
   | { readonly say: 'used' };
 
@@ -67,17 +70,31 @@ async function serve({ store, dir, vocabSize, contextTokens }: Place): Promise<v
   tell({ say: 'ready', url: server.url });
 }
 
+/** Samples cost nothing but a while, so that the API's own cost is left. */
+const NO_ENGINE: TinkerEngine = {
+  trainerOf: () => Promise.reject(new Error('this engine only samples')),
+  sample: async (_base, _adapter, { maxTokens }) => {
+    await sleep(40);
+    const sequence = {
+      tokens: new Int32Array(maxTokens),
+      logprobs: new Float32Array(maxTokens),
+      finish: 'length' as const,
+    };
+    return { sequences: [sequence] };
+  },
+};
+
+async function embedded(say: (line: string) => void): Promise<TinkerEngine> {
+  const started = await createEmbeddedEngine({ onOutput: say });
+  const whenLost = (): void => process.exit(1);
+  return tinkerEngine({ engine: started, sampling: started, digestOf: async () => 'benchmark', whenLost });
+}
+
 const SETTINGS = { rank: 8, alpha: 32, seed: 1, attention: true, mlp: true, unembed: true };
 
-async function work({ store, dir }: Place): Promise<void> {
+async function work({ store, dir, isEmpty }: Place): Promise<void> {
   const say = (line: string): void => void process.stderr.write(`worker: ${line}\n`);
-  const started = await createEmbeddedEngine({ onOutput: say });
-  const engine = tinkerEngine({
-    engine: started,
-    sampling: started,
-    digestOf: async () => 'benchmark',
-    whenLost: () => process.exit(1),
-  });
+  const engine = isEmpty ? NO_ENGINE : await embedded(say);
   const journal = openTinkerJournal(store);
   const turns = new FairTurns();
   const limits = { ...DRAIN_LIMITS, idleMs: 3_600_000 };
@@ -93,19 +110,19 @@ async function work({ store, dir }: Place): Promise<void> {
       await sleep(10);
     }
   };
-  const own = await engine.trainerOf(dir);
-  await own.create('direct', SETTINGS);
+  const own = isEmpty ? undefined : await engine.trainerOf(dir);
+  await own?.create('direct', SETTINGS);
   const timed = async (call: () => Promise<number>): Promise<void> => {
     const begun = performance.now();
     const tokens = await call();
     tell({ say: 'done', milliseconds: performance.now() - begun, tokens });
   };
-  const samples = async (adapter: string, asked: readonly TinkerSample[]): Promise<number> => {
+  const samples = async (adapter: string | undefined, asked: readonly TinkerSample[]): Promise<number> => {
     const results = await Promise.all(asked.map((one) => engine.sample(dir, adapter, one, signal)));
     return results.flatMap(({ sequences }) => sequences).reduce((sum, { tokens }) => sum + tokens.length, 0);
   };
   const pass = async (asked: TinkerPass): Promise<number> => {
-    await own.pass('direct', asked);
+    await own?.pass('direct', asked);
     return asked.data.reduce((sum, { tokens }) => sum + tokens.length, 0);
   };
   onTold((message) => {

@@ -1,7 +1,8 @@
 /**
  * Tokens per second through the Tinker API beside the same calls in process, in turn in one run: `node
- * benchmarks/engine/tinker-api.ts [ROUNDS]`. Server, worker and this client are processes, as in a stack; the client is
- * small, so that what is measured is the server's and the worker's. The model is that of `adapters.ts`. With `PYTHON=
+ * benchmarks/engine/tinker-api.ts [ROUNDS [empty]]`. Server, worker and this client are processes, as in a stack; the client is
+ * small, so that what is measured is the server's and the worker's. The model is that of `adapters.ts`. `empty`: no engine, so that
+ * a sample's cost is the API's alone. With `PYTHON=
  * python` of an environment with the SDK, `test/interop/tinker_speed.py` runs after it, against the same server.
  */
 
@@ -209,22 +210,17 @@ function report(name: string, direct: readonly Round[], through: readonly Round[
   );
 }
 
-const scratch = await mkdtemp(path.join(tmpdir(), 'longhaul-tinker-api-'));
 const rounds = Number(process.argv[2] ?? 8);
-const parts: Part[] = [];
-try {
-  const store = storeUrl(path.join(scratch, 'state'));
-  const place = { store, dir: await writeModel(path.join(scratch, 'tiny')), vocabSize: 512, contextTokens: 2048 };
-  const onWake = (message: Told): void => parts[1]?.tell(message);
-  const server = new Part('server', place, onWake);
-  const { url } = await server.heard('ready');
-  const worker = new Part('worker', place, () => undefined);
-  parts.push(server, worker);
-  await worker.heard('ready');
-  const client = new Client(url);
-  const bench = new Bench(server, worker, client);
-  const session = (await client.json('/create_session', { tags: [] }))['session_id'];
-  const made = { session_id: session, model_seq_id: 0, base_model: place.dir, lora_config: { rank: 8 } };
+const isEmpty = process.argv[3] === 'empty';
+
+/** A model's passes, measured; then its sampler. */
+async function trained(
+  bench: Bench,
+  session: string,
+  { store, dir }: Place,
+): Promise<{ sampler: string; adapter: string }> {
+  const { client } = bench;
+  const made = { session_id: session, model_seq_id: 0, base_model: dir, lora_config: { rank: 8 } };
   await client.future('/create_model', made);
   const model = `${session}:train:0`;
   let seq = 0;
@@ -273,6 +269,44 @@ try {
   const journal = openTinkerJournal(store);
   const adapter = (await journal.checkpoint(saved.path))?.dir ?? '';
   await journal.close();
+  return { sampler, adapter };
+}
+
+async function baseSampler(
+  client: Client,
+  session: string,
+  { dir }: Place,
+): Promise<{ sampler: string; adapter: undefined }> {
+  const asked = { session_id: session, sampling_session_seq_id: 0, base_model: dir };
+  return {
+    sampler: (await client.json('/create_sampling_session', asked))['sampling_session_id'] ?? '',
+    adapter: undefined,
+  };
+}
+
+const scratch = await mkdtemp(path.join(tmpdir(), 'longhaul-tinker-api-'));
+const parts: Part[] = [];
+try {
+  const store = storeUrl(path.join(scratch, 'state'));
+  const place = {
+    store,
+    dir: await writeModel(path.join(scratch, 'tiny')),
+    vocabSize: 512,
+    contextTokens: 2048,
+    isEmpty,
+  };
+  const onWake = (message: Told): void => parts[1]?.tell(message);
+  const server = new Part('server', place, onWake);
+  const { url } = await server.heard('ready');
+  const worker = new Part('worker', place, () => undefined);
+  parts.push(server, worker);
+  await worker.heard('ready');
+  const client = new Client(url);
+  const bench = new Bench(server, worker, client);
+  const session = (await client.json('/create_session', { tags: [] }))['session_id'] ?? '';
+  const { sampler, adapter } = isEmpty
+    ? await baseSampler(client, session, place)
+    : await trained(bench, session, place);
   for (const many of [1, 16, 64]) {
     const [directs, throughs]: [Round[], Round[]] = [[], []];
     for (let round = -2; round < rounds; round++) {
