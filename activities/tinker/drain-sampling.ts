@@ -3,7 +3,7 @@
  * again, and gives the same tokens. One that may end its worker runs alone, until it has a result or is given up.
  */
 
-import { setImmediate as otherWork, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TinkerResult } from '../../protocol/tinker.ts';
 import { laneName, type DrainOutcome } from '../../protocol/tinker-lanes.ts';
 import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
@@ -70,8 +70,6 @@ class SamplingDrain {
     );
     const waits = isFull && running.length > 0 ? running : [...running, news];
     await Promise.race(waits).finally(() => enough.abort());
-    // Those that end in one turn make room once.
-    await otherWork();
   }
 
   /** In sequences: one request may ask for a thousand. */
