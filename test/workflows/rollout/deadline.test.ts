@@ -143,16 +143,16 @@ describe('what it spent itself', () => {
   it('is carried over to a new history', () => {
     const clock = new RolloutClock(agent, { spentMs: null }, 0);
     clock.start(0);
-    clock.heard({ ms: 3000 });
+    clock.addTurn({ ms: 3000 });
     const next = new RolloutClock(agent, clock.spent(4000), 9000);
     expect(next.spentMs(9000)).toBe(4000);
-    next.heard({ ms: 2000 });
+    next.addTurn({ ms: 2000 });
     expect(next.passed(acting)).toEqual({ type: 'out-of-time' });
   });
 
   it('starts from zero with a new attempt', () => {
     const clock = new RolloutClock(agent, { spentMs: 0, ownMs: 9000 }, 0);
-    clock.beginAnew();
+    clock.restart();
     expect(clock.passed(acting)).toMatchObject({ type: 'failed', failure: 'deadline' });
   });
 

@@ -64,8 +64,8 @@ export const sandboxOwners: readonly Mutation[] = [
     name: 'a group that stood still when its run was terminated is not told that the run goes on',
     fault: TERMINATED,
     file: 'workflows/pause-relay.ts',
-    before: 'told: !this.#paused, resumed: 0 });',
-    after: 'told: this.#paused, resumed: 0 });',
+    before: 'isPaused: !this.#paused, resumed: 0 });',
+    after: 'isPaused: this.#paused, resumed: 0 });',
     tests: [
       { file: 'test/workflows/pause-relay.test.ts', test: 'a child from before receives the newest signal' },
       {
