@@ -21,7 +21,7 @@ export function seqOf(given: number | string): number {
 
 /** Errors: `ApiError` 429 if the tenant has too much waiting: clients wait and send it again. */
 async function checkWaiting({ service, tenant }: Call): Promise<void> {
-  const { waitingOperations, waitingBytes } = await service.journal.counts(tenant);
+  const { waitingOperations, waitingBytes } = await service.journal.waitingOf(tenant);
   const { waiting, waitingBytes: bytes } = service.quotas;
   if (waitingOperations < waiting && waitingBytes < bytes) return;
   const what = waitingOperations < waiting ? `${bytes} bytes` : `${waiting} requests`;
