@@ -63,6 +63,19 @@ export async function actsOf(
   return new Map(rows.map(({ key, value }) => [Number(key.slice(key.lastIndexOf('/') + 1)), value]));
 }
 
+/** Rewards that the environment's steps gave in these turns of an attempt, by turn; `undefined` if there are none. */
+export async function turnRewardsOf(
+  store: Store,
+  attempt: Pick<Attempt, 'rollout' | 'attempt'>,
+  turns: readonly GenerateRecord[],
+): Promise<ReadonlyMap<number, number> | undefined> {
+  if (!turns.some(({ command }) => command?.do === 'step')) return undefined;
+  const rewards = [...(await actsOf(store, attempt))].flatMap(([turn, { reward }]) =>
+    reward === undefined ? [] : [[turn, reward] as const],
+  );
+  return rewards.length === 0 ? undefined : new Map(rewards);
+}
+
 /**
  * The last answers before `turn` that `counts` accepts. Turns without answers are skipped, so that it mostly reads one
  * record, however many turns there are.

@@ -8,7 +8,7 @@ import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import type { OutcomeRecord } from '../../protocol/records.ts';
 import { keys } from '../../protocol/record-keys.ts';
-import { actsOf, manifestOf, readCatalog, turnsOf } from '../../store/read-records.ts';
+import { manifestOf, readCatalog, turnRewardsOf, turnsOf } from '../../store/read-records.ts';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/update-request.ts';
 import { mergeTransitions, transitionsOf } from '../../trainer/data/merge-transitions.ts';
@@ -62,17 +62,8 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   )
     return 'no-logprobs';
   if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';
-  const rewarded = turns.some(({ command }) => command?.do === 'step')
-    ? await turnRewardsOf(outcome, store)
-    : undefined;
+  const rewarded = await turnRewardsOf(store, outcome, turns);
   return { outcome, turns, ...(rewarded && { turnRewards: rewarded }) };
-}
-
-/** Rewards that the environment's steps gave, by turn; `undefined` if there are none. */
-async function turnRewardsOf(outcome: OutcomeRecord, store: Store): Promise<ReadonlyMap<number, number> | undefined> {
-  const acts = await actsOf(store, outcome);
-  const rewards = [...acts].flatMap(([turn, { reward }]) => (reward === undefined ? [] : [[turn, reward] as const]));
-  return rewards.length === 0 ? undefined : new Map(rewards);
 }
 
 /**

@@ -52,7 +52,7 @@ function view(one: Definition): Step {
 function findCaller(problem: Problem, at: number, byCode: boolean): readonly Step[] {
   const [one, caller] = [problem.chain[at], problem.chain[at + 1]];
   if (one === undefined || caller === undefined) return [];
-  if (!byCode) return [lookedUp(problem, one, `${one.name}(x`), view(caller)];
+  if (!byCode) return [lookedUp(problem, one, `return ${one.name}(`), view(caller)];
   const asked = { action: 'references', query: one.name };
   const found: Step = { call: { name: 'code_search', arguments: asked }, answer: referenced(problem, one.name) };
   return at + 1 === CALLS ? [found, view(caller)] : [found];

@@ -5,6 +5,6 @@ import { writeChats } from '../support/records.ts';
 import { clean, drill, mixed } from './demonstrations.ts';
 
 const at = (name: string): string => join(import.meta.dirname, 'records', name);
-await writeChats(at('drills.jsonl'), 19_200, drill);
-await writeChats(at('clean.jsonl'), 36_000, clean);
-await writeChats(at('mixed.jsonl'), 4_000, mixed);
+await writeChats(at('drills.jsonl'), 9_600, drill);
+await writeChats(at('clean.jsonl'), 12_560, clean);
+await writeChats(at('mixed.jsonl'), 2_560, mixed);

@@ -6,7 +6,7 @@
 import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
 import { keys } from '../../protocol/record-keys.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { turnsOf } from '../../store/read-records.ts';
+import { turnRewardsOf, turnsOf } from '../../store/read-records.ts';
 import type { Store } from '../../store/store.ts';
 import { transitionsOf } from '../../trainer/data/merge-transitions.ts';
 import type { RolloutEnd } from '../rollout-ends.ts';
@@ -55,7 +55,9 @@ export async function sequencedRollout(outcome: OutcomeRecord, store: Store): Pr
   const recorded = await turnsOf(store, outcome, isGraded ? outcome.turns : 0);
   // A turn that a deadline cut off may have been recorded later.
   const turns = isGraded ? recorded.slice(0, outcome.turns) : recorded;
-  const sequences = sequencesOf(transitionsOf(turns));
+  // Without a verdict there is no reward of which the turns' could be parts.
+  const rewards = isGraded ? await turnRewardsOf(store, outcome, turns) : undefined;
+  const sequences = sequencesOf(transitionsOf(turns, rewards));
   const isSaid = turns.some(({ parsed }) => parsed.kind === 'calls' || parsed.content !== '');
   return {
     ...base,

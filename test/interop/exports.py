@@ -68,9 +68,16 @@ if has("verl", "torch"):
     done.add("verl")
 
 if has("tinker"):
+    from tinker import types
+
     datums = list(defined("load_datums")(folder / "tinker" / "datums.jsonl"))
     check("tinker Datums", len(datums), expected)
     check("tinker lengths", {d.model_input.length == len(d.loss_fn_inputs["target_tokens"].data) for d in datums}, {True})
+    rewards = [
+        types.TensorData(**json.loads(line)) for line in (folder / "tinker" / "rewards.jsonl").read_text().splitlines()
+    ]
+    targets = [len(d.loss_fn_inputs["target_tokens"].data) for d in datums]
+    check("tinker rewards", [len(one.data) for one in rewards], targets)
     done.add("tinker")
 
 if has("datasets"):
@@ -89,6 +96,9 @@ if has("skyrl", "torch", "ray"):
     validate_generator_output(expected, output)
     done.add("skyrl")
     print(f"validate_generator_output: {len(output['response_ids'])}")
+    # Rewards by token, as an export with turn rewards has them.
+    by_token = [[0.0] * (len(ids) - 1) + [1.0] for ids in output["response_ids"]]
+    validate_generator_output(expected, {**output, "rewards": by_token})
     broken = {**output, "loss_masks": [*output["loss_masks"][:-1], [*output["loss_masks"][-1], 1]]}
     try:
         validate_generator_output(expected, broken)

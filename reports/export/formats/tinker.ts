@@ -1,16 +1,18 @@
 /**
  * Tinker's `Datum`s, one a line: the model reads all tokens but the last, and predicts all but the first. Advantages are
- * 0 on tokens that nobody sampled, and everywhere in a masked rollout.
+ * 0 on tokens that nobody sampled, and everywhere in a masked rollout. Rewards, which a `Datum` has no place for, are in
+ * a file beside it, line by line.
  */
 
 import { join } from 'node:path';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { LineFile } from '../export-files.ts';
 import type { SequencedRollout } from '../exported-rollout.ts';
-import type { SkyrlSequence } from '../skyrl/output.ts';
+import { type SkyrlSequence, tokenRewards } from '../skyrl/output.ts';
 import type { Placed, SequenceWriter } from './format.ts';
 
 const FILE = 'datums.jsonl';
+const REWARDS = 'rewards.jsonl';
 
 const tensor = (dtype: 'int64' | 'float32', data: readonly number[]) => ({ data, dtype, shape: [data.length] });
 
@@ -31,6 +33,10 @@ export function datumOf({ prompt, response, mask, logprobs }: SkyrlSequence, adv
   };
 }
 
+/** The reward of each target: a turn's at its last token, the rest of `reward` at the last sampled one. */
+export const rewardsOf = (sequence: SkyrlSequence, reward: number) =>
+  tensor('float32', [...sequence.prompt.map(() => 0), ...tokenRewards(sequence, reward)].slice(1));
+
 /** Reward minus the mean of the group's rollouts that are not masked; 0 for one that is. */
 export function advantagesOf(rollouts: ReadonlyArray<Pick<SequencedRollout, 'masked' | 'outcome'>>): number[] {
   const valid = rollouts.filter(({ masked }) => masked === null).map(({ outcome }) => outcome.reward ?? 0);
@@ -50,6 +56,7 @@ function refuseUnknown({ sequences, hasLogprobs, lacksIds, outcome }: SequencedR
 
 export async function tinkerWriter(folder: string): Promise<SequenceWriter> {
   const lines = await LineFile.create(join(folder, FILE));
+  const rewards = await LineFile.create(join(folder, REWARDS));
   let first = 0;
   return {
     async add({ rollouts }) {
@@ -57,12 +64,18 @@ export async function tinkerWriter(folder: string): Promise<SequenceWriter> {
       const placed: Placed[] = [];
       for (const [i, rollout] of rollouts.entries()) {
         refuseUnknown(rollout);
-        for (const sequence of rollout.sequences) await lines.add(datumOf(sequence, advantages[i] ?? 0));
+        for (const sequence of rollout.sequences) {
+          await lines.add(datumOf(sequence, advantages[i] ?? 0));
+          await rewards.add(rewardsOf(sequence, rollout.outcome.reward ?? 0));
+        }
         placed.push({ file: FILE, first, rows: rollout.sequences.length });
         first += rollout.sequences.length;
       }
       return placed;
     },
-    close: () => lines.close(),
+    async close() {
+      await lines.close();
+      await rewards.close();
+    },
   };
 }

@@ -24,6 +24,8 @@ export interface SkyrlSequence {
   /** 1 for each sampled token of the response. */
   readonly mask: readonly number[];
   readonly logprobs: readonly number[] | null;
+  /** Rewards of single turns, as [sampled tokens up to the turn's end, reward]. Absent: the environment gave none. */
+  readonly turnRewards?: ReadonlyArray<readonly [tokens: number, reward: number]>;
 }
 
 export interface SkyrlTrajectory {
@@ -49,8 +51,10 @@ export interface SkyrlTrajectory {
 export interface SkyrlOutput {
   readonly prompt_token_ids: ReadonlyArray<readonly number[]>;
   readonly response_ids: ReadonlyArray<readonly number[]>;
-  /** Of each sequence: its trajectory's. */
-  readonly rewards: readonly number[];
+  /**
+   * Of each sequence: its trajectory's. If a turn in the output has a reward of its own: of each token of each response.
+   */
+  readonly rewards: readonly number[] | ReadonlyArray<readonly number[]>;
   readonly traj_rewards: readonly number[];
   readonly loss_masks: ReadonlyArray<readonly number[]>;
   /** Sequences of each trajectory. */
@@ -86,7 +90,7 @@ export function sequencesOf(transitions: readonly Transition[]): SkyrlSequence[]
     ...one,
     logprobs: completeLogprobs(one) ?? one.action.map(() => Number.NaN),
   }));
-  return mergeTransitions(given).map(({ tokens, mask, logprobs }) => {
+  return mergeTransitions(given).map(({ tokens, mask, logprobs, rewards }) => {
     const first = mask.indexOf(1);
     const begin = first < 0 ? tokens.length : first;
     const own = logprobs.slice(begin);
@@ -95,8 +99,33 @@ export function sequencesOf(transitions: readonly Transition[]): SkyrlSequence[]
       response: tokens.slice(begin),
       mask: mask.slice(begin),
       logprobs: own.some(Number.isNaN) ? null : own,
+      ...(rewards && { turnRewards: rewards }),
     };
   });
+}
+
+/**
+ * The reward of each token of the response: a turn's at its last token, what is left of `reward` at the last sampled
+ * one, as in training. They add up to `reward`, also if turns at the end were cut off.
+ */
+export function tokenRewards(
+  { mask, turnRewards = [] }: Pick<SkyrlSequence, 'mask' | 'turnRewards'>,
+  reward: number,
+): number[] {
+  const rewards = mask.map(() => 0);
+  const sampled = mask.flatMap((value, i) => (value === 1 ? [i] : []));
+  const give = (at: number | undefined, some: number): void => {
+    if (at !== undefined && rewards.length > 0) rewards[at] = (rewards[at] ?? 0) + some;
+  };
+  let rest = reward;
+  for (const [tokens, some] of turnRewards) {
+    const at = sampled[tokens - 1];
+    if (at === undefined) continue;
+    give(at, some);
+    rest -= some;
+  }
+  give(sampled.at(-1) ?? mask.length - 1, rest);
+  return rewards;
 }
 
 const completeLogprobs = ({ action, logprobs }: Transition): readonly number[] | undefined =>
@@ -119,7 +148,7 @@ export function filled(trajectories: readonly SkyrlTrajectory[]): SkyrlTrajector
 }
 
 /** The sequence without what comes before its first sampled token, and without what is too long. */
-function cut({ prompt, response, mask, logprobs }: SkyrlSequence, most: number): SkyrlSequence {
+function cut({ prompt, response, mask, logprobs, turnRewards }: SkyrlSequence, most: number): SkyrlSequence {
   const first = mask.indexOf(1);
   const begin = first < 0 ? mask.length : first;
   const end = begin + most;
@@ -128,6 +157,7 @@ function cut({ prompt, response, mask, logprobs }: SkyrlSequence, most: number):
     response: response.slice(begin, end),
     mask: mask.slice(begin, end),
     logprobs: logprobs && logprobs.slice(begin, end),
+    ...(turnRewards && { turnRewards }),
   };
 }
 
@@ -157,6 +187,7 @@ export function skyrlOutput(trajectories: readonly SkyrlTrajectory[], settings: 
   const rows = ended.flatMap(({ cut: sequences, isMasked, instance, trajectory, reward, encoded }) =>
     sequences.map((sequence, i) => ({
       ...sequence,
+      tokenRewards: () => tokenRewards(sequence, reward),
       mask: isMasked ? sequence.mask.map(() => 0) : sequence.mask,
       reward,
       name: `${instance}-traj${trajectory}`,
@@ -166,10 +197,12 @@ export function skyrlOutput(trajectories: readonly SkyrlTrajectory[], settings: 
   );
   // SkyRL has no episodes where it encodes messages.
   const hasEpisodes = rows.some(({ encoded }) => !encoded);
+  // Either form, never both: SkyRL looks at the first one.
+  const byToken = rows.some(({ turnRewards }) => turnRewards !== undefined);
   return {
     prompt_token_ids: rows.map(({ prompt }) => prompt),
     response_ids: rows.map(({ response }) => response),
-    rewards: rows.map(({ reward }) => reward),
+    rewards: byToken ? rows.map((row) => row.tokenRewards()) : rows.map(({ reward }) => reward),
     traj_rewards: ended.map(({ reward }) => reward),
     loss_masks: rows.map(({ mask }) => mask),
     episode_nums: hasEpisodes ? ended.map(({ cut: sequences }) => sequences.length) : [],

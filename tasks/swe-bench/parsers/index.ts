@@ -1,8 +1,13 @@
 /** Parsers of logs by name (those of SWE-bench's `log_parser`) and by repository. */
 
 import { didYouMean } from '../../../modules/closest.ts';
+import { bpmnJs, chartJs, eslint, files, filesWithEndTimes, filesWithTimes, karma, openLayers } from './browsers.ts';
+import { automake, doctest, googleTest, micropython, redis } from './c.ts';
+import { ant, gradle, maven } from './java.ts';
 import { cargo, goTest, jest, jestJson, marked, mocha, tap, vitest } from './other-languages.ts';
 import { matplotlib, pytest, pytestOptions, pytestV2, pytestVerbose, seaborn } from './pytest.ts';
+import { phpunit } from './php.ts';
+import { cucumber, either, minitest, rspecJson, testUnit } from './ruby.ts';
 import type { LogParser } from './status.ts';
 import { django, sympy } from './unittest.ts';
 
@@ -38,11 +43,38 @@ const PARSERS: Readonly<Record<string, LogParser>> = {
   highlightjs: mocha,
   marked,
   tap,
+  karma,
+  chart_js: chartJs,
+  bpmn_js: bpmnJs,
+  eslint,
+  openlayers: openLayers,
+  carbon: filesWithTimes,
+  react_pdf: filesWithTimes,
+  prettier: filesWithTimes,
+  scratch_gui: filesWithTimes,
+  grommet: filesWithEndTimes,
+  emotion: files,
+  immutable_js: either(jest, jestJson),
   cargo,
+  redis,
+  jq: automake,
+  doctest,
+  micropython_test: micropython,
+  googletest: googleTest,
+  maven,
+  ant,
+  gradle_custom: gradle,
+  phpunit,
+  minitest,
+  cucumber,
+  ruby_unit: testUnit,
+  rspec_transformed_json: rspecJson,
+  jekyll: either(minitest, cucumber),
 };
 
 export const PARSER_NAMES: readonly string[] = Object.keys(PARSERS);
 
+/** By the repository's name in small letters: records differ in the case of some. */
 const OF_REPOSITORY: Readonly<Record<string, string>> = {
   'astropy/astropy': 'astropy',
   'django/django': 'django',
@@ -61,6 +93,52 @@ const OF_REPOSITORY: Readonly<Record<string, string>> = {
   'prometheus/prometheus': 'gotest',
   'markedjs/marked': 'marked',
   'highlightjs/highlight.js': 'highlightjs',
+  'burntsushi/ripgrep': 'cargo',
+  'sharkdp/bat': 'cargo',
+  'astral-sh/ruff': 'cargo',
+  'tokio-rs/tokio': 'cargo',
+  'uutils/coreutils': 'cargo',
+  'nushell/nushell': 'cargo',
+  'tokio-rs/axum': 'cargo',
+  'babel/babel': 'jest',
+  'facebook/docusaurus': 'jest',
+  'vuejs/core': 'vitest',
+  'immutable-js/immutable-js': 'immutable_js',
+  'mrdoob/three.js': 'tap',
+  'axios/axios': 'tap',
+  'preactjs/preact': 'karma',
+  'chartjs/chart.js': 'chart_js',
+  'bpmn-io/bpmn-js': 'bpmn_js',
+  'eslint/eslint': 'eslint',
+  'openlayers/openlayers': 'openlayers',
+  'carbon-design-system/carbon': 'carbon',
+  'diegomura/react-pdf': 'react_pdf',
+  'prettier/prettier': 'prettier',
+  'scratchfoundation/scratch-gui': 'scratch_gui',
+  'grommet/grommet': 'grommet',
+  'emotion-js/emotion': 'emotion',
+  'redis/redis': 'redis',
+  'valkey-io/valkey': 'redis',
+  'jqlang/jq': 'jq',
+  'nlohmann/json': 'doctest',
+  'micropython/micropython': 'micropython_test',
+  'fmtlib/fmt': 'googletest',
+  'google/gson': 'maven',
+  'apache/druid': 'maven',
+  'javaparser/javaparser': 'maven',
+  'projectlombok/lombok': 'ant',
+  'apache/lucene': 'gradle_custom',
+  'reactivex/rxjava': 'gradle_custom',
+  'phpoffice/phpspreadsheet': 'phpunit',
+  'laravel/framework': 'phpunit',
+  'php-cs-fixer/php-cs-fixer': 'phpunit',
+  'briannesbitt/carbon': 'phpunit',
+  'jekyll/jekyll': 'jekyll',
+  'fluent/fluentd': 'ruby_unit',
+  'faker-ruby/faker': 'ruby_unit',
+  'fastlane/fastlane': 'rspec_transformed_json',
+  'jordansissel/fpm': 'rspec_transformed_json',
+  'rubocop/rubocop': 'rspec_transformed_json',
 };
 
 const bare = (name: string): string => name.replace(/^parse_log_/u, '');
@@ -75,5 +153,7 @@ export function unknownParser(name: string): string | undefined {
 /** The parser of this name; `pytest` if there is none: `unknownParser` says so before. */
 export const parserNamed = (name: string): LogParser => PARSERS[bare(name)] ?? pytest;
 
-export const parserOfRepository = (repo: string): string =>
-  (Object.hasOwn(OF_REPOSITORY, repo) ? OF_REPOSITORY[repo] : undefined) ?? 'pytest';
+export function parserOfRepository(repo: string): string {
+  const name = repo.toLowerCase();
+  return (Object.hasOwn(OF_REPOSITORY, name) ? OF_REPOSITORY[name] : undefined) ?? 'pytest';
+}

@@ -131,6 +131,12 @@ describe('tinker', () => {
     // The masked rollout of the second group is in no baseline: its reward of 1 would lower the other one's advantage.
     expect(rows[3]?.['loss_fn_inputs']?.['advantages']?.data).toEqual([0, 0, 0, 0]);
     expect(rows[4]?.['loss_fn_inputs']?.['advantages']?.data).toEqual([0, 0]);
+    const rewards = lines<{ readonly data: number[]; readonly shape: number[]; readonly dtype: string }>(
+      'rewards.jsonl',
+    );
+    expect(rewards).toHaveLength(6);
+    expect(rewards[0]).toEqual({ data: [0, 0, 0, 0, 0, 0, 1], dtype: 'float32', shape: [7] });
+    expect(rewards[3]?.data).toEqual([0, 0, 0, 0.5]);
   });
 });
 

@@ -1,0 +1,117 @@
+/**
+ * Logs of JavaScript's tests in browsers, and of suites by file (SWE-bench Multilingual and Multimodal). Names are
+ * written as in their lists, where the accidents of the parser that wrote those are part of a name.
+ */
+
+import { byLine, type LogParser, type Status } from './status.ts';
+
+/**
+ * Karma with the reporter `mocha`: `suite > test`, between the browser's start and the summary. As in the lists, a
+ * heading that is further left ends one suite, and is none itself.
+ */
+export const karma: LogParser = (log) => {
+  const found = new Map<string, Status>();
+  const suites: string[] = [];
+  let [indent, started] = [-1, false];
+  for (const line of log.split('\n')) {
+    if (line.startsWith('SUMMARY:')) break;
+    if (line.includes('Starting browser')) started = true;
+    else if (started) {
+      const inner = line.trimStart();
+      const blank = line.length - inner.length;
+      const sign = inner.charAt(0);
+      const isTest = (sign === '✔' || sign === '✖') && /^.\s/u.test(inner);
+      // The last blank belongs to the heading, as in the lists.
+      const own = inner === '' ? 0 : blank - 1;
+      if (isTest) found.set([...suites, inner.slice(2)].join(' > '), sign === '✔' ? 'PASSED' : 'FAILED');
+      else if (own > 0 && own !== indent) {
+        if (own > indent) suites.push(inner);
+        else suites.pop();
+        indent = own;
+      }
+    }
+  }
+  return found;
+};
+
+/** The text after `head` of a line that ends with `FAILED`: the name of a failure, with the blank at its end. */
+const failuresAfter = (heads: readonly RegExp[], tidy: (name: string) => string = (name) => name): LogParser =>
+  byLine((line, found) => {
+    if (!line.endsWith('FAILED')) return;
+    for (const head of heads) {
+      const at = head.exec(line);
+      const begin = at === null ? -1 : at.index + at[0].length;
+      if (begin < 0 || begin > line.length - 'FAILED'.length) continue;
+      found.set(tidy(line.slice(begin, -'FAILED'.length)), 'FAILED');
+      return;
+    }
+  });
+
+// oxlint-disable-next-line no-control-regex
+const COLOURS = /\u001B(?:[@-Z\\-_]|\[[0-?]{0,32}[ -/]{0,32}[@-~])/gu;
+const chrome = failuresAfter([/Chrome\s[\d.]{1,40}[^\S\n]\([^\n)]{1,80}\)[^\S\n]/u]);
+
+/** Karma with the reporter `progress`: only failures have a line. */
+export const chartJs: LogParser = (log) => chrome(log.replaceAll(COLOURS, ''));
+
+export const bpmnJs = failuresAfter([
+  /2KPhantomJS\s[\d.]{1,40}\s\(Linux\s(?:[\d.]{1,40}|x86_64)\)\s/u,
+  /Chrome\sHeadless\s[^\n()]{1,80}\s\(Linux\sx86_64\)\s/u,
+  /HeadlessChrome\s[\d.]{1,40}\s\(Linux\s[\d.]{1,40}\)\s/u,
+]);
+
+const oneLine = (text: string): string => text.replaceAll(/\s+/gu, ' ').trim();
+
+/** Mocha's list of failures: what is between `  1)` and the line of the error, in one line. */
+export const eslint: LogParser = (log) => {
+  const found = new Map<string, Status>();
+  const number = /\s{2}\d{1,9}\)/gu;
+  while (number.exec(log) !== null) {
+    const from = number.lastIndex;
+    const error = log.indexOf('Error', from);
+    if (error < 0) break;
+    const text = log.slice(from, error);
+    const end = text.lastIndexOf('\n');
+    const name = oneLine(text.slice(0, Math.max(0, end)));
+    if (name !== '') found.set(name, 'FAILED');
+    number.lastIndex = error + 'Error'.length;
+  }
+  return found;
+};
+
+const headless = failuresAfter(
+  [/Chrome\sHeadless\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u, /Chrome\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u],
+  oneLine,
+);
+
+/** OpenLayers: Karma's failures, Mocha's, and images that differ. */
+export const openLayers: LogParser = (log) => {
+  const found = new Map(headless(log));
+  const number = /^\s{2}\d{1,9}\)/gmu;
+  while (number.exec(log) !== null) {
+    const from = number.lastIndex;
+    const error = log.indexOf('Error:', from);
+    if (error < 0) break;
+    found.set(oneLine(log.slice(from, error)), 'FAILED');
+    number.lastIndex = error;
+  }
+  for (const line of log.split('\n')) {
+    const at = line.startsWith('case ') ? line.lastIndexOf(': mismatch') : -1;
+    if (at >= 5) found.set(oneLine(line.slice(5, at)), 'FAILED');
+  }
+  return found;
+};
+
+/** `PASS path/x.test.js (1.2s)`: a line a file. `timed`: the time, which is no part of the name. */
+const byFile = (timed: RegExp | undefined): LogParser =>
+  byLine((line, found) => {
+    const [, word, rest = ''] = /^(PASS|FAIL)\s(.*)$/u.exec(line) ?? [];
+    if (word === undefined) return;
+    const at = timed === undefined ? -1 : ([...rest.matchAll(timed)].at(-1)?.index ?? -1);
+    const name = (at < 0 ? rest : rest.slice(0, at)).trim();
+    if (name !== '') found.set(name, word === 'PASS' ? 'PASSED' : 'FAILED');
+  });
+
+export const filesWithTimes = byFile(/\s\([\d.]{1,20}\s?m?s\)/gu);
+export const filesWithEndTimes = byFile(/\s\([\d.]{1,20}\s?m?s\)$/gu);
+export const files = byFile(undefined);
