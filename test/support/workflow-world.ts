@@ -95,7 +95,7 @@ export async function startWorld(
   waits: OtherWaits = {},
 ): Promise<World> {
   quietTemporal();
-  const log: Log = { calls: [], live: 0, peakLive: 0 };
+  const log: Log = { calls: [], held: new Set(), live: 0, peakLive: 0 };
   const scripted = scriptedActivities(script, log);
   const activities = { ...scripted, ...replaced(scripted) };
   const connection = await NativeConnection.connect({ address });
