@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import type { Script } from './scripted-activities.ts';
-import { startWorld, type World } from './workflow-world.ts';
+import { type OtherWaits, startWorld, type World } from './workflow-world.ts';
 
 /** What the workflows of one test do, and what they have called, whatever others do at the same time. */
 export interface Part {
@@ -31,7 +31,7 @@ export interface WorldInUse {
   details(id: string): Promise<string>;
 }
 
-export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldInUse {
+export function useWorkflowWorld(serverSettings: readonly string[] = [], waits: OtherWaits = {}): WorldInUse {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-world-'));
   let server: PrivateServer;
   let world: World;
@@ -67,7 +67,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
   };
   beforeAll(async () => {
     server = await startPrivateServer(dir, serverSettings);
-    world = await startWorld(server.address, {
+    const scripted: Script = {
       turn: (input) => (script().turn ?? ((i) => (i.turn < 2 ? 'act' : 'finish')))(input),
       before: (activity, input) => {
         part()?.calls.push(activity);
@@ -84,7 +84,8 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       ttlSeconds: () => script().ttlSeconds?.() ?? 1800,
       card: () => script().card?.() ?? {},
       host: () => inUse.host,
-    });
+    };
+    world = await startWorld(server.address, scripted, undefined, waits);
   });
   afterAll(async () => {
     await world?.stop();
