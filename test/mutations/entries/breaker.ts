@@ -68,8 +68,8 @@ export const breaker: readonly Mutation[] = [
     name: 'what fails while its run is paused is masked',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: 'if (context.paused && breaks &&',
-    after: 'if (!context && breaks &&',
+    before: 'if (isRepeated && context.paused) return',
+    after: 'if (isRepeated && !context) return',
     tests: [{ file: BREAKING_TEST, test: 'work that fails while its run is paused is retried once it is resumed' }],
   },
   {
