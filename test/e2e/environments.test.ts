@@ -37,7 +37,6 @@ function expectTrained({ status, steps, accounting }: RunSummary): void {
   expect(accounting).toMatchObject({ masked: 0, lost: 0, duplicated: 0 });
 }
 
-// Most of what follows waits: for sandboxes, for graders that watch, for the other half of a batch.
 it.concurrent.each(['word-problems', 'guess-the-number', 'fill-a-basket', 'two-sandboxes', 'keeps-running'])(
   '%s: a known solution scores 1, an empty answer 0',
   async (name) => {
@@ -58,17 +57,17 @@ it.each([
   for (const summary of summaries) expectTrained(summary);
 });
 
-it.concurrent('keeps-running is graded in the sandboxes of its agents', async () => {
+it('keeps-running is graded in the sandboxes of its agents', async () => {
   expectTrained(await train('keeps-running'));
 });
 
-it.concurrent('call-the-policy: a program in the sandbox calls the policy, and its calls are trained on', async () => {
+it('call-the-policy: a program in the sandbox calls the policy, and its calls are trained on', async () => {
   const summary = await train('call-the-policy');
   expectTrained(summary);
   expect(summary.steps.every(({ sampledTokens }) => sampledTokens > 0)).toBe(true);
 });
 
-it.concurrent('a mixture has the metrics of each of its sources', async () => {
+it('a mixture has the metrics of each of its sources', async () => {
   expectTrained(await train('mixture'));
   const lines = readFileSync(join(dir, 'runs', 'mixture', 'metrics.jsonl'), 'utf8')
     .trim()
