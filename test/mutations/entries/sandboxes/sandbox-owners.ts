@@ -257,4 +257,17 @@ export const sandboxOwners: readonly Mutation[] = [
     after: "new Set([\n  'prepare',\n  'generate',",
     tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout that waits for sampling or tools needs its sandbox' }],
   },
+  {
+    name: 'who was terminated before a worker took its task waits for ever',
+    fault: WAITS,
+    file: 'workers/lease-owner.ts',
+    before: '      if (ENDED.has(described.status.name)) return false;\n',
+    after: '',
+    tests: [
+      {
+        file: LEASE_OWNER_TEST,
+        test: 'a rollout that was terminated before a worker took its first task does not wait',
+      },
+    ],
+  },
 ];
