@@ -56,6 +56,13 @@ it('a file of another format is refused', () => {
   expect(() => new SqliteJournal(dir, undefined)).toThrow('format 7');
 });
 
+it('what is acknowledged is in the file, whatever becomes of the process then', async () => {
+  const { requestId } = await accept(0);
+  expect(raw('SELECT request FROM operations')).toEqual([{ request: requestId }]);
+  await journal.finish(requestId, done);
+  expect(raw('SELECT request FROM results')).toEqual([{ request: requestId }]);
+});
+
 it('writes of one turn fail alone', async () => {
   await accept(0);
   const conflict = journal.accept({ tenant: 'ann', lane: 'm', seq: 0, digest: 'else', operation: create });
