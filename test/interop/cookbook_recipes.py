@@ -2,9 +2,9 @@
 
     python cookbook_recipes.py FOLDER [sl] [rl]
 
-Their loops are called as they are. What a user chooses is chosen here: model, sizes, loss, and, since this machine has
-neither the Hugging Face Hub nor a model that does sums, data, the renderer's name and the reward. Each loop must learn,
-and is called twice: the second call resumes from the first one's checkpoint. TINKER_BASE_URL and TINKER_API_KEY say where.
+Their loops are called as they are. What a user chooses is chosen here: model, sizes, loss, and, since there may be
+neither the Hugging Face Hub nor a model that does sums, data, the renderer's name and the reward. Each loop must learn.
+TINKER_BASE_URL and TINKER_API_KEY say where.
 """
 
 import json
@@ -41,10 +41,7 @@ def supervised():
     offline([{"messages": turns}] * 64)
     config = {"model_name": base, "log_path": str(folder / "sl"), "batch_size": 4, "learning_rate": 1e-2, "max_length": 256, "lora_rank": 8, "save_every": 3}
     sl_loop.main(sl_loop.Config(**config, max_steps=7))
-    first = metrics_of("sl")
-    sl_loop.main(sl_loop.Config(**config, max_steps=10))
     losses = [line["train_mean_nll"] for line in metrics_of("sl") if "train_mean_nll" in line]
-    assert len(metrics_of("sl")) > len(first), "it did not go on"
     assert losses[-1] < losses[0] - 0.5, losses
     print(f"sl_loop: mean NLL {losses[0]:.2f} to {losses[-1]:.2f} in {len(losses)} steps")
 
@@ -56,10 +53,7 @@ def reinforced():
     rl_loop.get_reward = lambda response, answer: sum(letter in "aeiou" for letter in response) / max(1, len(response))
     config = {"model_name": base, "log_path": str(folder / "rl"), "batch_size": 4, "group_size": 8, "learning_rate": 1e-2, "lora_rank": 8, "max_tokens": 16, "save_every": 3, "loss_fn": "importance_sampling"}
     rl_loop.main(rl_loop.Config(**config, max_steps=7))
-    first = metrics_of("rl")
-    rl_loop.main(rl_loop.Config(**config, max_steps=10))
     rewards = [line["reward/total"] for line in metrics_of("rl") if "reward/total" in line]
-    assert len(metrics_of("rl")) > len(first), "it did not go on"
     assert max(rewards[-3:]) > rewards[0] + 0.05, rewards
     print(f"rl_loop: mean reward {rewards[0]:.2f} to {rewards[-1]:.2f} in {len(rewards)} steps")
 
