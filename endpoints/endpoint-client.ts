@@ -16,7 +16,7 @@ import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
 /**
  * Remaining tokens of the server's context for an answer, if the error reports them and a smaller request can succeed.
  */
-function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
+export function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
   if (!(error instanceof EndpointError) || error.kind !== 'context' || !error.context) return undefined;
   const prompt = promptTokens ?? error.context.prompt;
   const room = prompt === undefined ? 0 : error.context.limit - prompt;

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { importStored } from '../../modules/import-bundle.ts';
 import type { Store } from '../../store/store.ts';
+import '../../endpoints/samplers/backend.ts';
 import '../../endpoints/tinker/backend.ts';
 import { BackendCalls } from '../../trainer/backends/backend-calls.ts';
 import type { BackendDefinition, PolicyDescription } from '../../trainer/backends/definition.ts';

@@ -10,6 +10,7 @@ import type { ObjectRef } from '../../protocol/stages.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { BackendAnswerWrong, BackendCalls, BackendFailed } from '../../trainer/backends/backend-calls.ts';
 import type { BackendDefinition, PolicyDescription } from '../../trainer/backends/definition.ts';
+import '../../endpoints/samplers/backend.ts';
 import '../../endpoints/tinker/backend.ts';
 import { backendNamed, backendOfUri, EMBEDDED } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';

@@ -4,9 +4,8 @@
  */
 
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { EndpointError } from '../endpoint-error.ts';
+import { vocabularyIn } from '../tokens/vocabulary.ts';
 import type { LoraSettings } from '../../protocol/algorithm.ts';
 import {
   isTinkerPath,
@@ -63,17 +62,6 @@ function connectionOf(policy: TinkerPolicy): TinkerConnection {
   const known = connections.get(name) ?? new TinkerConnection(policy, process.env);
   connections.set(name, known);
   return known;
-}
-
-/** Ids are below it: `vocab_size` of the model, or what the tokenizer has. */
-async function vocabularyIn(dir: string): Promise<number> {
-  const read = async (file: string) => JSON.parse(await readFile(join(dir, file), 'utf8')) as Record<string, unknown>;
-  const { vocab_size: size } = await read('config.json').catch((): Record<string, unknown> => ({}));
-  if (Number.isSafeInteger(size) && Number(size) > 0) return Number(size);
-  const { model, added_tokens: added } = await read('tokenizer.json');
-  const ids = Object.values((model as { vocab?: Record<string, number> } | undefined)?.vocab ?? {});
-  const more = Array.isArray(added) ? added.map((one: { id?: number }) => one.id ?? 0) : [];
-  return [...ids, ...more].reduce((most, id) => Math.max(most, id), 0) + 1;
 }
 
 function adapterOf({ rank, seed, targetModules }: LoraSettings & { seed: number }): LoraConfig {

@@ -1,25 +1,51 @@
 """Rounds of another trainer over Longhaul's rollouts: an eval of a checkpoint's folder on training tasks, its export in
 the trainer's format, and the next checkpoint's folder. Longhaul's rollouts are durable; a round that was interrupted is
-started again by the same command, and only what is missing is done."""
+started again by the same command, and only what is missing is done.
 
+With SAMPLER=vllm:http://HOST:PORT?model=MODEL (or sglang:) such a server samples: each checkpoint is pushed to it under
+its round's number. DRIFT_LIMIT bounds how far its log-probabilities may be from the trainer's own, in nats."""
+
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import torch
 import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
+SAMPLER = os.environ.get("SAMPLER")
+DRIFT_LIMIT = float(os.environ.get("DRIFT_LIMIT", "0.1"))
 LONGHAUL = os.environ.get("LONGHAUL", "npx longhaul").split()
 
 EVAL = """\
 tasks: {{ name: swe-mini, split: train, from: {first}, count: {tasks} }}
-policies: [{{ name: policy, policy: {folder} }}]
+policies: [{{ name: policy, policy: {policy} }}]
 sampling: [{{ name: sampled, temperature: 1, samples: {samples}, maxTokens: 120 }}]
 passAt: [1]
 agent: {{ maxTurns: 5, maxContextTokens: 700, toolTimeoutSeconds: 20 }}
 """
+
+
+def policy_of(folder, number):
+    """What an eval samples: the folder itself by Longhaul's engine, or the folder's version by the server."""
+    path = str(folder.resolve())
+    return json.dumps(f"{SAMPLER}&version={number}#{quote(path)}" if SAMPLER else path)
+
+
+def drift(found, recorded, mask):
+    """The sampler's log-probabilities against the trainer's, in nats over sampled tokens. Ends before a step is made of
+    rollouts that other weights sampled."""
+    apart = (found.detach() - recorded).abs() * mask
+    mean, most = float(apart.sum() / mask.sum().clamp(min=1)), float(apart.max())
+    if not mean <= DRIFT_LIMIT:
+        raise SystemExit(
+            f"the sampler's log-probabilities are {mean:.4f} nats from the trainer's, and DRIFT_LIMIT is {DRIFT_LIMIT}: "
+            "check the server's base model and precision, or raise DRIFT_LIMIT"
+        )
+    return {"drift_mean": mean, "drift_max": most}
 
 
 def rollouts(work, name, folder, form, number, tasks=4, samples=4):
@@ -27,7 +53,7 @@ def rollouts(work, name, folder, form, number, tasks=4, samples=4):
     out = work / f"{name}-{number}"
     if not out.exists():
         config = work / f"{name}-{number}.yaml"
-        config.write_text(EVAL.format(folder=folder.resolve(), first=number * tasks, tasks=tasks, samples=samples))
+        config.write_text(EVAL.format(policy=policy_of(folder, number), first=number * tasks, tasks=tasks, samples=samples))
         subprocess.run([*LONGHAUL, "eval", str(config)], check=True)
         subprocess.run([*LONGHAUL, "export", f"eval/{name}-{number}", "--format", form, "--out", str(out)], check=True)
     return out

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from rounds import Policy, rollouts
+from rounds import Policy, drift, rollouts
 from skyrl.backends.skyrl_train.utils.ppo_utils import compute_grpo_outcome_advantage
 from skyrl.train.dataset.preprocess import convert_prompts_responses_to_batch_tensors
 from skyrl.train.utils.trainer_utils import validate_generator_output
@@ -44,11 +44,11 @@ def update(policy, output, groups):
     advantages, _ = compute_grpo_outcome_advantage(rewards, response_mask, groups)
     mask = loss_mask.float()
     found = policy.log_probs(input_ids, attention.long(), mask.shape[1])
-    drift = ((found - recorded).abs() * mask).max()
+    apart = drift(found, recorded, mask)
     ratio = torch.exp(found - found.detach())
     losses = -torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
     norm = policy.step((losses * mask).sum() / mask.sum().clamp(min=1))
-    return {"reward": float(rewards.sum(-1).mean()), "drift": float(drift), "norm": norm}
+    return {"reward": float(rewards.sum(-1).mean()), **apart, "norm": norm}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from rounds import Policy, rollouts
+from rounds import Policy, drift, rollouts
 from safetensors.torch import load_file
 from verl import DataProto
 from verl.trainer.ppo import core_algos
@@ -32,11 +32,11 @@ def update(policy, data):
     whole = torch.ones_like(mask)
     advantages, _ = core_algos.compute_grpo_outcome_advantage(rewards, whole, data.non_tensor_batch["uid"])
     found = policy.log_probs(batch["input_ids"], batch["attention_mask"], mask.shape[1])
-    drift = ((found - batch["rollout_log_probs"]).abs() * mask).max()
+    apart = drift(found, batch["rollout_log_probs"], mask)
     ratio = torch.exp(found - found.detach())
     per_token = -torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
     norm = policy.step(core_algos.agg_loss(per_token, mask, "token-mean"))
-    return {"reward": float(rewards.sum(-1).mean()), "drift": float(drift), "norm": norm}
+    return {"reward": float(rewards.sum(-1).mean()), **apart, "norm": norm}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,78 @@
+/**
+ * One server that samples weights trained elsewhere: its routes, asked in JSON. Each request is checked against the
+ * operator's lists and has a deadline. Nothing is retried here: callers know what a repeated request would do.
+ */
+
+import { classifyResponse } from '../classify-response.ts';
+import { EndpointError } from '../endpoint-error.ts';
+import { exchangeBytes } from '../exchange-bytes.ts';
+import { Permissions } from '../permissions.ts';
+
+/** Loading weights of many GB takes minutes. */
+const REQUEST_SECONDS = 900;
+
+export class SamplerServer {
+  /** Without `/v1`. */
+  readonly address: string;
+  readonly #apiKeyEnv: string | undefined;
+  readonly #permissions: Permissions;
+
+  /** Errors: `BadEntry` if a list in the environment cannot be parsed. */
+  constructor(address: string, apiKeyEnv: string | undefined, env: NodeJS.ProcessEnv) {
+    this.address = address;
+    this.#apiKeyEnv = apiKeyEnv;
+    this.#permissions = new Permissions(env);
+  }
+
+  get(path: string, signal: AbortSignal): Promise<unknown> {
+    return this.#exchange(path, undefined, signal);
+  }
+
+  /** The answer's JSON; its text if it is none, as vLLM confirms an adapter. */
+  post(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
+    return this.#exchange(path, body, signal);
+  }
+
+  /** Errors: `EndpointError`, with the address; the reason of `signal`. */
+  async #exchange(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
+    const url = `${this.address}/${path}`;
+    const isNamed = this.#permissions.isNamed(url);
+    const key = this.#permissions.keyOf(this.#apiKeyEnv, url);
+    const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+    const headers = {
+      accept: 'application/json',
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(payload && { 'content-type': 'application/json' }),
+    };
+    const hidden = (text: string): string => (key ? text.replaceAll(key, '***') : text);
+    signal.throwIfAborted();
+    const deadline = AbortSignal.timeout(REQUEST_SECONDS * 1000);
+    try {
+      const answer = await exchangeBytes({ url, payload, headers, isNamed }, AbortSignal.any([signal, deadline]));
+      const text = answer.bytes.toString('utf8');
+      const { status } = answer;
+      if (status < 200 || status >= 300)
+        throw classifyResponse({ status, headers: answer.headers, body: hidden(text) });
+      return parsed(text);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof EndpointError)
+        throw new EndpointError(error.kind, `${url}: ${hidden(error.message)}`, {
+          status: error.status,
+          retryAfterMs: error.retryAfterMs,
+          context: error.context,
+        });
+      if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${REQUEST_SECONDS} s`);
+      const { code, message } = error as NodeJS.ErrnoException;
+      throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection failed'}`, { cause: error });
+    }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

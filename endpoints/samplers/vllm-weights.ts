@@ -1,0 +1,130 @@
+/**
+ * Weights on vLLM: adapters by `/v1/load_lora_adapter` under a name that has the version; whole ones by reloading them
+ * while the server is paused, between two labels: one of the push under way, then one of the weights.
+ *
+ * Source: vllm 0.33.0, vllm/entrypoints/serve/lora, serve/dev/rpc and rl/online. A label is set apart from the weights,
+ * so the order makes it true: label of the push, pause, weights, empty cache, label of the weights, resume.
+ */
+
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { EndpointError } from '../endpoint-error.ts';
+import { adapterName, type Checkpoint, outdated } from './checkpoint.ts';
+import { checkLabels, type PushedWeights, refuseBackward, spans, told, WrongVersion } from './pushed-weights.ts';
+import type { SamplerServer } from './sampler-server.ts';
+
+const REMEDY = 'start vLLM 0.33 or later with VLLM_SERVER_DEV_MODE=1, or give an adapter as the checkpoint';
+const ADAPTER_REMEDY = 'start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1';
+const LOADING = 'loading';
+/** Weights of no known version. */
+const UNKNOWN = 'unknown';
+const ABANDON_MS = 5000;
+const info = z.object({ weight_version: z.string() });
+const paused = z.object({ is_paused: z.boolean() });
+const models = z.object({ data: z.array(z.object({ id: z.string() })) });
+const done = z.object({ success: z.boolean() });
+const named = z.object({ model: z.string() });
+const labelled = z.object({ choices: z.array(z.object({ weight_versions: spans })).min(1) });
+
+async function namesOf(server: SamplerServer, signal: AbortSignal): Promise<string[]> {
+  return told(models, await server.get('v1/models', signal), '/v1/models', REMEDY).data.map(({ id }) => id);
+}
+
+async function labelOf(server: SamplerServer, signal: AbortSignal): Promise<string> {
+  return told(info, await asked(server.get('weight_info', signal), REMEDY), '/weight_info', REMEDY).weight_version;
+}
+
+/** A route that is missing is a setting of the server: the error says which. */
+async function asked<T>(answer: Promise<T>, remedy: string): Promise<T> {
+  return answer.catch((error: unknown) => {
+    const lacks = error instanceof EndpointError && (error.status === 404 || error.status === 405);
+    throw lacks ? new EndpointError('protocol', `${error.message}: ${remedy}`, { status: error.status }) : error;
+  });
+}
+
+async function pushAdapter(server: SamplerServer, checkpoint: Checkpoint, signal: AbortSignal): Promise<void> {
+  const name = adapterName(checkpoint);
+  for (const one of outdated(await namesOf(server, signal), checkpoint))
+    await server.post('v1/unload_lora_adapter', { lora_name: one }, signal).catch(() => signal.throwIfAborted());
+  try {
+    const body = { lora_name: name, lora_path: checkpoint.folder };
+    await asked(server.post('v1/load_lora_adapter', body, signal), ADAPTER_REMEDY);
+  } catch (error) {
+    // Another process was first, or this one before it was killed.
+    if (!(await namesOf(server, signal)).includes(name)) throw error;
+  }
+}
+
+const rename = (server: SamplerServer, label: string, signal: AbortSignal) =>
+  server.post('update_weight_version', { new_version: label }, signal);
+
+/** Ends without a label of the weights if another push has begun: that one is complete or is repeated. */
+async function pushWhole(server: SamplerServer, { folder, label }: Checkpoint, signal: AbortSignal): Promise<void> {
+  const mark = `${LOADING} ${label} ${randomBytes(6).toString('hex')}`;
+  try {
+    await loadBetweenLabels(server, folder, mark, label, signal);
+  } catch (error) {
+    // Whoever comes next need not wait for this push. If the server does not take this, they wait.
+    const brief = AbortSignal.timeout(ABANDON_MS);
+    const own = await labelOf(server, brief).catch(() => undefined);
+    if (own === mark) await rename(server, UNKNOWN, brief).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function loadBetweenLabels(
+  server: SamplerServer,
+  folder: string,
+  mark: string,
+  label: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await rename(server, mark, signal);
+  await server.post('pause?mode=wait', {}, signal);
+  if ((await labelOf(server, signal)) !== mark) return;
+  await server.post('collective_rpc', { method: 'reload_weights', kwargs: { weights_path: folder } }, signal);
+  const { success } = told(done, await server.post('reset_prefix_cache', {}, signal), '/reset_prefix_cache', REMEDY);
+  if (!success) throw new EndpointError('unavailable', `${server.address} kept its prefix cache of earlier weights`);
+  if ((await labelOf(server, signal)) !== mark) {
+    // Which weights were loaded last is unknown: nobody may take them for those of the other push.
+    await rename(server, UNKNOWN, signal);
+    return;
+  }
+  await rename(server, label, signal);
+  await server.post('resume', {}, signal);
+}
+
+export const vllmWeights: PushedWeights = {
+  async look(server, checkpoint, signal) {
+    if (checkpoint.isAdapter)
+      return (await namesOf(server, signal)).includes(adapterName(checkpoint))
+        ? { is: 'ready' }
+        : { is: 'behind', has: 'no such adapter' };
+    const has = await labelOf(server, signal);
+    refuseBackward(has, checkpoint, server);
+    if (has.startsWith(`${LOADING} `)) return { is: 'loading', mark: has };
+    if (has !== checkpoint.label) return { is: 'behind', has };
+    // A push that was killed after its last label left it paused.
+    const { is_paused: isPaused } = told(paused, await server.get('is_paused', signal), '/is_paused', REMEDY);
+    if (isPaused) await server.post('resume', {}, signal);
+    return { is: 'ready' };
+  },
+
+  push: (server, checkpoint, signal) =>
+    checkpoint.isAdapter ? pushAdapter(server, checkpoint, signal) : pushWhole(server, checkpoint, signal),
+
+  request: (checkpoint) =>
+    checkpoint.isAdapter ? { model: adapterName(checkpoint) } : { return_weight_versions: true },
+
+  check(answer, checkpoint) {
+    if (checkpoint.isAdapter) {
+      const { model } = told(named, answer, 'the completion', ADAPTER_REMEDY);
+      if (model !== adapterName(checkpoint)) throw new WrongVersion(`${model} sampled the answer`);
+      return;
+    }
+    const { choices } = told(labelled, answer, 'the completion', REMEDY);
+    const labels = choices.flatMap(({ weight_versions: all }) => all);
+    checkLabels(labels, checkpoint);
+    if (labels.length === 0) throw new WrongVersion('the server does not say which weights sampled the answer');
+  },
+};
