@@ -95,15 +95,24 @@ export interface ActRecord {
   readonly untouched?: true;
 }
 
-/** The state of an attempt's sandbox after a turn, or why there is none of it. It is pruned with the rollout. */
+/** One sandbox of a snapshot. The archives lie one after the other in its object. */
+export interface SnapshotPart {
+  readonly name: string;
+  /** Length of its archive. */
+  readonly bytes: number;
+  /** Of its workspace and shell. */
+  readonly digest: string;
+  readonly shell: { readonly directory: string; readonly exports: string };
+  /** Paths of the image that it has no more, or has replaced. */
+  readonly removed?: readonly string[];
+}
+
+/** The state of all sandboxes of an attempt after a turn, or why there is none. It is pruned with the rollout. */
 export type SnapshotRecord = {
   readonly turn: number;
   /** That of the turn's answers. */
   readonly replayMs: number;
-} & (
-  | { readonly artifact: ObjectRef; readonly shell: { readonly directory: string; readonly exports: string } }
-  | { readonly none: string }
-);
+} & ({ readonly artifact: ObjectRef; readonly parts: readonly SnapshotPart[] } | { readonly none: string });
 
 /** An object of an attempt's tools. It is pruned with the rollout. */
 export interface ObjectRecord {

@@ -3,6 +3,8 @@
  * journalled inside it, so a repeated call runs only once.
  */
 
+import type { ImageChanges } from './image-changes.ts';
+
 export interface SandboxLimits {
   readonly memoryMiB: number;
   readonly processes: number;
@@ -181,6 +183,11 @@ export interface Sandbox {
   state?(): Promise<ShellState>;
   /** Restarts the shell in that state. Fails while a call runs. */
   resume?(state: ShellState): Promise<void>;
+  /**
+   * What differs from its image outside of its mounts. Absent if its image cannot be written, or if nobody keeps a list.
+   * Errors: `SandboxUnavailable`.
+   */
+  imageChanges?(): Promise<ImageChanges>;
   /** Extends the time to live to at least `ttlSeconds` from now. */
   renew(ttlSeconds: number): Promise<void>;
   close(): void;

@@ -156,7 +156,7 @@ async function act(
   if (!known) {
     const record = await acted();
     if (!collects(input, record))
-      await snapshotIfLong({ attempt: input, turn: input.turn, record }, task, sandbox, {
+      await snapshotIfLong({ attempt: input, turn: input.turn, record }, task, sandboxes, {
         store,
         signal,
         afterMs: deps.snapshotAfterMs,

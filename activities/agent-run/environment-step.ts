@@ -10,6 +10,7 @@ import { MAIN, type StepResult, type Task } from '../../tasks/environment.ts';
 import { type AskDeps, withAsk } from '../ask.ts';
 import { EnvironmentFailed } from '../failures.ts';
 import { blameOwnCode } from '../own-code.ts';
+import { timed } from './message-budget.ts';
 import { replayMsOf } from './snapshots.ts';
 import { contextOver, type SandboxPlace, withFurtherSandboxes } from '../task-context.ts';
 import type { TaskSandboxes } from '../task-sandboxes.ts';
@@ -67,10 +68,13 @@ async function answer({ attempt, task, sandboxes, place, signal }: Stepping, tur
 export async function stepTurn(stepping: Stepping, turn: number): Promise<ActRecord> {
   const { attempt, sandboxes, place } = stepping;
   const sandbox = sandboxes[MAIN];
-  const { state, messages, done, reward, metrics } = await answer(stepping, turn);
+  let ms = 0;
+  const clocked = Object.entries(sandboxes).map(([name, one]) => [name, timed(one, (more) => (ms += more))]);
+  const running: Stepping = { ...stepping, sandboxes: Object.fromEntries(clocked) as TaskSandboxes };
+  const { state, messages, done, reward, metrics } = await answer(running, turn);
   const digest = sandbox && !done && (await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`));
-  // What a step takes is not measured: it is run again like a call.
-  const replayMs = sandbox === undefined ? 0 : await replayMsOf(turn, 0, attempt, place.store);
+  // A step is run again like a call.
+  const replayMs = sandbox === undefined ? 0 : await replayMsOf(turn, ms, attempt, place.store);
   return place.store.putOnce<ActRecord>(keys.act(attempt, turn), {
     messages,
     state,

@@ -55,6 +55,7 @@ export class MessageBudget {
 export function timed(sandbox: Sandbox, spend: (ms: number) => void): Sandbox {
   return {
     id: sandbox.id,
+    ...(sandbox.door && { door: sandbox.door }),
     exec: async (call) => {
       const result = await sandbox.exec(call);
       spend(result.durationMs);

@@ -95,9 +95,8 @@ async function made(
   specs: TaskSpecs,
   deps: RestoreDeps,
 ): Promise<{ readonly sandboxes: TaskSandboxes; readonly after: number }> {
-  const spec = specs.get(MAIN);
-  const found = spec && (await fromSnapshot(input, spec, deps));
-  if (found) return { sandboxes: { [MAIN]: found.sandbox }, after: found.turn };
+  const found = await fromSnapshot(input, specs, deps);
+  if (found) return { sandboxes: found.sandboxes, after: found.turn };
   return { sandboxes: await createAll(deps.provider, specs), after: 0 };
 }
 

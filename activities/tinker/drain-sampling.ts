@@ -93,6 +93,8 @@ class SamplingDrain {
     const samples =
       suspect === undefined ? this.#choose(found) : found.filter(({ requestId }) => requestId === suspect);
     this.#suspects.delete(suspect ?? '');
+    // Nothing to note: a transaction would lock the server out for a moment.
+    if (samples.length === 0) return 0;
     const begun = await journal.begin(
       this.#hold,
       samples.map(({ requestId }) => requestId),

@@ -35,7 +35,15 @@ import {
 import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within, userProcessLimit } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
-import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
+import {
+  imageChangesOf,
+  inspectContainer,
+  noteLaunched,
+  readRecord,
+  removeContainer,
+  wasLaunched,
+  writeRecord,
+} from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;
 /** Minimum age of a container without a record before it is removed: a younger one may still get its record. */
@@ -75,6 +83,7 @@ const dialContainer =
 export class DockerLauncher implements Launcher {
   readonly name = 'docker';
   readonly whole = { memory: true, processes: true, path: PATH };
+  readonly imageChanges?: Launcher['imageChanges'];
   private readonly host: DockerHost;
   private readonly scope: string;
   /** False after the daemon reported that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
@@ -85,6 +94,8 @@ export class DockerLauncher implements Launcher {
   constructor(host: DockerHost) {
     this.host = host;
     this.scope = scopeOf(host.stateDir);
+    // A kernel of its own may keep its files to itself: the daemon then lists nothing.
+    if (!host.ownKernel) this.imageChanges = (folder) => imageChangesOf(host.engine, folder);
   }
 
   check({ network }: SandboxSpec): void {

@@ -7,6 +7,8 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import type { ImageChanges } from '../image-changes.ts';
+import { SandboxLost } from '../sandbox.ts';
 import { CLAIM_LABEL, SANDBOX_LABEL, SCOPE_LABEL } from './container.ts';
 import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
 
@@ -57,6 +59,32 @@ export async function inspectContainer(engine: Engine, name: string): Promise<Fo
   } catch (error) {
     if (statusOf(error) === 404) return undefined;
     throw classifyDocker(`container ${name} cannot be inspected`, error);
+  }
+}
+
+/** As the daemon's API numbers them. */
+const [CHANGED, ADDED, REMOVED] = [0, 1, 2];
+
+const isChange = (entry: unknown): entry is { readonly Path: string; readonly Kind: number } =>
+  typeof entry === 'object' &&
+  entry !== null &&
+  'Path' in entry &&
+  typeof entry.Path === 'string' &&
+  'Kind' in entry &&
+  typeof entry.Kind === 'number';
+
+/** What the container of a sandbox's folder has changed of its image. Errors: `SandboxUnavailable`. */
+export async function imageChangesOf(engine: Engine, folder: string): Promise<ImageChanges> {
+  const record = readRecord(folder);
+  if (record === undefined) throw new SandboxLost(`no sandbox in ${folder}`);
+  try {
+    const listed = (await within('changes', engine.docker.getContainer(record.name).changes())) as unknown;
+    const entries: unknown[] = Array.isArray(listed) ? listed : [];
+    const changes = entries.filter(isChange);
+    const of = (kind: number | undefined) => changes.filter(({ Kind }) => Kind === kind).map(({ Path }) => Path);
+    return { added: of(ADDED), changed: of(CHANGED), removed: of(REMOVED) };
+  } catch (error) {
+    throw classifyDocker(`container ${record.name}: its changes cannot be listed`, error);
   }
 }
 

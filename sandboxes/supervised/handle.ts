@@ -1,6 +1,7 @@
 /** The sandbox that callers use: the supervisor's client behind the interface of `sandbox.ts`. */
 
 import type { ExecCall, ExecResult, ReadResult, Sandbox, SandboxDoor, ShellState, WriteCall } from '../sandbox.ts';
+import type { ImageChanges } from '../image-changes.ts';
 import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
 
 /**
@@ -12,11 +13,13 @@ const NUL_IN_PATH = 'the path has a NUL character';
 export class SupervisedSandbox implements Sandbox {
   readonly id: string;
   readonly door: SandboxDoor;
+  readonly imageChanges?: () => Promise<ImageChanges>;
   private readonly client: SupervisorClient;
 
-  constructor(id: string, client: SupervisorClient) {
+  constructor(id: string, client: SupervisorClient, imageChanges?: () => Promise<ImageChanges>) {
     this.id = id;
     this.client = client;
+    if (imageChanges !== undefined) this.imageChanges = imageChanges;
     this.door = {
       open: (port) => client.openDoor(port),
       news: (seen, known) => client.doorNews(seen, known),

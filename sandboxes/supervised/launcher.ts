@@ -1,5 +1,6 @@
 /** The interface of a kind of sandbox: how one is started, reached and ended. All kinds share everything else. */
 
+import type { ImageChanges } from '../image-changes.ts';
 import type { SandboxSpec } from '../sandbox.ts';
 import type { Dial } from '../supervisor/connection.ts';
 import type { HostLimits } from './spec.ts';
@@ -19,6 +20,8 @@ export interface Launcher {
   launch(folder: string, spec: SandboxSpec): Promise<void>;
   /** Returns a function that connects to the supervisor. */
   dial(folder: string): Dial;
+  /** See `Sandbox.imageChanges`. Absent if sandboxes of this kind have no image of their own, or no such list. */
+  imageChanges?: ((folder: string) => Promise<ImageChanges>) | undefined;
   /** Called after the supervisor received its spec. */
   started?(folder: string): void;
   /** Ends every process of the sandbox and removes its folder, also if that was renamed already. Idempotent. */

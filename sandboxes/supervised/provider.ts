@@ -89,7 +89,7 @@ export class SupervisedProvider implements HostProvider {
   async connect(id: string): Promise<Sandbox> {
     const client = this.clientOf(id);
     try {
-      if (await client.hello()) return new SupervisedSandbox(id, client);
+      if (await client.hello()) return this.handleOf(id, client);
     } catch (error) {
       client.close();
       throw error;
@@ -151,6 +151,11 @@ export class SupervisedProvider implements HostProvider {
     }
   }
 
+  private handleOf(id: string, client: SupervisorClient): Sandbox {
+    const changes = this.launcher.imageChanges?.bind(this.launcher);
+    return new SupervisedSandbox(id, client, changes && (() => changes(folderOf(this.stateDir, id))));
+  }
+
   private clientOf(id: string): SupervisorClient {
     return new SupervisorClient(id, this.launcher.dial(folderOf(this.stateDir, id)));
   }
@@ -166,7 +171,7 @@ export class SupervisedProvider implements HostProvider {
     const client = this.clientOf(spec.id);
     try {
       await this.start(client, spec);
-      return new SupervisedSandbox(spec.id, client);
+      return this.handleOf(spec.id, client);
     } catch (error) {
       client.close();
       const folder = folderOf(this.stateDir, spec.id);

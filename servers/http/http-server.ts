@@ -90,7 +90,8 @@ export class HttpServer {
       const gone = new AbortController();
       this.#underWay.set(response, gone);
       response.on('close', () => {
-        gone.abort(new DOMException('the caller closed the connection', 'AbortError'));
+        // Nobody needs to be told of an answer's own end, and an exception takes its time for a call stack.
+        if (!response.writableFinished) gone.abort(new DOMException('the caller closed the connection', 'AbortError'));
         this.#underWay.delete(response);
         this.#answered += 1;
         if (this.#state === 'draining') this.#server.closeIdleConnections();

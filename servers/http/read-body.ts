@@ -64,8 +64,15 @@ export class BodyReader {
       chunks.push(chunk);
       this.#count(one, chunk.length);
     };
-    const onEnd = () => ended.resolve(undefined);
-    const onClose = () => ended.reject(new DOMException('the caller closed the connection', 'AbortError'));
+    let isWhole = false;
+    const onEnd = () => {
+      isWhole = true;
+      ended.resolve(undefined);
+    };
+    // A request that was read to its end closes too.
+    const onClose = () => {
+      if (!isWhole) ended.reject(new DOMException('the caller closed the connection', 'AbortError'));
+    };
     const late = setTimeout(
       () =>
         one.refuse(

@@ -233,7 +233,7 @@ export async function copyWeights(call: Call, body: z.output<typeof copyBody>): 
   } as const;
   const { requestId } = await submit(call, { lane: run, session: session_id, seq: 1, operation: save });
   await submit(call, { lane: run, session: session_id, seq: 2, operation: { kind: 'unload_model' } });
-  const future = await call.service.journal.waitFor(requestId, call.tenant, COPY_MS, call.signal);
+  const future = await call.service.journal.waitFor(requestId, call.tenant, COPY_MS, call.signal());
   if (future?.state !== 'finished')
     throw new ApiError(408, 'the copy takes longer: send the request again', { retryAfterSeconds: 1 });
   if (future.result.kind === 'failed') throw new ApiError(400, future.result.message);

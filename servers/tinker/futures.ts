@@ -91,7 +91,7 @@ export async function retrieve(
   wantsProtobuf: boolean,
   holdMs = HOLD_MS,
 ): Promise<Answer> {
-  const future = await service.journal.waitFor(id, tenant, holdMs, signal).catch((error: unknown) => {
+  const future = await service.journal.waitFor(id, tenant, holdMs, signal()).catch((error: unknown) => {
     if (error instanceof StoreCorrupt) return 'damaged' as const;
     throw error;
   });
@@ -107,7 +107,8 @@ export async function retrieve(
 
 /** What became ready in a sampler's lane since the cursor; waits for the first one. */
 export async function retrieveMany(call: Call, body: z.output<typeof retrieveManyBody>): Promise<object> {
-  const { service, signal } = call;
+  const { service } = call;
+  const signal = call.signal();
   const { id } = await samplerOf(call, body.target.sampling_session_id);
   const end = Date.now() + Math.min(HOLD_MS, (body.timeout ?? HOLD_MS / 1000) * 1000);
   for (;;) {

@@ -57,7 +57,7 @@ export interface TinkerService {
 export interface Call {
   readonly service: TinkerService;
   readonly tenant: string;
-  readonly signal: AbortSignal;
+  readonly signal: () => AbortSignal;
   /** Of the body as it was sent, decompressed, and of the endpoint. */
   readonly digest: string;
 }

@@ -21,7 +21,8 @@ export function seqOf(given: number | string): number {
 
 /** Errors: `ApiError` 429 if the tenant has too much waiting: clients wait and send it again. */
 async function checkWaiting({ service, tenant }: Call, kind: TinkerOperation['kind']): Promise<void> {
-  const { waitingOperations, waitingBytes, waitingSamples, waitingSampleBytes } = await service.journal.counts(tenant);
+  const { waitingOperations, waitingBytes, waitingSamples, waitingSampleBytes } =
+    await service.journal.waitingOf(tenant);
   const { waiting, waitingBytes: most } = service.quotas;
   const isSample = kind === 'sample';
   const [count, bytes] = isSample ? [waitingSamples, waitingSampleBytes] : [waitingOperations, waitingBytes];

@@ -101,8 +101,10 @@ export class TinkerServer {
 
   #callOf(c: HttpContext, digest = ''): Call {
     if (this.#service === undefined) throw new Error('the server is open without a journal');
-    const signal = AbortSignal.any([this.#http.signalOf(c), this.#closing.signal]);
-    return { service: this.#service, tenant: this.#tenants.tenantOf(c.env.incoming.headers), signal, digest };
+    const tenant = this.#tenants.tenantOf(c.env.incoming.headers);
+    // Made when it is asked for: most requests wait for nothing that it could end.
+    const signal = () => AbortSignal.any([this.#http.signalOf(c), this.#closing.signal]);
+    return { service: this.#service, tenant, signal, digest };
   }
 
   /** The body's bytes count as held until `use` ends; so it only reads them. */

@@ -1,13 +1,20 @@
 /**
- * Wakes those who wait for a result or for work, whichever process wrote it. The file's version is polled only while
- * somebody waits, at a hundredth of the time since the last change: a wait is lengthened by a percent, or by 2 ms.
+ * Wakes those who wait for a result or for work, whichever process wrote it. Who has written touches a file that the
+ * others watch. The journal's version is polled as well, while somebody waits: seldom beside a watch that works, else
+ * at a hundredth of the time since the last change, so that a wait is lengthened by a percent, or by 2 ms.
  */
 
+import { closeSync, type FSWatcher, openSync, watch, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import type { JournalDb } from './journal-db.ts';
 
 /** In milliseconds. */
 const SHORTEST_MS = 2;
 const LONGEST_MS = 25;
+
+/** Its one byte says nothing: that it was written is the message. */
+const TOUCHED = 'changed';
+const BYTE = Buffer.from('\n');
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -24,13 +31,47 @@ export class JournalChanges {
   #timer: NodeJS.Timeout | undefined;
   #changedAt = 0;
   #closed = false;
+  #touched: number | undefined;
+  #watcher: FSWatcher | undefined;
 
   constructor(db: JournalDb) {
     this.#db = db;
     this.#isChanged = db.changedByOthers();
+    this.#watch(join(db.dir, TOUCHED));
     db.afterWrite = () => {
+      this.#touch();
       if (this.#waiting.size > 0) this.#tell();
     };
+  }
+
+  /** A file system, or a machine, that has no watches left has polls alone. */
+  #watch(file: string): void {
+    try {
+      closeSync(openSync(file, 'a', 0o600));
+      this.#touched = openSync(file, 'r+');
+      const watcher = watch(file, { persistent: false }, (event) => {
+        if (event === 'rename') this.#unwatch();
+        else if (this.#waiting.size > 0 && !this.#closed && this.#hasChanged()) this.#tell();
+      });
+      this.#watcher = watcher.on('error', () => this.#unwatch());
+    } catch {
+      this.#unwatch();
+    }
+  }
+
+  #unwatch(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+
+  /** After the transaction, so that whoever is woken by it finds what was written. */
+  #touch(): void {
+    if (this.#touched === undefined) return;
+    try {
+      writeSync(this.#touched, BYTE, 0, 1, 0);
+    } catch {
+      // Others find the change by their polls.
+    }
   }
 
   /** Calls `told` at each change of `key` from now on. Returns what ends that. */
@@ -55,7 +96,8 @@ export class JournalChanges {
   #poll(): void {
     clearTimeout(this.#timer);
     const since = performance.now() - this.#changedAt;
-    this.#timer = setTimeout(() => this.#look(), Math.min(Math.max(since / 100, SHORTEST_MS), LONGEST_MS));
+    const milliseconds = this.#watcher === undefined ? Math.max(since / 100, SHORTEST_MS) : LONGEST_MS;
+    this.#timer = setTimeout(() => this.#look(), Math.min(milliseconds, LONGEST_MS));
   }
 
   #look(): void {
@@ -134,6 +176,9 @@ export class JournalChanges {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
+    this.#unwatch();
+    if (this.#touched !== undefined) closeSync(this.#touched);
+    this.#touched = undefined;
     for (const all of this.#waiting.values()) for (const told of all) told();
   }
 }

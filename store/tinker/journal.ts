@@ -103,6 +103,12 @@ export interface TinkerCounts {
   readonly checkpointBytes: number;
 }
 
+/** Those of `TinkerCounts` that are asked for with each request. */
+export type TinkerWaiting = Pick<
+  TinkerCounts,
+  'waitingOperations' | 'waitingBytes' | 'waitingSamples' | 'waitingSampleBytes'
+>;
+
 /** Errors of all: `StoreUnavailable`-like failures of the disk, as of the store. */
 export interface TinkerJournal {
   putSession(session: TinkerSession): Promise<void>;
@@ -160,6 +166,8 @@ export interface TinkerJournal {
   ): Promise<ReadonlyArray<{ readonly requestId: string; readonly failed: boolean; readonly cursor: number }>>;
   counts(tenant: string): Promise<TinkerCounts>;
   future(requestId: string, tenant: string): Promise<TinkerFuture | undefined>;
+  /** As `counts`, but it costs by what waits alone. */
+  waitingOf(tenant: string): Promise<TinkerWaiting>;
   /** Resolves when it is finished, or after `milliseconds`, or at the signal; `undefined`: there is no such future. */
   waitFor(
     requestId: string,

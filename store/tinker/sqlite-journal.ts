@@ -80,6 +80,7 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
     this.#db.write(() => this.#records.deleteCheckpoint(path));
   setCheckpoint: TinkerJournal['setCheckpoint'] = (path, change) =>
     this.#db.write(() => this.#records.setCheckpoint(path, change));
+  waitingOf: TinkerJournal['waitingOf'] = (tenant) => this.#db.read(() => this.#operations.waitingOf(tenant));
   counts: TinkerJournal['counts'] = (tenant) => this.#db.read(() => this.#records.counts(tenant));
 
   accept(given: Parameters<TinkerJournal['accept']>[0]): Promise<Accepted> {

@@ -5,7 +5,13 @@ import { laneName } from '../../protocol/tinker-lanes.ts';
 import { StoreCorrupt } from '../disk-errors.ts';
 import { decode, encode, sumOf } from './codec.ts';
 import type { JournalDb } from './journal-db.ts';
-import { type AcceptedOperation, OperationConflict, type TinkerFuture, type WaitingOperation } from './journal.ts';
+import {
+  type AcceptedOperation,
+  OperationConflict,
+  type TinkerFuture,
+  type TinkerWaiting,
+  type WaitingOperation,
+} from './journal.ts';
 import type { JournalRecords } from './sqlite-records.ts';
 import type { FinishedOperation, WaitingSample } from './work.ts';
 
@@ -212,6 +218,14 @@ export class JournalOperations {
 
   waiting(lane: string, limit: number, bytes: number): WaitingOperation[] {
     return withinBytes(this.#runnable(lane, limit), bytes).map(({ request }) => this.#operation(this.#bodyOf(request)));
+  }
+
+  waitingOf(tenant: string): TinkerWaiting {
+    const sql = `SELECT count(*) - total(sampling) AS n, total(bytes * (1 - sampling)) AS bytes,
+      total(sampling) AS samples, total(bytes * sampling) AS sampleBytes FROM operations WHERE tenant = ? AND finished = 0`;
+    const row = this.#db.sql(sql).get(tenant) as { n: number; bytes: number; samples: number; sampleBytes: number };
+    const { n, bytes, samples, sampleBytes } = row;
+    return { waitingOperations: n, waitingBytes: bytes, waitingSamples: samples, waitingSampleBytes: sampleBytes };
   }
 
   hasRunnable(lane: string): boolean {

@@ -10,7 +10,7 @@ import { restoreSnapshot, type Snapshot, takeSnapshot } from '../../sandboxes/sn
 import { openBench, sh, specOf } from './harness.ts';
 
 const { provider } = await openBench();
-const WORKDIR = '/workspace';
+const WORKDIR = { workdir: '/workspace' };
 
 async function taken(sandbox: Sandbox, callId = 'snapshot/1'): Promise<Snapshot> {
   const snapshot = await takeSnapshot(sandbox, WORKDIR, callId);

@@ -64,7 +64,10 @@ function parts(afterMs: number) {
         end: 'stop',
         parsed: { kind: 'calls', content: '', calls: [call] },
       });
-      await inActivity(() => agent.agentRun({ ...attempt(), sandbox, host: 'here', turn, toolTimeoutSeconds: 30 }));
+      const others = Object.keys(more.sandboxes ?? {}).filter((name) => name !== 'main');
+      await inActivity(() =>
+        agent.agentRun({ ...attempt(), sandbox, others, host: 'here', turn, toolTimeoutSeconds: 30 }),
+      );
       const record = await store.get<ActRecord>(keys.act(attempt(), turn));
       return record?.messages[0]?.content;
     },
@@ -120,14 +123,80 @@ describe('a lost sandbox', () => {
   });
 });
 
+/** Two sandboxes; `command` runs in the second one at the start. */
+function severalOf(command: string): Partial<Task> {
+  const one = { workdir: '/work', files: [], env: {}, limits };
+  return {
+    sandboxes: { main: one, db: one },
+    start: async (ctx) => {
+      const db = await ctx.sandbox('db');
+      await db.exec({ callId: `${ctx.id}/db`, command, timeoutMs: 20_000, outputLimit: 1000 });
+      return { state: 1 };
+    },
+  };
+}
+const inDb = async (command: string) => {
+  const db = await bench.provider.connect(`${sandboxOf(1)}+db`);
+  const { output } = await db.exec({ callId: command, command, timeoutMs: 20_000, outputLimit: 1000, fresh: true });
+  db.close();
+  return output;
+};
+
+describe('several sandboxes', () => {
+  /** Random: `start`, run again, would leave other files. */
+  const RANDOM = 'head -c 9 /dev/urandom | base64 > /work/random; cp /work/random /tmp/random';
+
+  it('are all restored from one snapshot if one of them is lost', async () => {
+    more = severalOf(RANDOM);
+    const { prepare, act, restore } = parts(0);
+    await prepare();
+    await act(1, 'echo one > one');
+    const [first] = await snapshots();
+    expect(first).toMatchObject({ turn: 1, parts: [{ name: 'main' }, { name: 'db' }] });
+    const db = await bench.provider.connect(`${sandboxOf()}+db`);
+    const random = Buffer.from(
+      await db.read('/work/random', 99).then((read) => ('content' in read ? read.content : '')),
+    );
+    db.close();
+    await bench.provider.destroy(`${sandboxOf()}+db`);
+
+    await restore();
+    expect(await inDb('cat /work/random /tmp/random')).toBe(`${random.toString()}${random.toString()}`);
+    expect([await begun(1), await world.now.store.begun(`replay:${sandboxOf(1)}/start`)]).toEqual([0, 0]);
+    expect(await parts(3_600_000).act(2, 'cat /work/one', sandboxOf(1))).toBe('one');
+    expect(await bench.provider.list()).not.toContain(sandboxOf());
+  });
+
+  it('of which an interrupted restore left some are all made anew: one may be further than the others', async () => {
+    more = severalOf(RANDOM);
+    const { prepare, act, restore } = parts(0);
+    await prepare();
+    await act(1, 'echo one > one');
+    await bench.provider.destroy(sandboxOf());
+    const left = { workdir: '/work', files: [{ path: '/tmp/further', content: '' }], env: {}, limits, ttlSeconds: 120 };
+    (await bench.provider.create({ ...left, id: `${sandboxOf(1)}+db` })).close();
+    await restore();
+    expect(await inDb('ls /tmp')).toBe('home\nrandom\n');
+  });
+});
+
 describe('no snapshot is taken', () => {
-  it('of one of several sandboxes', async () => {
-    const one = { workdir: '/work', files: [], env: {}, limits };
-    more = { sandboxes: { main: one, other: one } };
+  it('if the next turn is recorded: what acts in it may have begun', async () => {
+    const { prepare, act } = parts(0);
+    await prepare();
+    await world.now.store.putOnce(keys.generate(attempt(), 2), {});
+    await act(1, 'echo one > one');
+    expect(await snapshots()).toEqual([]);
+  });
+
+  it('of some of several sandboxes: a process in one of them is enough', async () => {
+    more = severalOf('sleep 1000 >/dev/null 2>&1 & disown');
     const { prepare, act } = parts(0);
     await prepare();
     await act(1, 'echo one > one');
-    expect(await snapshots()).toEqual([]);
+    expect(await snapshots()).toEqual([
+      expect.objectContaining({ none: expect.stringMatching(/db: processes run in it/) }),
+    ]);
   });
 
   it('after calls that only read', async () => {

@@ -16,7 +16,7 @@ const benches = await openBenches();
 const ESCAPED = `/tmp/longhaul-escaped-${process.pid}`;
 
 async function taken(sandbox: Sandbox, callId: string): Promise<Snapshot> {
-  const snapshot = await takeSnapshot(sandbox, '/workspace', callId);
+  const snapshot = await takeSnapshot(sandbox, { workdir: '/workspace' }, callId);
   if (typeof snapshot === 'string') throw new Error(snapshot);
   return snapshot;
 }

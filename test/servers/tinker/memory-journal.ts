@@ -107,6 +107,7 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
       )
       .toSorted((a, b) => a.cursor - b.cursor)
       .slice(0, limit);
+  waitingOf = (tenant: string) => this.counts(tenant);
   counts = async (tenant: string) => {
     const waiting = [...this.entries.values()].filter((one) => one.tenant === tenant && !one.result);
     const samples = waiting.filter(({ operation }) => operation.kind === 'sample').length;

@@ -63,6 +63,38 @@ it('what is acknowledged is in the file, whatever becomes of the process then', 
   expect(raw('SELECT request FROM results')).toEqual([{ request: requestId }]);
 });
 
+it('another process that waits is woken by the write, without a poll', async () => {
+  const { requestId } = await accept(0);
+  const other = new SqliteJournal(dir, undefined);
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  const waits = other.waitFor(requestId, 'ann', MINUTE, new AbortController().signal);
+  await journal.finish(requestId, done);
+  expect(await waits).toMatchObject({ state: 'finished' });
+  vi.useRealTimers();
+  await other.close();
+});
+
+it('another process that waits polls where the file that is touched is gone', async () => {
+  const { requestId } = await accept(0);
+  rmSync(join(dir, 'changed'));
+  mkdirSync(join(dir, 'changed'));
+  const other = new SqliteJournal(dir, undefined);
+  const waits = other.waitFor(requestId, 'ann', MINUTE, new AbortController().signal);
+  await journal.finish(requestId, done);
+  expect(await waits).toMatchObject({ state: 'finished' });
+  await other.close();
+});
+
+it('counts what of a tenant waits', async () => {
+  const { requestId } = await accept(0);
+  await accept(1);
+  const { waitingOperations, waitingBytes } = await journal.counts('ann');
+  expect(await journal.waitingOf('ann')).toMatchObject({ waitingOperations, waitingBytes });
+  expect([waitingOperations, (await journal.waitingOf('bob')).waitingOperations]).toEqual([2, 0]);
+  await journal.finish(requestId, done);
+  expect((await journal.waitingOf('ann')).waitingOperations).toBe(1);
+});
+
 it('writes of one turn fail alone', async () => {
   await accept(0);
   const conflict = journal.accept({ tenant: 'ann', lane: 'm', seq: 0, digest: 'else', operation: create });

@@ -9,6 +9,7 @@ const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
 const RESTORE_TEST = 'test/activities/init/restore.test.ts';
 const SNAPSHOT_TEST = 'test/activities/init/from-snapshot.test.ts';
 const SNAPSHOTS_TEST = 'test/sandboxes/snapshot.test.ts';
+const SWE_TEST = 'test/sandboxes/docker/swe-snapshot.test.ts';
 const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
 const RESTORED_MCP_TEST = 'test/activities/agent-run/mcp.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
@@ -211,5 +212,37 @@ export const lostSandboxes: readonly Mutation[] = [
       { file: SNAPSHOT_TEST, test: 'in which a process ran has no snapshot, and has all its calls run again' },
       { file: SNAPSHOTS_TEST, test: 'a process whose parent has ended' },
     ],
+  },
+  {
+    name: 'a snapshot is taken of sandboxes in which the next turn may have begun',
+    fault: LOST,
+    file: 'activities/agent-run/snapshots.ts',
+    before: 'if (taken === CHANGED || (await store.get(keys.generate(attempt, turn + 1))) !== undefined) return;',
+    after: 'if (taken === CHANGED) return;',
+    tests: [{ file: SNAPSHOT_TEST, test: 'if the next turn is recorded: what acts in it may have begun' }],
+  },
+  {
+    name: 'sandboxes that an interrupted restore left are mixed with new ones',
+    fault: LOST,
+    file: 'activities/agent-run/snapshots.ts',
+    before: 'if (!there.every(Boolean)) await destroyAll(specs, provider);',
+    after: 'if (there.length === 0) await destroyAll(specs, provider);',
+    tests: [{ file: SNAPSHOT_TEST, test: 'of which an interrupted restore left some are all made anew' }],
+  },
+  {
+    name: 'what was removed from an image is there again in a restored sandbox',
+    fault: LOST,
+    file: 'sandboxes/snapshot.ts',
+    before: 'await removeAgain(sandbox, removed);',
+    after: 'await removeAgain(sandbox, removed.slice(removed.length));',
+    tests: [{ file: SWE_TEST, test: 'brings back what was made, changed and removed' }],
+  },
+  {
+    name: 'a snapshot lacks what was written into files of other users',
+    fault: LOST,
+    file: 'sandboxes/image-changes.ts',
+    before: "if (others !== undefined && others !== '')",
+    after: "if (others !== undefined && others === '-')",
+    tests: [{ file: SWE_TEST, test: 'into a file of another user' }],
   },
 ];
