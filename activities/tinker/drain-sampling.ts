@@ -29,6 +29,8 @@ class SamplingDrain {
   readonly #shares: SampleShares;
   /** Some wait that have no room until others end. */
   #isCrowded = false;
+  /** Tenants that have their share, until a sample ends. */
+  readonly #full = new Set<string>();
   /** Requests that run alone. */
   readonly #suspects = new Set<string>();
   #failure: unknown;
@@ -72,7 +74,7 @@ class SamplingDrain {
     const enough = new AbortController();
     const except = [...this.#running.keys(), ...this.#suspects];
     const news = this.#deps.journal.untilWork(
-      { base: this.#base, except, served: this.#shares.served },
+      { base: this.#base, except, served: this.#served },
       milliseconds,
       AbortSignal.any([this.#signal, enough.signal]),
     );
@@ -89,7 +91,7 @@ class SamplingDrain {
     const except = [...this.#running.keys()];
     // Bodies are read of those that may start alone.
     const limit = suspect === undefined ? this.#shares.room || NEWCOMERS : 1_000;
-    const found = await journal.waitingSamples(this.#base, limit, except, this.#shares.served);
+    const found = await journal.waitingSamples(this.#base, limit, except, this.#served);
     const samples =
       suspect === undefined ? this.#choose(found) : found.filter(({ requestId }) => requestId === suspect);
     this.#suspects.delete(suspect ?? '');
@@ -115,9 +117,15 @@ class SamplingDrain {
   }
 
   #choose(found: readonly WaitingSample[]): readonly WaitingSample[] {
-    const { chosen, isCrowded } = this.#shares.choose(found);
+    const { chosen, full, isCrowded } = this.#shares.choose(found);
     this.#isCrowded = isCrowded;
+    for (const tenant of full) this.#full.add(tenant);
     return chosen;
+  }
+
+  /** Tenants whose waiting samples start nothing now. */
+  get #served(): readonly string[] {
+    return [...new Set([...this.#shares.served, ...this.#full])];
   }
 
   #start(sample: WaitingSample, begun: BegunWork): void {
@@ -128,6 +136,7 @@ class SamplingDrain {
       })
       .finally(() => {
         this.#shares.ended(sample);
+        this.#full.clear();
         this.#running.delete(sample.requestId);
       });
     this.#running.set(sample.requestId, running);

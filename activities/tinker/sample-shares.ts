@@ -8,6 +8,13 @@ import type { WaitingSample } from '../../store/tinker/work.ts';
 /** How far beyond `most` tenants with less than their share may go, all together. */
 const OVERFLOW = 2;
 
+/** `full`: tenants that start nothing before an end. `isCrowded`: nobody does. */
+interface Choice {
+  readonly chosen: readonly WaitingSample[];
+  readonly full: readonly string[];
+  readonly isCrowded: boolean;
+}
+
 export const sequencesOf = ({ operation }: WaitingSample): number =>
   operation.kind === 'sample' ? operation.sample.count : 1;
 
@@ -58,24 +65,31 @@ export class SampleShares {
   }
 
   /**
-   * Those of `found` that start now; one in any case if nothing is under way. One that has no room holds those behind
-   * it: otherwise a large one would wait for ever. `found`: each tenant's in its order.
+   * Those of `found` that start now; one in any case if nothing is under way. A tenant that has its share waits for an
+   * end, and others do not wait with it. One sample that is larger than a share holds all behind it: otherwise it would
+   * wait for ever. `found`: each tenant's in its order.
    */
-  choose(found: readonly WaitingSample[]): { readonly chosen: readonly WaitingSample[]; readonly isCrowded: boolean } {
+  choose(found: readonly WaitingSample[]): Choice {
     const own = new Map(this.#running);
     const queues = Map.groupBy(found, ({ tenant }) => tenant);
     const share = this.#share(new Set([...own.keys(), ...queues.keys()]).size);
     const chosen: WaitingSample[] = [];
+    const full: string[] = [];
     let { total } = this;
     for (;;) {
       const [next] = [...queues].toSorted(([a], [b]) => (own.get(a) ?? 0) - (own.get(b) ?? 0));
-      if (next === undefined) return { chosen, isCrowded: false };
+      if (next === undefined) return { chosen, full, isCrowded: false };
       const [tenant, [sample, ...rest]] = next;
-      if (sample === undefined) return { chosen, isCrowded: false };
+      if (sample === undefined) return { chosen, full, isCrowded: false };
       const count = sequencesOf(sample);
       const has = (own.get(tenant) ?? 0) + count;
       const isWithinShare = has <= share && total + count <= this.#most * OVERFLOW;
-      if (total > 0 && total + count > this.#most && !isWithinShare) return { chosen, isCrowded: true };
+      if (total > 0 && total + count > this.#most && !isWithinShare) {
+        if (has === count || count > share) return { chosen, full, isCrowded: true };
+        full.push(tenant);
+        queues.delete(tenant);
+        continue;
+      }
       chosen.push(sample);
       own.set(tenant, has);
       total += count;

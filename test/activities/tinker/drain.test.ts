@@ -208,6 +208,23 @@ it('64 long samples of one tenant keep out nobody: others have their share at on
   expect(await ended).toBe('more');
 });
 
+it('a burst that is read in one go, beyond its own share, keeps out nobody who comes after it', async () => {
+  const { book, worker, under, started } = await withLongSamples({ ...QUICK, samples: 6 });
+  const pairs = sample(2000);
+  if (pairs.kind !== 'sample') throw new TypeError(pairs.kind);
+  for (const seed of [2000, 2001, 2002])
+    await book.ask('x-bob', { ...pairs, sample: { ...pairs.sample, seed, count: 2 } }, 'bob');
+  const ended = worker.sample();
+  // Ann and Bob have three each of six; one more pair of Bob's would be four.
+  await started('ann', 3);
+  await started('bob', 1);
+  const quick = await book.ask('x-cy', sample(5000), 'cy');
+  expect(await book.journal.waitFor(quick, 'cy', 20_000)).toMatchObject({ state: 'finished' });
+  expect(under.bob).toBe(1);
+  worker.stop();
+  expect(await ended).toBe('more');
+});
+
 it('an execution whose time is over does not wait for its longest sample, and what it stops is made again', async () => {
   const { book, worker, started } = await withLongSamples({ ...QUICK, sliceMs: 100 });
   const ended = worker.sample();
