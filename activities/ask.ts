@@ -209,6 +209,6 @@ export function patienceWithJudges({ judges = {} }: Asking): { readonly patience
   const seconds = Object.values(judges).map(({ endpoint }) => endpoint.patienceSeconds);
   if (seconds.length === 0) return {};
   const most = Math.max(...seconds);
-  const told = (why: string) => `${why} (for ${most} s, by patienceSeconds)`;
-  return { patience: { failure: 'judge-unavailable', ms: most * 1000, told } };
+  const message = (why: string) => `${why} (for ${most} s, by patienceSeconds)`;
+  return { patience: { failure: 'judge-unavailable', ms: most * 1000, message } };
 }

@@ -95,10 +95,10 @@ export class JudgeUnavailable extends Error {
   /** True if a retry fails alike, until somebody corrects a key or a setting. */
   readonly isFinal: boolean;
 
-  constructor(judge: string, message: string, told: { readonly retryAfterMs?: number; readonly isFinal?: boolean }) {
+  constructor(judge: string, message: string, details: { readonly retryAfterMs?: number; readonly isFinal?: boolean }) {
     super(`judge ${judge} gave no answer: ${message}`);
-    this.retryAfterMs = told.retryAfterMs;
-    this.isFinal = told.isFinal ?? false;
+    this.retryAfterMs = details.retryAfterMs;
+    this.isFinal = details.isFinal ?? false;
   }
 }
 

@@ -16,7 +16,7 @@ export interface Patience {
   readonly failure: FailureClass;
   readonly ms: number;
   /** The message of the final failure, made from that of the last attempt. */
-  readonly told: (message: string) => string;
+  readonly message: (message: string) => string;
 }
 
 /** One execution of a scheduled activity. */

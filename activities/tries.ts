@@ -136,7 +136,7 @@ export async function reported(error: unknown, limits: Limits, one: Try): Promis
   const final = { type: name, nonRetryable: true, details: [TRIES_SPENT] };
   // Only the innermost message of a chain is shown.
   if (patience && isOf(patience, { end: 'failed', error: name }))
-    return ApplicationFailure.create({ ...final, message: patience.told(message) });
+    return ApplicationFailure.create({ ...final, message: patience.message(message) });
   return ApplicationFailure.create({ ...final, message, ...(cause && { cause }) });
 }
 

@@ -1,4 +1,6 @@
-/** Checks what an agent has decided, before it is recorded: a wrong command would fail later, without a name to blame. */
+/**
+ * Checks what an agent has decided, before it is recorded: a wrong command would fail later, without a name to blame.
+ */
 
 import { z } from 'zod';
 import { resolveOptions } from '../modules/options.ts';

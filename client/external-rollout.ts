@@ -1,6 +1,7 @@
 /**
- * A rollout whose agent is a program, as that program sees it: it waits until the rollout is ready, reports its turns in
- * order, one at a time, and its end. What is on record stays there if this process ends; another one continues after it.
+ * A rollout whose agent is a program, as that program sees it: it waits until the rollout is ready, reports its turns
+ * in order, one at a time, and its end. What is on record stays there if this process ends; another one continues after
+ * it.
  */
 
 import { type Client, type WorkflowHandle, WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';

@@ -61,7 +61,8 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
 
 /**
  * Opens the dataset of one entry. `modules`: digest of its modules, imported. `known`: the entry when the run or eval
- * started; its revisions of hubs are read as they were then. Errors: `UserInputError`, under `field`; `DataUnavailable`.
+ * started; its revisions of hubs are read as they were then. Errors: `UserInputError`, under `field`;
+ * `DataUnavailable`.
  */
 export async function openEntry(
   { environment: name, options, folder }: Pick<TaskEntry, 'environment' | 'options' | 'folder'>,
@@ -213,8 +214,9 @@ function refuseUntrainable(
 
 /**
  * Opens every entry and returns its pools. `modules`: digest of the run's modules, imported. `begun`: the sources of a
- * run that has started before. Errors: `DataUnavailable` for records on a hub; `UserInputError` for an unknown environment or split, for invalid options, for more training or held-out tasks than it has, or if a
- * task does not load.
+ * run that has started before. Errors: `DataUnavailable` for records on a hub; `UserInputError` for an unknown
+ * environment or split, for invalid options, for more training or held-out tasks than it has, or if a task does not
+ * load.
  */
 export async function checkTasksOfRun(
   { tasks: entries, evaluation, batch, agent, judges }: Asked,

@@ -40,7 +40,8 @@ export class Registry<T> {
   }
 
   /**
-   * A bundle may define what a program defines by another definition, but nothing that is built in. Errors: `NameTaken`.
+   * A bundle may define what a program defines by another definition, but nothing that is built in. Errors:
+   * `NameTaken`.
    */
   define(name: string, part: T): void {
     const loading = loadingNow();

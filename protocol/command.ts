@@ -23,7 +23,7 @@ export type Command =
     }
   | Delegate;
 
-/** Let a sub-agent work. It acts in the same sandboxes and budgets, and what it answers is told to this agent. */
+/** Let a sub-agent work. It acts in the same sandboxes and budgets, and this agent receives what it answers. */
 export interface Delegate {
   readonly do: 'delegate';
   /** Its name: letters, digits, dot, dash and underscore. */

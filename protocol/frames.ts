@@ -17,7 +17,9 @@ export const OWN_FRAMES: Frames = [{ name: '', segment: 1 }];
 
 /** Where a turn belongs. */
 export interface Place {
-  /** `NAME@TURN` of each sub-agent down to the one whose turn it is. Absent: it is a turn of the rollout's own agent. */
+  /**
+   * `NAME@TURN` of each sub-agent down to the one whose turn it is. Absent: it is a turn of the rollout's own agent.
+   */
   readonly agentPath?: readonly string[];
   /** Absent: 1. */
   readonly segment?: number;

@@ -1,6 +1,6 @@
 /**
- * Model calls of a program that is the agent: what its gateway stores of a call, the update by which the rollout samples
- * it, and the checks of that update. Large things are in the store: the update names them. Pure.
+ * Model calls of a program that is the agent: what its gateway stores of a call, the update by which the rollout
+ * samples it, and the checks of that update. Large things are in the store: the update names them. Pure.
  */
 
 import type { Message, ToolSchema } from './message.ts';
@@ -21,7 +21,7 @@ export interface ModelCall {
   readonly attempt: number;
   /** Names the call in its attempt. A repeated call has the same turn and the same answer. */
   readonly call: string;
-  /** Digest of the messages and tools: equal prompts are told apart by their number. */
+  /** Digest of the messages and tools: equal prompts differ in their number. */
   readonly asked: string;
 }
 

@@ -34,7 +34,9 @@ export interface ReplayPolicy {
   readonly version: number;
 }
 
-/** Rollouts to play, by the key of their task. Sample K of a task plays the rollout K; after the last the first again. */
+/**
+ * Rollouts to play, by the key of their task. Sample K of a task plays the rollout K; after the last the first again.
+ */
 export type ReplayScripts = Readonly<
   Record<string, ReadonlyArray<{ readonly rollout: string; readonly attempt: number; readonly turns: number }>>
 >;

@@ -37,7 +37,7 @@ export interface GenerateRecord extends Place {
   readonly hints?: readonly HintRule[];
   /** If an endpoint sampled: which one, and in which mode. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
-  /** The script that stood in for a policy; absent: a policy sampled. */
+  /** The script that replaced a policy; absent: a policy sampled. */
   readonly scripted?: ScriptedPolicy['scripted'];
   /** True if a program reported the turn. */
   readonly reported?: true;
@@ -245,7 +245,7 @@ export interface RunRecord {
 export interface StepEntry {
   readonly record: StepRecord;
   readonly policy: PolicyRef;
-  /** Of the weights; `null` if the backend does not tell it. */
+  /** Of the weights; `null` if the backend does not report it. */
   readonly sha256: string | null;
   readonly keep: boolean;
   /** Milliseconds in which the run was not paused until then. Absent: not known. */

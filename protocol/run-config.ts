@@ -113,8 +113,8 @@ export interface RunConfig {
   readonly steps: number;
   /**
    * `base`: the URI of the first policy. `backend`: the name of what samples and trains it. With `lora` only an adapter
-   * is trained. Without: if the base is an adapter, training continues it. `maxContextTokens`: the longest context of the
-   * policy; absent: what its configuration and the memory allow.
+   * is trained. Without: if the base is an adapter, training continues it. `maxContextTokens`: the longest context of
+   * the policy; absent: what its configuration and the memory allow.
    */
   readonly policy: {
     readonly base: string;

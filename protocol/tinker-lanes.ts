@@ -1,4 +1,6 @@
-/** How the work of the Tinker API reaches workers: a workflow per model, one per base for samples, and their activity. */
+/**
+ * How the work of the Tinker API reaches workers: a workflow per model, one per base for samples, and their activity.
+ */
 
 /** The queue of lanes whose kind of engine is not decided yet; `kindQueue` of it for the others. */
 export const TINKER_QUEUE = 'gpu-tinker';

@@ -1,4 +1,6 @@
-/** What an attempt's agents and their environment said, and the ids of their contexts, from the records of its turns. */
+/**
+ * What an attempt's agents and their environment said, and the ids of their contexts, from the records of its turns.
+ */
 
 import type { Command } from './command.ts';
 import { callingTurn, type Place, sameAgent, sameContext } from './frames.ts';
@@ -62,7 +64,7 @@ export function afterReasoning(text: string): string {
   return (end < 0 ? text : text.slice(end + '</think>'.length)).trim();
 }
 
-/** What the caller of a sub-agent is told. */
+/** What the caller of a sub-agent receives. */
 function report(last: GenerateRecord, name: string): string {
   const answer = last.end === 'stop' ? afterReasoning(answerIn(last)) : '';
   return answer || `The agent ${name} ended without an answer: ${CUT[last.end]}.`;
@@ -95,7 +97,9 @@ function fromAgent({ command, parsed }: GenerateRecord): readonly Message[] {
   return parsed.calls.map(({ name }, i) => ({ role: 'tool', name, content: i === 0 ? message : 'Error: not run.' }));
 }
 
-/** The messages to the agent of `turn` before its next turn: of tools, the environment, a sub-agent, the agent itself. */
+/**
+ * The messages to the agent of `turn` before its next turn: of tools, the environment, a sub-agent, the agent itself.
+ */
 export function answerTo(turn: number, recorded: Recorded): readonly Message[] {
   const record = recorded.turns[turn - 1];
   if (record === undefined) return [];

@@ -56,7 +56,7 @@ export interface ShardInput extends RoundInput {
 
 export interface UpdateOutcome {
   readonly policy: PolicyRef;
-  /** Of the weights; `null` if the backend does not tell it. */
+  /** Of the weights; `null` if the backend does not report it. */
   readonly sha256: string | null;
   /** The step's record without the durations, which the workflow measures. */
   readonly record: Omit<StepRecord, 'seconds'>;

@@ -1,4 +1,6 @@
-/** The sessions of an attempt at its MCP servers over HTTP: the latest one counts, and the first to record it decides. */
+/**
+ * The sessions of an attempt at its MCP servers over HTTP: the latest one counts, and the first to record it decides.
+ */
 
 import type { McpSession } from '../protocol/records.ts';
 import { keys } from '../protocol/record-keys.ts';

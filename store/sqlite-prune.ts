@@ -77,7 +77,8 @@ export class StorePruner implements Pruner {
 
   /**
    * Deletes results whose keys have one of the prefixes `begins`. Also deletes the objects that they name, except those
-   * that a remaining result under one of `within` names. One transaction, so that a kill never separates results and objects.
+   * that a remaining result under one of `within` names. One transaction, so that a kill never separates results and
+   * objects.
    */
   deleteNaming(begins: readonly string[], within: readonly string[]): RemovedNaming {
     return this.#transaction(() => {

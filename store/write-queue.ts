@@ -51,9 +51,9 @@ export class WriteQueue {
   async #serve(): Promise<void> {
     for (let [first] = this.#calls; first; [first] = this.#calls) {
       try {
-        const tell = await this.#letIn(first);
+        const settle = await this.#letIn(first);
         this.#calls.shift();
-        tell();
+        settle();
       } catch (error) {
         const refused = this.#calls.splice(0, error instanceof StoreBusy ? this.#calls.length : 1);
         for (const { refuse } of refused) refuse(error);

@@ -60,7 +60,10 @@ export function messagesOf({ asked }: Pick<QuestionRecord, 'asked'>, instruction
 /** An option of environments: the text after the question. */
 export const instructionOption = (text: string) => z.string().default(text);
 
-/** A task with one turn. `grade` is a function of the policy's message, of which it gets the last `MOST_READ` characters. */
+/**
+ * A task with one turn. `grade` is a function of the policy's message, of which it gets the last `MOST_READ`
+ * characters.
+ */
 export function answerTask(
   messages: readonly Message[],
   oracle: string,

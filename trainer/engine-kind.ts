@@ -81,8 +81,8 @@ function runtime(): Depends {
 
 function gpuOf(): Depends {
   const smi = which('nvidia-smi', process.env);
-  const told = smi && ask(smi, ['--query-gpu=name,driver_version', '--format=csv,noheader']);
-  return { device: told?.split('\n')[0]?.trim() ?? 'unknown' };
+  const reported = smi && ask(smi, ['--query-gpu=name,driver_version', '--format=csv,noheader']);
+  return { device: reported?.split('\n')[0]?.trim() ?? 'unknown' };
 }
 
 function tensorflowOf(): Depends {

@@ -1,8 +1,8 @@
 /** What crosses a backend's seam in training: types alone, so that they can be imported without the engine. */
 
 import type { UpdateSettings } from '../protocol/algorithm.ts';
-import type { Objective } from './training/objective.ts';
-import type { PassSequence } from './training/plan.ts';
+import type { Metrics } from './algorithms/losses/loss.ts';
+import type { Sample } from './training/sample.ts';
 import type { Datum } from './update-request.ts';
 
 /** How sequences become batches. */
@@ -22,6 +22,27 @@ export interface TokenStatistics {
 
 /** One number per token that counts, for each datum that has such tokens. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;
+
+/** What a pass needs of a sequence. */
+export interface PassSequence {
+  readonly sample: Omit<Sample, 'datum'>;
+  readonly tokens: readonly number[];
+  readonly mask: readonly number[];
+  /** Same as the datum's. */
+  readonly temperatures?: readonly number[];
+  /** Scaled for the reduction over the minibatch. */
+  readonly advantages: Float64Array;
+}
+
+/** What a pass is trained on, and its slope. */
+export interface Objective {
+  readonly policyLoss: number;
+  /** Before weighting; 0 without KL in the loss. */
+  readonly klLoss: number;
+  /** d (policy loss + weighted KL) / d logprobs. */
+  readonly gradient: Float64Array;
+  readonly metrics: Metrics;
+}
 
 /** Sequences whose gradient is computed at once, and the loss. */
 export interface Pass<Sequence = PassSequence> {

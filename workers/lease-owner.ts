@@ -40,12 +40,18 @@ export function ownerLives(place: Place): (owner: string) => Promise<boolean> {
   };
 }
 
-/** True if the owner waits for something after which it needs the sandbox, or if Temporal does not answer. */
+/**
+ * True if the owner waits for something after which it needs the sandbox, or if Temporal does not answer. One that has
+ * ended waits for nothing.
+ */
 export function ownerWaits(place: Place): (owner: string) => Promise<boolean> {
   const ask = asking(place);
   return async (owner) => {
     try {
-      return pendingOf(await ask(owner)).some(({ activity }) => NEEDS_SANDBOX.has(activity));
+      const described = await ask(owner);
+      // The description of a workflow that was terminated keeps a task that no worker took.
+      if (ENDED.has(described.status.name)) return false;
+      return pendingOf(described).some(({ activity }) => NEEDS_SANDBOX.has(activity));
     } catch (error) {
       return !(error instanceof WorkflowNotFoundError);
     }

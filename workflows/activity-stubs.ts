@@ -33,7 +33,7 @@ const OUTAGE = `${OUTAGE_SECONDS}s` as const;
 
 const onInit = {
   taskQueue: QUEUES.init,
-  // Waiting for room on the host is back-pressure, not failure: the heartbeat tells the two apart.
+  // Waiting for room on the host is back-pressure, not failure: the heartbeat distinguishes them.
   startToCloseTimeout: '6h',
   scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',

@@ -22,7 +22,7 @@ export function inCode(text: string): string {
 
 export class Details {
   #progress = '';
-  #standsStill: string | null = null;
+  #paused: string | null = null;
   #stuck: Stalled = [];
 
   /** Sets the line that shows the progress. */
@@ -32,9 +32,9 @@ export class Details {
   }
 
   /** Sets why the workflow is paused; `null`: it is not paused. */
-  standsStill(why: string | null): void {
-    if (this.#standsStill === why) return;
-    this.#standsStill = why;
+  paused(why: string | null): void {
+    if (this.#paused === why) return;
+    this.#paused = why;
     this.#show();
   }
 
@@ -44,7 +44,7 @@ export class Details {
   }
 
   #show(): void {
-    const [why, ...stuck] = [this.#standsStill, ...this.#stuck].map((line) => inCode(line ?? ''));
+    const [why, ...stuck] = [this.#paused, ...this.#stuck].map((line) => inCode(line ?? ''));
     setCurrentDetails([why || this.#progress, ...stuck].filter((line) => line !== '').join('\n\n'));
   }
 }

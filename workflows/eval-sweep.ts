@@ -98,11 +98,11 @@ async function open(given: unknown, id: string): Promise<SweepProgress> {
 function refuseFailures({ done, opened }: Sweep): void {
   const bad = done.filter(({ rollouts, graded }) => rollouts - graded > opened.maxFailed * rollouts);
   if (bad.length === 0) return;
-  const told = bad.slice(0, 5).map(({ cell, rollouts, failed }) => {
+  const shown = bad.slice(0, 5).map(({ cell, rollouts, failed }) => {
     const reasons = Object.entries(failed).map(([reason, n]) => `${n} ${reason}`);
     return `${cell}: ${reasons.join(', ')} of ${rollouts}`;
   });
-  const message = `more rollouts were not graded than maxFailed allows, a share of ${opened.maxFailed} (${told.join('; ')}); start the same eval again to run only those`;
+  const message = `more rollouts were not graded than maxFailed allows, a share of ${opened.maxFailed} (${shown.join('; ')}); start the same eval again to run only those`;
   throw ApplicationFailure.nonRetryable(message, 'TooManyFailures');
 }
 

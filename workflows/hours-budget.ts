@@ -42,7 +42,7 @@ export class HoursBudget {
   changed(isStill: boolean): void {
     this.#changes += 1;
     if (isStill) this.#clock.stop(Date.now());
-    else this.#clock.goOn(Date.now());
+    else this.#clock.resume(Date.now());
   }
 
   /** Ends with the workflow's history, or when the workflow is cancelled. */

@@ -6,19 +6,22 @@
 
 import { setDefaultSignalHandler, setHandler, type SignalDefinition } from '@temporalio/workflow';
 
-interface Heard {
+interface SignalHandler {
   readonly name: string;
-  readonly hear: (args: unknown[]) => void;
+  readonly handle: (args: unknown[]) => void;
   readonly install: () => void;
 }
 
-export function on<Args extends unknown[]>(signal: SignalDefinition<Args>, handle: (...args: Args) => void): Heard {
-  return { name: signal.name, hear: (args) => handle(...(args as Args)), install: () => setHandler(signal, handle) };
+export function on<Args extends unknown[]>(
+  signal: SignalDefinition<Args>,
+  handle: (...args: Args) => void,
+): SignalHandler {
+  return { name: signal.name, handle: (args) => handle(...(args as Args)), install: () => setHandler(signal, handle) };
 }
 
 /** Call this once, with all signals of the workflow. */
-export function setOrderedSignalHandlers(...heard: readonly Heard[]): void {
-  const byName = new Map(heard.map((one) => [one.name, one]));
-  setDefaultSignalHandler((name, ...args) => byName.get(name)?.hear(args));
-  for (const { install } of heard) install();
+export function setOrderedSignalHandlers(...handlers: readonly SignalHandler[]): void {
+  const byName = new Map(handlers.map((one) => [one.name, one]));
+  setDefaultSignalHandler((name, ...args) => byName.get(name)?.handle(args));
+  for (const { install } of handlers) install();
 }

@@ -9,7 +9,8 @@ export interface Steerable {
 
 interface Child {
   readonly child: Steerable;
-  told: boolean;
+  /** True if the last signal that it received was a pause. */
+  isPaused: boolean;
   /** Number of resume signals that this history sent to it. */
   resumed: number;
 }
@@ -41,7 +42,7 @@ export class PauseRelay {
 
   /** Adds a child that has started; it is paused at once if a pause is in effect. */
   add(id: string, child: Steerable): void {
-    this.#children.set(id, { child, told: false, resumed: 0 });
+    this.#children.set(id, { child, isPaused: false, resumed: 0 });
     void this.#settle();
   }
 
@@ -50,40 +51,40 @@ export class PauseRelay {
    * signal.
    */
   rejoin(id: string, child: Steerable): void {
-    this.#children.set(id, { child, told: !this.#paused, resumed: 0 });
+    this.#children.set(id, { child, isPaused: !this.#paused, resumed: 0 });
     void this.#settle();
   }
 
   /**
    * True if a resume signal is in flight that the child had not received when it reported that it is held: it then
-   * continues by itself. `heard`: number of resume signals that it had received by then.
+   * continues by itself. `received`: number of resume signals that it had received by then.
    */
-  isResumed(id: string, heard: number): boolean {
-    return (this.#children.get(id)?.resumed ?? 0) > heard;
+  isResumed(id: string, received: number): boolean {
+    return (this.#children.get(id)?.resumed ?? 0) > received;
   }
 
   /** The child is held, not paused by a signal: the next resume must reach it, whatever it received before. */
-  stands(id: string): void {
+  markHeld(id: string): void {
     const known = this.#children.get(id);
-    if (known) known.told = true;
+    if (known) known.isPaused = true;
   }
 
-  /** Adds a child from an earlier history, which has received the newest signal unless it is `untold`. */
-  adopt(id: string, child: Steerable, untold = false): void {
-    this.#children.set(id, { child, told: this.#paused !== untold, resumed: 0 });
+  /** Adds a child from an earlier history, which has received the newest signal unless it is `unsignalled`. */
+  adopt(id: string, child: Steerable, unsignalled = false): void {
+    this.#children.set(id, { child, isPaused: this.#paused !== unsignalled, resumed: 0 });
   }
 
   /**
    * Sends no further signals in this history, however many children wait for one: the next history signals the
-   * `untold`.
+   * `unsignalled`.
    */
   rest(): void {
     this.#resting = true;
   }
 
   /** Ids of the children that have not received the newest signal. */
-  get untold(): string[] {
-    return [...this.#children].flatMap(([id, { told }]) => (told === this.#paused ? [] : [id]));
+  get unsignalled(): string[] {
+    return [...this.#children].flatMap(([id, { isPaused }]) => (isPaused === this.#paused ? [] : [id]));
   }
 
   remove(id: string): void {
@@ -95,19 +96,19 @@ export class PauseRelay {
     if (this.#settling) return;
     this.#settling = true;
     for (let late = this.#late(); late.length > 0; late = this.#late()) {
-      const word = this.#paused ? 'pause' : 'resume';
+      const signal = this.#paused ? 'pause' : 'resume';
       for (const one of late) {
-        one.told = this.#paused;
+        one.isPaused = this.#paused;
         if (!this.#paused) one.resumed += 1;
       }
       // A child that cannot be signalled has ended, or is being cancelled with this workflow.
-      await Promise.allSettled(late.map(({ child }) => child.signal(word)));
+      await Promise.allSettled(late.map(({ child }) => child.signal(signal)));
     }
     this.#settling = false;
   }
 
   #late() {
     if (this.#resting) return [];
-    return [...this.#children.values()].filter(({ told }) => told !== this.#paused).slice(0, CHUNK);
+    return [...this.#children.values()].filter(({ isPaused }) => isPaused !== this.#paused).slice(0, CHUNK);
   }
 }

@@ -274,7 +274,7 @@ async function standStill(state: LoopState, context: Context, mayGoOn: () => boo
   try {
     return await waitUntil(mayGoOn, state, context);
   } finally {
-    context.clock.stoodStill(Date.now() - since);
+    context.clock.exclude(Date.now() - since);
   }
 }
 
@@ -336,7 +336,7 @@ async function hold(failure: Failure, state: LoopState, context: Context): Promi
 
 /** A new attempt starts: nothing of the lost one counts. */
 function beginAnew(context: Context): void {
-  context.clock.beginAnew();
+  context.clock.restart();
   context.sampledTokens = 0;
   context.reports.beginAnew();
   context.calls.beginAnew();
@@ -355,7 +355,7 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
   } catch (error) {
     if (isCancellation(error)) throw error;
     // If the rollout continues after this, the time was taken by machines.
-    context.clock.stoodStill(Date.now() - since);
+    context.clock.exclude(Date.now() - since);
     const failure = classify(error);
     const { breaks, recovery, alwaysHolds = false } = FAILURES[failure.failure];
     const holds = recovery === 'hold' && (context.input.holds || alwaysHolds);

@@ -103,7 +103,7 @@ export class Sweep {
   pause(paused: boolean): void {
     this.paused = paused;
     if (!paused) this.#tripped = null;
-    this.#details.standsStill(this.#tripped && tripLine(this.#tripped));
+    this.#details.paused(this.#tripped && tripLine(this.#tripped));
     this.#relay.set(paused);
     this.#hours.changed(paused);
   }
@@ -114,7 +114,7 @@ export class Sweep {
    */
   trip(trip: Trip, held?: HeldBatch): void {
     if (held && this.#relay.isResumed(held.name, held.resumed)) return;
-    if (held) this.#relay.stands(held.name);
+    if (held) this.#relay.markHeld(held.name);
     this.#tripped = trip;
     log.warn(tripLine(trip), { eval: this.opened.eval });
     this.pause(true);
@@ -144,7 +144,8 @@ export class Sweep {
 
   /**
    * Checks the endpoints of the judges and of all cells that have rollouts to run, and opens the engine for their other
-   * policies, before the first rollout starts. Errors: the failure of a `UserInputError` for a key or a setting that cannot work.
+   * policies, before the first rollout starts. Errors: the failure of a `UserInputError` for a key or a setting that
+   * cannot work.
    */
   async checkPolicies(): Promise<void> {
     const { eval: id, round, cells, agent, judges } = this.opened;
@@ -190,7 +191,7 @@ export class Sweep {
         this.done.push(await orchestrator.summariseCell({ eval: id, round, cell }));
         this.chunk = 0;
       }
-      this.#tell();
+      this.#showProgress();
       if (!workflowInfo().continueAsNewSuggested) continue;
       await condition(allHandlersFinished);
       await continueAsNew<typeof evalSweep>({}, this.progress);
@@ -252,7 +253,7 @@ export class Sweep {
     }
   }
 
-  #tell(): void {
+  #showProgress(): void {
     const lines = this.done.map(({ cell, passAt, graded, rollouts }) => {
       const rates = Object.entries(passAt).map(([k, { mean }]) => `pass@${k} ${mean.toFixed(3)}`);
       return [cell, ...rates, `${graded} of ${rollouts} graded`].join(' · ');

@@ -5,28 +5,28 @@
 
 export class WorkClock {
   /** Milliseconds for which it was stopped, without the current stop. */
-  #stoodMs: number;
+  #stoppedMs: number;
   #since: number | null = null;
 
-  constructor(stoodMs = 0) {
-    this.#stoodMs = stoodMs;
+  constructor(stoppedMs = 0) {
+    this.#stoppedMs = stoppedMs;
   }
 
   stop(nowMs: number): void {
     this.#since ??= nowMs;
   }
 
-  goOn(nowMs: number): void {
-    this.#stoodMs = this.stoodMs(nowMs);
+  resume(nowMs: number): void {
+    this.#stoppedMs = this.stoppedMs(nowMs);
     this.#since = null;
   }
 
   /** Milliseconds for which it was stopped so far. */
-  stoodMs(nowMs: number): number {
-    return this.#stoodMs + (this.#since === null ? 0 : nowMs - this.#since);
+  stoppedMs(nowMs: number): number {
+    return this.#stoppedMs + (this.#since === null ? 0 : nowMs - this.#since);
   }
 
   reading(nowMs: number): number {
-    return nowMs - this.stoodMs(nowMs);
+    return nowMs - this.stoppedMs(nowMs);
   }
 }

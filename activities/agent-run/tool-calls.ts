@@ -186,11 +186,11 @@ async function answerOf(
   const isElsewhere = sandbox !== undefined && (known?.sandbox ?? sandbox.id) !== sandbox.id;
   if (known && isElsewhere && isReplayed(call, tools)) await run(call, turn, index, 'replay', acting);
   if (known) return known;
-  const told = { role: 'tool', name: call.name, call: digestOf(call) } as const;
+  const base = { role: 'tool', name: call.name, call: digestOf(call) } as const;
   const refused = budget.refused(index);
-  if (refused) return store.putOnce<AnswerRecord>(key, { ...told, ...refused, notRun: true });
+  if (refused) return store.putOnce<AnswerRecord>(key, { ...base, ...refused, notRun: true });
   const { observation, ...ran } = await run(call, turn, index, 'tool', acting, budget.timeoutMs);
-  return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });
+  return store.putOnce<AnswerRecord>(key, { ...base, ...observation, ...ran });
 }
 
 /** True if the calls may run at once: none changes anything, depends on another one, or uses the sandbox. */
@@ -232,7 +232,7 @@ async function answersOf(
  * If a call was refused, the policy has not finished: every call of its message is answered, since it continues from
  * there.
  */
-function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<ActRecord, 'messages' | 'unfinished'> {
+function answeredIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<ActRecord, 'messages' | 'unfinished'> {
   const messages = answers.map(messageOf);
   if (rest.length === 0 || !answers.some(({ refused }) => refused)) return { messages };
   const notTaken = rest.map(({ name }, i): Message => ({
@@ -274,14 +274,14 @@ async function leftBy(
 export async function actTurn(
   acting: Acting,
   turn: number,
-  isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>,
+  isLast: (answered: Pick<ActRecord, 'unfinished'>) => Promise<boolean>,
 ): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
   const { answers, ms: spent } = await answersOf(calls, turn, acting);
-  const told = toldIn(calls, answers);
+  const answered = answeredIn(calls, answers);
   let ms = spent;
-  const isOver = await isLast(told);
+  const isOver = await isLast(answered);
   let left: Left & Pick<ActRecord, 'sandbox'> = {};
   if (sandbox !== undefined) {
     // The time to digest the workspace counts as the policy's own too.
@@ -296,7 +296,7 @@ export async function actTurn(
   }
   const replayMs = sandbox === undefined || isOver ? 0 : await replayMsOf(turn, ms, attempt, store);
   return store.putOnce<ActRecord>(keys.act(attempt, turn), {
-    ...told,
+    ...answered,
     ...(ms > 0 && { ms }),
     ...(replayMs > 0 && { replayMs }),
     ...left,
@@ -313,7 +313,7 @@ export async function recordLastTurn(
   const known = answers.filter((answer) => answer !== undefined);
   if (known.length < answers.length)
     throw new Error(`${keys.collect(attempt)} is recorded without all answers of turn ${turn}`);
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...toldIn(calls, known), ...ranIn(known) });
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...answeredIn(calls, known), ...ranIn(known) });
 }
 
 /** After calls that only read there is no digest: equal answers show that the workspace is the same. */

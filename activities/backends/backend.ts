@@ -33,7 +33,7 @@ export interface UpdateContext {
 
 export interface UpdateMade {
   readonly policy: PolicyRef;
-  /** SHA-256 of the weights; `null` if the backend does not tell it. */
+  /** SHA-256 of the weights; `null` if the backend does not report it. */
   readonly sha256: string | null;
   readonly metrics: Omit<UpdateMetrics, 'sha256'>;
   readonly learningRate: number;
@@ -61,7 +61,7 @@ export interface Backend {
 
 export interface Backends {
   /**
-   * The backend of a policy. `modules`: tells the digest of the modules that may define it, if the scheme is not of the
+   * The backend of a policy. `modules`: the digest of the modules that may define it, if the scheme is not of the
    * embedded engine. Errors: `UserInputError` for a scheme without a backend; those of importing the modules.
    */
   of(uri: string, modules: () => Promise<ObjectRef | undefined>): Promise<Backend>;

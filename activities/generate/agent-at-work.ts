@@ -30,10 +30,10 @@ export interface TurnDeps {
   readonly tasks: TaskLoader;
 }
 
-/** A turn of an agent before this one, in the same context, and what the agent was told after it. */
+/** A turn of an agent before this one, in the same context, and the messages that the agent received after it. */
 export interface Earlier {
   readonly record: GenerateRecord;
-  readonly told: readonly Message[];
+  readonly received: readonly Message[];
 }
 
 export interface AgentAtWork {
@@ -87,7 +87,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
   const opened = segment === 1 ? undefined : openingSummary(all, input);
   const isOwn = agentPath.length === 0;
   const earlier = all.flatMap((record, i) =>
-    sameContext(record, input) ? [{ record, told: answerTo(i + 1, recorded) }] : [],
+    sameContext(record, input) ? [{ record, received: answerTo(i + 1, recorded) }] : [],
   );
   return {
     place: { ...(agentPath.length > 0 && { agentPath }), ...(segment > 1 && { segment }) },
@@ -126,7 +126,7 @@ function openingSummary(turns: readonly GenerateRecord[], { agentPath, segment =
 
 /** All messages of the agent's context so far. */
 function messagesOf({ opening, earlier }: AgentAtWork): readonly Message[] {
-  return [...opening, ...earlier.flatMap(({ record, told }) => [spoken(record), ...told])];
+  return [...opening, ...earlier.flatMap(({ record, received }) => [spoken(record), ...received])];
 }
 
 /** Characters of messages, where tokens cannot be counted. */

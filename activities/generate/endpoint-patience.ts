@@ -13,7 +13,7 @@ function patienceWith({ baseUrl, patienceSeconds }: Endpoint): Patience {
   return {
     failure: 'endpoint-unavailable',
     ms: patienceSeconds * 1000,
-    told: (why) =>
+    message: (why) =>
       `${baseUrl} gave no answer within patienceSeconds, which is ${patienceSeconds} s (${why.slice(0, 200)})`,
   };
 }

@@ -118,7 +118,7 @@ async function sample(
   const ask = (call: IdsCall) => {
     const request = { policy: { uri, version, digest }, rollout, noiseKey, ...call };
     const placed = { ...request, ...(priority === undefined ? {} : { priority }) };
-    return backend.sample(placed, signal, (told) => (cost = told));
+    return backend.sample(placed, signal, (reported) => (cost = reported));
   };
   const record = await (isCallInput(within)
     ? sampleCall(within, tokenizer, deps, ask, backend.takesStop)

@@ -146,7 +146,9 @@ function charactersOf({ messages, tools }: CallRequest): number {
   );
 }
 
-/** The prompt, or why there is none. The template is the same for every request: what it refuses is this one's doing. */
+/**
+ * The prompt, or why there is none. The template is the same for every request: what it refuses is this one's doing.
+ */
 function preparedPrompt(
   request: CallRequest,
   digests: readonly string[],

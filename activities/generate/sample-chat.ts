@@ -41,13 +41,13 @@ function turnAgain(record: GenerateRecord, turn: ChatAnswer['turn'], { conversat
   return { ...message, content: withoutReasoning(content, reader) };
 }
 
-const imagesIn = (told: readonly Message[]): readonly ImageRef[] =>
-  told.flatMap((message) => (message.role === 'tool' ? (message.images ?? []) : []));
+const imagesIn = (received: readonly Message[]): readonly ImageRef[] =>
+  received.flatMap((message) => (message.role === 'tool' ? (message.images ?? []) : []));
 
 /** The images that the endpoint is sent: the newest, if it takes any. Older ones are there as text. */
 function sentImages(earlier: AgentAtWork['earlier'], { policy }: GenerateInput): ReadonlySet<ImageRef> {
   if (!('endpoint' in policy) || policy.endpoint.images !== true) return new Set();
-  return new Set(earlier.flatMap(({ told }) => imagesIn(told)).slice(-MOST_IMAGES_SENT));
+  return new Set(earlier.flatMap(({ received }) => imagesIn(received)).slice(-MOST_IMAGES_SENT));
 }
 
 async function imagesMessage(images: readonly ImageRef[], store: TurnDeps['store']): Promise<ChatCall['messages']> {
@@ -68,13 +68,13 @@ async function conversationOf(
   const given = first.messages.map(({ role, content }) => ({ role, content }));
   const sent = sentImages(earlier, input);
   const said: Array<ChatCall['messages'][number]> = [];
-  for (const { record, told } of earlier) {
+  for (const { record, received } of earlier) {
     if (!record.chat) continue;
     const { turn } = record.chat;
-    said.push(turnAgain(record, turn, input), ...chatAnswerMessages(turn, form?.added(told) ?? told));
+    said.push(turnAgain(record, turn, input), ...chatAnswerMessages(turn, form?.added(received) ?? received));
     said.push(
       ...(await imagesMessage(
-        imagesIn(told).filter((image) => sent.has(image)),
+        imagesIn(received).filter((image) => sent.has(image)),
         store,
       )),
     );

@@ -77,12 +77,12 @@ class Writer {
   }
 
   /** The ids after the last turn; `undefined` if earlier text changes. */
-  following(opening: readonly Message[], { record, told }: Earlier): number[] | undefined {
+  following(opening: readonly Message[], { record, received }: Earlier): number[] | undefined {
     // Text without its reasoning is another text.
     if (this.spoken(record).content !== spoken(record).content) return undefined;
     const { messages, tools } = this.form.whole(opening, this.tools);
     const render = this.#reasoning === undefined ? renderContinuation : renderAfterTurn;
-    const ids = render(this.#tokenizer, messages, this.form.added(told), tools);
+    const ids = render(this.#tokenizer, messages, this.form.added(received), tools);
     // A turn that was ended by a text lacks the token that ends a turn.
     return ids && [...(record.stopText === undefined ? [] : this.#tokenizer.encode(this.#tokenizer.endOfTurn)), ...ids];
   }
@@ -121,7 +121,7 @@ function promptOf({ opening, earlier }: AgentAtWork, writer: Writer): Prompt {
   const appended = writer.following(opening, last);
   const past = contextAfter(earlier.map(({ record }) => record));
   if (appended) return { appended, reset: false, context: [...past, ...appended] };
-  const said = earlier.flatMap(({ record, told }) => [writer.spoken(record), ...told]);
+  const said = earlier.flatMap(({ record, received }) => [writer.spoken(record), ...received]);
   const afresh = writer.prompt([...opening, ...said]);
   return { appended: afresh, reset: true, context: afresh };
 }

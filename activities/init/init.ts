@@ -65,8 +65,9 @@ async function leaseFor(specs: TaskSpecs, input: Attempt, deps: InitDeps, signal
 }
 
 /**
- * True if answers of the attempt are recorded, or if a program has worked in it. A workflow that was terminated and started again reads them from the
- * store: a fresh sandbox would lack what its tools changed, and the attempt would be graded without that.
+ * True if answers of the attempt are recorded, or if a program has worked in it. A workflow that was terminated and
+ * started again reads them from the store: a fresh sandbox would lack what its tools changed, and the attempt would be
+ * graded without that.
  */
 async function hasActed(input: Attempt, store: Store): Promise<boolean> {
   if ((await store.list(keys.answers(input))).length > 0 || (await store.begun(keys.program(input))) > 0) return true;

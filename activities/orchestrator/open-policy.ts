@@ -21,8 +21,8 @@ import { type DescribePolicy, describeModel } from './describe-model.ts';
 const never = new AbortController().signal;
 
 /**
- * The directory of a policy that is a path, a `file:` URI or a hub id. Errors: `UserInputError` for `field` unless it is
- * in Hugging Face layout; `ModelUnavailable`.
+ * The directory of a policy that is a path, a `file:` URI or a hub id. Errors: `UserInputError` for `field` unless it
+ * is in Hugging Face layout; `ModelUnavailable`.
  */
 export async function checkPolicy(policy: string, field = 'policy.base'): Promise<string> {
   const dir = await resolveModel(policy);

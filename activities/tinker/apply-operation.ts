@@ -11,12 +11,13 @@ export function tokensOf(operation: TinkerOperation): number {
 
 /**
  * Runs an operation that changes the model, or a forward pass. `reads`: the checkpoint's directory.
- * Errors: `UserInputError`; those of the trainer.
+ * `signal` stops a pass. Errors: `UserInputError`; those of the trainer; the signal's reason.
  */
 export async function applyToModel(
   resident: Resident,
   { operation }: Pick<WaitingOperation, 'operation'>,
   reads: string | undefined,
+  signal?: AbortSignal,
 ): Promise<TinkerResult> {
   const { trainer, engineId } = resident;
   switch (operation.kind) {
@@ -31,7 +32,7 @@ export async function applyToModel(
       resident.exists = true;
       return { kind: 'done' };
     case 'pass':
-      return { kind: 'pass', result: await trainer.pass(engineId, operation.pass) };
+      return { kind: 'pass', result: await trainer.pass(engineId, operation.pass, signal) };
     case 'optim_step':
       return { kind: 'optim_step', ...(await trainer.optimStep(engineId, operation.adam)) };
     default:

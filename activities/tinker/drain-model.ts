@@ -222,17 +222,25 @@ class ModelDrain {
     const { id, tenant } = this.#model;
     return turns.run(tenant, id, this.#signal, async () => {
       const started = performance.now();
-      const finish = await within(limits.operationMs, this.#result(operation, resident)).catch(
-        (error: unknown): Finish => {
+      // A pass that took too long, or whose lane is lost, stops: it must not run beside its next try, or hold the engine
+      // from others. One that is under way when the worker stops ends, and is saved.
+      const over = new AbortController();
+      const lose = () => this.#signal.reason instanceof LaneLost && over.abort(this.#signal.reason);
+      this.#signal.addEventListener('abort', lose);
+      const finish = await within(limits.operationMs, this.#result(operation, resident, over.signal))
+        .catch((error: unknown): Finish => {
           if (!isUsersFault(error)) throw error;
           return { requestId: operation.requestId, result: failed('user', error.message) };
-        },
-      );
+        })
+        .finally(() => {
+          this.#signal.removeEventListener('abort', lose);
+          over.abort();
+        });
       return { finish, milliseconds: performance.now() - started };
     });
   }
 
-  async #result(operation: WaitingOperation, resident: Resident): Promise<Finish> {
+  async #result(operation: WaitingOperation, resident: Resident, signal: AbortSignal): Promise<Finish> {
     const { journal, residents } = this.#deps;
     const { requestId, seq, operation: asked } = operation;
     const makes = asked.kind === 'create_model' || asked.kind === 'load_weights';
@@ -242,7 +250,8 @@ class ModelDrain {
         result: failed('user', `${resident.model} does not exist: making it failed, or its state was removed`),
       };
     if (asked.kind === 'save_weights') return this.#checkpoint(requestId, asked, resident);
-    if (asked.kind !== 'load_weights') return { requestId, result: await applyToModel(resident, operation, undefined) };
+    if (asked.kind !== 'load_weights')
+      return { requestId, result: await applyToModel(resident, operation, undefined, signal) };
     // The model itself may have overwritten a checkpoint of its own since this was accepted.
     const isOwn = asked.path.startsWith(`tinker://${this.#model.id}/`);
     const now = isOwn || operation.reads === undefined ? await journal.checkpoint(asked.path) : undefined;

@@ -10,14 +10,15 @@ import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
 import { LaneLost, type BegunWork, type LaneHold, type WaitingSample } from '../../store/tinker/work.ts';
 import { type DrainDeps, failed, isEngineLost, quarantined, within } from './drain-model.ts';
 import { withLane } from './keep-hold.ts';
+import { SampleShares } from './sample-shares.ts';
 import { isUsersFault, type TinkerEngine } from './tinker-engine.ts';
 
 export interface SamplingDeps extends Omit<DrainDeps, 'residents' | 'turns'> {
   readonly engine: TinkerEngine;
 }
 
-const sequencesOf = ({ operation }: WaitingSample): number =>
-  operation.kind === 'sample' ? operation.sample.count : 1;
+/** Samples that are read at once of tenants with less than their share, while others fill the engine. */
+const NEWCOMERS = 32;
 
 class SamplingDrain {
   readonly #deps: SamplingDeps;
@@ -25,32 +26,42 @@ class SamplingDrain {
   readonly #signal: AbortSignal;
   readonly #base: string;
   readonly #running = new Map<string, Promise<void>>();
-  /** Sequences of those that run. */
-  #sequences = 0;
+  readonly #shares: SampleShares;
   /** Some wait that have no room until others end. */
   #isCrowded = false;
+  /** Tenants that have their share, until a sample ends. */
+  readonly #full = new Set<string>();
   /** Requests that run alone. */
   readonly #suspects = new Set<string>();
   #failure: unknown;
+  /** The execution ends: what is under way stops. */
+  readonly #over = new AbortController();
 
   constructor(deps: SamplingDeps, hold: LaneHold, signal: AbortSignal, base: string) {
     this.#deps = deps;
     this.#hold = hold;
     this.#signal = signal;
     this.#base = base;
+    this.#shares = new SampleShares(deps.limits.samples);
   }
 
   async run(): Promise<DrainOutcome> {
     const { journal, limits } = this.#deps;
     const until = performance.now() + limits.sliceMs;
     let worked = performance.now();
-    while (!this.#signal.aborted && this.#failure === undefined && performance.now() < until) {
+    while (!this.#signal.aborted && this.#failure === undefined) {
+      // Others' samples start as long as some are under way: to wait for the longest of all would keep them out. At the
+      // second end these are stopped; the next execution makes them again, with the same tokens.
+      const now = performance.now();
+      if (now >= until && (this.#running.size === 0 || now >= until + limits.sliceMs)) break;
       const started = await this.#startSome();
       if (started > 0 || this.#running.size > 0) worked = performance.now();
       const left = worked + limits.idleMs - performance.now();
       if (left <= 0 && this.#suspects.size === 0 && (await journal.leave(this.#hold))) return { end: 'idle' };
-      await this.#untilChange(Math.max(left, 1));
+      const end = now < until ? until : until + limits.sliceMs;
+      await this.#untilChange(Math.max(1, Math.min(left, end - performance.now())));
     }
+    this.#over.abort();
     await Promise.allSettled(this.#running.values());
     if (this.#failure !== undefined) throw this.#failure;
     if (this.#signal.reason instanceof LaneLost) throw this.#signal.reason;
@@ -60,35 +71,29 @@ class SamplingDrain {
   /** Until a sample ends, or a new one may start. */
   async #untilChange(milliseconds: number): Promise<void> {
     const running = [...this.#running.values()];
-    const isFull = this.#isCrowded || this.#room() === 0;
     const enough = new AbortController();
     const except = [...this.#running.keys(), ...this.#suspects];
     const news = this.#deps.journal.untilWork(
-      { base: this.#base, except },
+      { base: this.#base, except, served: this.#served },
       milliseconds,
       AbortSignal.any([this.#signal, enough.signal]),
     );
-    const waits = isFull && running.length > 0 ? running : [...running, news];
+    const waits = this.#isCrowded && running.length > 0 ? running : [...running, news];
     await Promise.race(waits).finally(() => enough.abort());
-  }
-
-  /** In sequences: one request may ask for a thousand. */
-  #room(): number {
-    if (this.#suspects.size > 0) return this.#running.size > 0 ? 0 : 1;
-    return Math.max(0, this.#deps.limits.samples - this.#sequences);
   }
 
   /** Starts as many as there is room for. Returns how many. */
   async #startSome(): Promise<number> {
     const { journal, limits } = this.#deps;
-    const room = this.#room();
-    this.#isCrowded = false;
-    if (room <= 0) return 0;
     const [suspect] = this.#suspects;
+    this.#isCrowded = suspect === undefined ? this.#shares.isOverfull : this.#running.size > 0;
+    if (this.#isCrowded) return 0;
     const except = [...this.#running.keys()];
-    const found = await journal.waitingSamples(this.#base, suspect === undefined ? room : 1_000, except);
+    // Bodies are read of those that may start alone.
+    const limit = suspect === undefined ? this.#shares.room || NEWCOMERS : 1_000;
+    const found = await journal.waitingSamples(this.#base, limit, except, this.#served);
     const samples =
-      suspect === undefined ? this.#fitting(found, room) : found.filter(({ requestId }) => requestId === suspect);
+      suspect === undefined ? this.#choose(found) : found.filter(({ requestId }) => requestId === suspect);
     this.#suspects.delete(suspect ?? '');
     // Nothing to note: a transaction would lock the server out for a moment.
     if (samples.length === 0) return 0;
@@ -111,25 +116,27 @@ class SamplingDrain {
     return started;
   }
 
-  /** The first ones whose sequences have room; one in any case if nothing runs. */
-  #fitting(found: readonly WaitingSample[], room: number): readonly WaitingSample[] {
-    let left = room;
-    const past = found.findIndex((sample, i) => {
-      left -= sequencesOf(sample);
-      return left < 0 && (i > 0 || this.#running.size > 0);
-    });
-    this.#isCrowded = past >= 0;
-    return past < 0 ? found : found.slice(0, past);
+  #choose(found: readonly WaitingSample[]): readonly WaitingSample[] {
+    const { chosen, full, isCrowded } = this.#shares.choose(found);
+    this.#isCrowded = isCrowded;
+    for (const tenant of full) this.#full.add(tenant);
+    return chosen;
+  }
+
+  /** Tenants whose waiting samples start nothing now. */
+  get #served(): readonly string[] {
+    return [...new Set([...this.#shares.served, ...this.#full])];
   }
 
   #start(sample: WaitingSample, begun: BegunWork): void {
-    this.#sequences += sequencesOf(sample);
+    this.#shares.started(sample);
     const running = this.#finish(sample, begun)
       .catch((error: unknown) => {
         this.#failure ??= error;
       })
       .finally(() => {
-        this.#sequences -= sequencesOf(sample);
+        this.#shares.ended(sample);
+        this.#full.clear();
         this.#running.delete(sample.requestId);
       });
     this.#running.set(sample.requestId, running);
@@ -155,7 +162,7 @@ class SamplingDrain {
     const { journal, limits, say } = this.#deps;
     const error = classifyDiskError(thrown, journal.dir);
     if (error instanceof LaneLost || isEngineLost(error)) throw error;
-    if (this.#signal.aborted) return journal.endExecution(begun.execution, 'forgotten');
+    if (this.#signal.aborted || this.#over.signal.aborted) return journal.endExecution(begun.execution, 'forgotten');
     const message = error instanceof Error ? error.message : String(error);
     if (isUsersFault(error)) {
       await journal.finishIn(this.#hold, { requestId, result: failed('user', message) });
@@ -179,7 +186,7 @@ class SamplingDrain {
     if (adapter !== undefined && dir === undefined)
       return failed('user', `${adapter.path} is not there (any more): make a sampler of another checkpoint`);
     const over = new AbortController();
-    const signal = AbortSignal.any([this.#signal, over.signal]);
+    const signal = AbortSignal.any([this.#signal, this.#over.signal, over.signal]);
     const sampled = engine.sample(baseDir, dir, operation.sample, signal);
     // One that took too long is tried again: it must not run beside its next try.
     const result = await within(limits.operationMs, sampled).finally(() => over.abort());

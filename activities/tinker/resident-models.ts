@@ -173,7 +173,9 @@ export class ResidentModels {
       const operations = await journal.applied(model, resident.through, limits.readBytes);
       if (operations.length === 0) return;
       for (const operation of operations) {
-        const result = await turns.run(tenant, model, signal, () => applyToModel(resident, operation, operation.reads));
+        const result = await turns.run(tenant, model, signal, () =>
+          applyToModel(resident, operation, operation.reads, signal),
+        );
         this.note(resident, operation.seq, operation.operation, 0);
         if (!isSame(result, operation.result))
           say(`${model}: request ${operation.seq} gave another result when it was run again; the first one stands`);

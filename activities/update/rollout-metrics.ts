@@ -25,8 +25,8 @@ function responseOf({ turns }: Member): number {
 
 /** Seconds in the engine, waits for room included, of the rollouts all of whose calls reported their cost. */
 function modelSeconds(members: readonly Member[]): number[] {
-  const told = members.filter(({ turns }) => turns.length > 0 && turns.every(({ cost }) => cost !== undefined));
-  return told.map(({ turns }) =>
+  const reported = members.filter(({ turns }) => turns.length > 0 && turns.every(({ cost }) => cost !== undefined));
+  return reported.map(({ turns }) =>
     turns.reduce((sum, { cost }) => sum + (cost ? cost.queueSeconds + cost.seconds : 0), 0),
   );
 }

@@ -1,17 +1,51 @@
 /** The request for an update to the engine: a function of the step's input and the records alone. */
 
 import type { Store } from '../../store/store.ts';
+import { nextKlCoefficient } from '../../trainer/algorithms/kl.ts';
 import { learningRateAt } from '../../trainer/learning-rate.ts';
 import type { UpdateRequest } from '../../trainer/update-request.ts';
+import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
-import { COEFFICIENT, klCoefficientOf } from './kl-coefficient.ts';
-import type { RunRecord } from '../../protocol/records.ts';
+import type { RunRecord, UpdateEntry } from '../../protocol/records.ts';
 import { keys } from '../../protocol/record-keys.ts';
 import { pathOf } from '../../protocol/policy-uri.ts';
 import { checkpointDir } from '../../reports/run-summary.ts';
 import type { TrainingData } from './training-data.ts';
 import { nameOfInput } from './update-input.ts';
+
+type Kl = NonNullable<AlgorithmSettings['kl']>;
+
+/** Metrics: the weight that a step was trained with, the KL that it measured, and over how many sequences. */
+const COEFFICIENT = 'policy/kl_coefficient';
+const MEASURED = ['loss/avg_kl', 'policy/policy_kl'] as const;
+const SEQUENCES = 'policy/num_sequences';
+
+/** The weight of KL after a step with these metrics. */
+function nextWeight(
+  { controller, target = 0.1, horizon = 10_000 }: Kl,
+  metrics: Readonly<Record<string, number>>,
+  weight: number,
+): number {
+  const measured = MEASURED.map((name) => metrics[name]).find((value) => value !== undefined);
+  if (controller !== 'adaptive' || measured === undefined) return weight;
+  return nextKlCoefficient(weight, { controller, target, horizon }, measured, metrics[SEQUENCES] ?? 0);
+}
+
+/**
+ * The step's weight of KL: first the configuration's, then the controller's. A function of the records alone: a retried
+ * update uses the same weight.
+ */
+export async function klCoefficientOf(
+  kl: Kl,
+  { run, step }: Pick<UpdateInput, 'run' | 'step'>,
+  store: Store,
+): Promise<number> {
+  const metrics = (await store.get<UpdateEntry>(keys.update(run, step - 1)))?.metrics ?? {};
+  return kl.controller === 'adaptive'
+    ? nextWeight(kl, metrics, metrics[COEFFICIENT] ?? kl.coefficient)
+    : kl.coefficient;
+}
 
 /** Policies are named by URIs. */
 export interface Learning extends Pick<UpdateRequest, 'algorithm' | 'critic'> {

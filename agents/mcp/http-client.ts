@@ -114,8 +114,8 @@ async function asked(transport: HttpTransport, call: HttpCall): Promise<HttpAnsw
 }
 
 /**
- * The answer of a tool as a text. Errors: `ServiceUnavailable` if the server is down or answers nonsense; `McpFailed` if
- * it has ended the session of a tool with effects; the reason of the peer's `signal`.
+ * The answer of a tool as a text. Errors: `ServiceUnavailable` if the server is down or answers nonsense; `McpFailed`
+ * if it has ended the session of a tool with effects; the reason of the peer's `signal`.
  */
 export async function callOverHttp(call: HttpCall): Promise<string> {
   const { peer, sessions } = call;

@@ -23,7 +23,7 @@ const MOST_REPLIES = 20;
 const REPLY_MS = 3000;
 /** Statuses with which a server refuses what is asked. */
 const OF_REQUEST = [400, 413, 414, 422];
-/** To tell a server that an answer is not awaited any more. */
+/** Notifies a server that nobody waits for an answer any more. */
 const CANCEL_MS = 1000;
 /** Statuses that pass. */
 const PASSES = [408, 429];
@@ -231,8 +231,8 @@ export class HttpTransport {
 }
 
 /**
- * The protocol has 404 for a session that is not known. Servers made from an example of the official SDK answer 400 with
- * an error of their transport, which belongs to no request: no argument of a call can bring it about.
+ * The protocol has 404 for a session that is not known. Servers made from an example of the official SDK answer 400
+ * with an error of their transport, which belongs to no request: no argument of a call can bring it about.
  */
 function refusesSession({ id, error }: Json): boolean {
   const { code, message } = (isObject(error) ? error : {}) as Json;

@@ -1,6 +1,6 @@
 /**
- * A server with SkyRL's retrieval API: POST `{query | queries, topk, return_scores}`. What may pass is retried ten times
- * with a growing pause; a server that stays down is an error, never an answer.
+ * A server with SkyRL's retrieval API: POST `{query | queries, topk, return_scores}`. What may pass is retried ten
+ * times with a growing pause; a server that stays down is an error, never an answer.
  */
 
 import { setTimeout as pause } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * Searches passages: in a corpus of this machine, or at a retrieval server. Both answer in the form of SkyRL's retrieval
- * API, `{ result: [[{ document: { id, title, contents }, score }]] }`.
+ * Searches passages: in a corpus of this machine, or at a retrieval server. Both answer in the form of SkyRL's
+ * retrieval API, `{ result: [[{ document: { id, title, contents }, score }]] }`.
  */
 
 import { isAbsolute } from 'node:path';

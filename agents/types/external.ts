@@ -8,7 +8,9 @@ import { LONGEST_PROGRAM_SECONDS } from '../../protocol/limits.ts';
 import type { AgentType } from '../agent.ts';
 
 const options = z.strictObject({
-  /** Run once, through `/bin/bash -c` in the sandbox `main`. What it prints is the answer. Absent: it runs elsewhere. */
+  /**
+   * Run once, through `/bin/bash -c` in the sandbox `main`. What it prints is the answer. Absent: it runs elsewhere.
+   */
   command: z.string().min(1).max(65_536).optional(),
   /** How long it may work. */
   timeoutSeconds: z.number().min(1).max(LONGEST_PROGRAM_SECONDS).default(3600),

@@ -12,7 +12,8 @@ import { nameOfTool } from '../tools/toolbox.ts';
 const options = z.strictObject({
   /**
    * What a message without a call means. `hint`: a mistake, and the policy receives a hint. `answer`: the answer, which
-   * ends the rollout. `step`: it goes to the environment's `step`; without one it is the answer. Absent: `hint` if the task offers `finish`, else `answer`.
+   * ends the rollout. `step`: it goes to the environment's `step`; without one it is the answer. Absent: `hint` if the
+   * task offers `finish`, else `answer`.
    */
   message: z.enum(['hint', 'answer', 'step']).optional(),
   /** Absent: the policy is never asked for a summary. */

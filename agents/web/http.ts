@@ -21,7 +21,9 @@ export interface HttpRequest {
   readonly signal: AbortSignal;
   /** Resolves names and checks their addresses. */
   readonly lookup: LookupFunction;
-  /** Sees each part of an answer that is not compressed, and ends the reading by true. Absent: it is read to its end. */
+  /**
+   * Sees each part of an answer that is not compressed, and ends the reading by true. Absent: it is read to its end.
+   */
   readonly isEnough?: (part: Buffer, headers: IncomingHttpHeaders) => boolean;
 }
 

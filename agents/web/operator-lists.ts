@@ -1,6 +1,6 @@
 /**
- * What the operator allows the worker's tools: which servers they may ask, and which keys they may send where. The lists
- * are those of endpoints.
+ * What the operator allows the worker's tools: which servers they may ask, and which keys they may send where. The
+ * lists are those of endpoints.
  */
 
 import {

@@ -1,6 +1,6 @@
 /**
- * What a page says about a goal: by a model that reads it in chunks, or by the passages that share the goal's words. The
- * page is data; what it asks of the reader is not followed by this code.
+ * What a page says about a goal: by a model that reads it in chunks, or by the passages that share the goal's words.
+ * The page is data; what it asks of the reader is not followed by this code.
  */
 
 import { Bm25Builder } from '../retrieval/bm25.ts';

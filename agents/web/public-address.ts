@@ -1,6 +1,6 @@
 /**
- * Which addresses a policy may make a worker connect to: public ones. Names are resolved once, each of their addresses is
- * checked, and the connection goes to a checked one, so that a name cannot change its address in between.
+ * Which addresses a policy may make a worker connect to: public ones. Names are resolved once, each of their addresses
+ * is checked, and the connection goes to a checked one, so that a name cannot change its address in between.
  */
 
 import { lookup as resolve, type LookupAddress } from 'node:dns';
@@ -71,8 +71,8 @@ const publicLookup: LookupFunction = (hostname, options, callback) => {
 };
 
 /**
- * The look-up for one request. `allowPrivate`: `HOST:PORT` entries that need not be public. Errors: `AddressRefused` for
- * a URL that may not be read.
+ * The look-up for one request. `allowPrivate`: `HOST:PORT` entries that need not be public. Errors: `AddressRefused`
+ * for a URL that may not be read.
  */
 export function lookupFor(url: URL, allowPrivate: readonly string[]): LookupFunction {
   if (!/^https?:$/.test(url.protocol)) throw new AddressRefused(`${url.protocol} cannot be read: give http or https`);

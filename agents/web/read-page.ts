@@ -28,7 +28,7 @@ export interface PageReader {
   readonly timeoutSeconds: number;
 }
 
-/** The page cannot be read, through no fault of this machine. The policy is told. */
+/** The page cannot be read, through no fault of this machine. The policy receives the reason. */
 export class PageRefused extends Error {
   override readonly name = 'PageRefused';
 }
@@ -128,8 +128,8 @@ async function readByJina(url: URL, reader: PageReader, signal: AbortSignal): Pr
 }
 
 /**
- * The page, cut to `MOST_PAGE_CHARACTERS`. Errors: `PageRefused` for a page that cannot be read; `ServiceUnavailable` if
- * the reader service cannot be used.
+ * The page, cut to `MOST_PAGE_CHARACTERS`. Errors: `PageRefused` for a page that cannot be read; `ServiceUnavailable`
+ * if the reader service cannot be used.
  */
 export async function readPage(url: URL, reader: PageReader, signal: AbortSignal): Promise<Page> {
   try {

@@ -117,14 +117,14 @@ async function askOnce(
     lookup: guardedLookup,
   });
   const wait = retryAfterMs(headers);
-  const told = `${base.origin} answers with status ${status}`;
+  const message = `${base.origin} answers with status ${status}`;
   if (status === 401 || status === 402 || status === 403)
-    throw new ServiceUnavailable('key', `${told}: check the key ${keyEnv ?? provider.keyEnv} and its credit`, {
+    throw new ServiceUnavailable('key', `${message}: check the key ${keyEnv ?? provider.keyEnv} and its credit`, {
       status,
     });
   if (status === 429 || status >= 500)
-    throw new ServiceUnavailable('server', told, { status, ...(wait !== undefined && { retryAfterMs: wait }) });
-  if (status < 200 || status >= 300) throw new ServiceUnavailable('client', told, { status });
+    throw new ServiceUnavailable('server', message, { status, ...(wait !== undefined && { retryAfterMs: wait }) });
+  if (status < 200 || status >= 300) throw new ServiceUnavailable('client', message, { status });
   let answer: unknown;
   try {
     answer = JSON.parse(bytes.toString('utf8'));

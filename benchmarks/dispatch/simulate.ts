@@ -37,12 +37,12 @@ export function simulate(
     if (!next) break;
     now = next.end;
     ended.push({ rollout: next.rollout, stage: next.stage, start: next.start, end: next.end });
-    tell(dispatcher, next.rollout, next.stage);
+    notify(dispatcher, next.rollout, next.stage);
   }
   return ended;
 }
 
-function tell(dispatcher: Dispatcher, rollout: number, stage: Stage): void {
+function notify(dispatcher: Dispatcher, rollout: number, stage: Stage): void {
   if (stage === 'reward') dispatcher.ended(rollout);
   else dispatcher.stageEnded(rollout, stage);
 }

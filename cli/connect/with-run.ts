@@ -30,8 +30,8 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
 }
 
 /**
- * For a run, an eval (`eval/ID`), or a single rollout (its workflow id). Errors: `UserInputError` if none of this name is
- * running; `Unreachable` if Temporal does not answer.
+ * For a run, an eval (`eval/ID`), or a single rollout (its workflow id). Errors: `UserInputError` if none of this name
+ * is running; `Unreachable` if Temporal does not answer.
  */
 export function withSteered<T>(
   context: VerbContext,

@@ -32,7 +32,9 @@ export type Regraded = {
   readonly failure: FailureClass | null;
 } & (
   | { readonly status: 'same' | 'changed'; readonly after: Grade }
-  /** `failed`: the grader gave no verdict. `refused`: its kind cannot be graded again. `skipped`: it did not end itself. */
+  /**
+   * `failed`: the grader gave no verdict. `refused`: its kind cannot be graded again. `skipped`: it did not end itself.
+   */
   | { readonly status: 'failed' | 'refused' | 'skipped'; readonly after: null; readonly why: string }
 );
 

@@ -1,6 +1,6 @@
 /**
- * Steps of an environment, run again on the messages of a recorded rollout. If a step answers otherwise than it did, the
- * policy would have read something else, and the rollout cannot be graded again.
+ * Steps of an environment, run again on the messages of a recorded rollout. If a step answers otherwise than it did,
+ * the policy would have read something else, and the rollout cannot be graded again.
  */
 
 import { isDeepStrictEqual } from 'node:util';

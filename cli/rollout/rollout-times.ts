@@ -46,7 +46,7 @@ class Ledger {
   readonly #started = new Map<string, number>();
   #taskSince: number | undefined;
 
-  hear(event: HistoryEvent): void {
+  add(event: HistoryEvent): void {
     const at = millis(event.eventTime);
     const id = String(event.eventId);
     const { activityTaskScheduledEventAttributes: scheduled, activityTaskStartedEventAttributes: started } = event;
@@ -109,7 +109,7 @@ class Ledger {
 /** The times of one ended history. A rollout with several histories needs a call for each. */
 export function timesOf(events: readonly HistoryEvent[]): RolloutTimes {
   const ledger = new Ledger();
-  for (const event of events) ledger.hear(event);
+  for (const event of events) ledger.add(event);
   const [first, last] = [events[0], events.at(-1)];
   const from = first ? millis(first.eventTime) : 0;
   const to = last ? millis(last.eventTime) : 0;

@@ -13,8 +13,8 @@ import type { TrainStatus } from '../../protocol/train-status.ts';
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 
 /**
- * `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`.
- * `steps`: the number of planned steps, if it is known.
+ * `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train
+ * 0.9)`. `steps`: the number of planned steps, if it is known.
  */
 export function stepLine(record: StepRecord, steps?: number): string {
   const { seconds, staleness } = record;

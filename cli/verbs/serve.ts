@@ -100,7 +100,7 @@ export const serveVerb: Verb = {
       .option('--timeout-seconds <n>', 'time limit of one answer; default: 600')
       .option('--grace-seconds <n>', 'time that open requests have to finish when the server stops', '60')
       .option('--tinker', "serves the Tinker API for adapters on this policy instead, by this folder's stack")
-      .option('--max-waiting <n>', 'with --tinker: requests of a key that may wait; default: 4096')
+      .option('--max-waiting <n>', 'with --tinker: samples of a key that may wait, and other requests; default: 4096')
       .option('--max-models <n>', 'with --tinker: models of a key; default: 256')
       .option('--max-checkpoint-gib <n>', 'with --tinker: GiB of checkpoints of a key; default: 64')
       .action((options: Options) => run((context) => serve(options, context)));

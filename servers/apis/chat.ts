@@ -1,7 +1,7 @@
 /**
- * The one chat that a request of any API becomes, and the one answer from which each API's response is made. All of this
- * folder is pure: no engine, no clock, no random ids. Each API has a file that reads its requests (parsed JSON → fields
- * and a `ChatQuery`) and a file that writes its answers (`ChatAnswer` → response, `ChatDelta`s → events).
+ * The one chat that a request of any API becomes, and the one answer from which each API's response is made. All of
+ * this folder is pure: no engine, no clock, no random ids. Each API has a file that reads its requests (parsed JSON →
+ * fields and a `ChatQuery`) and a file that writes its answers (`ChatAnswer` → response, `ChatDelta`s → events).
  */
 
 import type { Message, ToolSchema } from '../../protocol/message.ts';

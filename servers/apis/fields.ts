@@ -1,4 +1,6 @@
-/** Fields that several APIs share, and how a request that does not fit its schema is refused: by the first wrong field. */
+/**
+ * Fields that several APIs share, and how a request that does not fit its schema is refused: by the first wrong field.
+ */
 
 import { z } from 'zod';
 import type { SamplingParameters } from '../../protocol/sampling.ts';

@@ -1,6 +1,6 @@
 /**
- * Answers of Anthropic's `/v1/messages`. Takes: a `ChatAnswer`, or its `ChatDelta`s. Gives: the message, or its events in
- * their order, and refusals in Anthropic's shape. The events' blocks are the message's.
+ * Answers of Anthropic's `/v1/messages`. Takes: a `ChatAnswer`, or its `ChatDelta`s. Gives: the message, or its events
+ * in their order, and refusals in Anthropic's shape. The events' blocks are the message's.
  */
 
 import { plainOf, readWritten } from '../../protocol/written-json.ts';

@@ -1,7 +1,7 @@
 /**
- * OpenAI's `/v1/chat/completions`, with vLLM's fields. Takes: a body of `readWritten`. Gives: its `ChatQuery` and fields,
- * and from answers the completion or its chunks. A field without an effect here is refused by name, unless its value asks
- * for the default behaviour.
+ * OpenAI's `/v1/chat/completions`, with vLLM's fields. Takes: a body of `readWritten`. Gives: its `ChatQuery` and
+ * fields, and from answers the completion or its chunks. A field without an effect here is refused by name, unless its
+ * value asks for the default behaviour.
  */
 
 import { z } from 'zod';

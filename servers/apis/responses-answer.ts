@@ -1,7 +1,7 @@
 /**
  * Answers of OpenAI's `/v1/responses`. Takes: a `ChatAnswer`, or its `ChatDelta`s. Gives: the response, its items for a
- * later `previous_response_id`, or the typed events in their order. The events' items are the response's: same ids, same
- * order, same texts.
+ * later `previous_response_id`, or the typed events in their order. The events' items are the response's: same ids,
+ * same order, same texts.
  */
 
 import { memberOf, readWritten } from '../../protocol/written-json.ts';

@@ -1,7 +1,7 @@
 /**
- * Requests of OpenAI's `/v1/responses`. Takes: a body of `readWritten`, and the items of the response that it continues.
- * Gives: its `ChatQuery`, its items, and the fields that its response repeats. A field that would change the answer and
- * cannot be honoured is refused by name.
+ * Requests of OpenAI's `/v1/responses`. Takes: a body of `readWritten`, and the items of the response that it
+ * continues. Gives: its `ChatQuery`, its items, and the fields that its response repeats. A field that would change the
+ * answer and cannot be honoured is refused by name.
  */
 
 import { z } from 'zod';

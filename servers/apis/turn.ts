@@ -1,6 +1,6 @@
 /**
- * Reads a policy's text as an assistant's turn: reasoning, text, calls. While the text grows, only what later text cannot
- * change is given: the pieces, put together, are the parts of the whole turn.
+ * Reads a policy's text as an assistant's turn: reasoning, text, calls. While the text grows, only what later text
+ * cannot change is given: the pieces, put together, are the parts of the whole turn.
  */
 
 import { argumentsText } from '../../protocol/message.ts';
@@ -65,11 +65,11 @@ export class TurnReader {
     const { codec, hasTools, inReasoning, opening, stops } = this.#form;
     if (opening !== '') return [];
     const marks = hasTools ? [...stops, ...codec.marks] : stops;
-    const told = (content: string) => (hasTools ? tellable(content, marks).trim() : tellable(content, marks));
-    if (this.#form.reasoning === 'text') return this.#newIn('', told(text));
+    const shown = (content: string) => (hasTools ? tellable(content, marks).trim() : tellable(content, marks));
+    if (this.#form.reasoning === 'text') return this.#newIn('', shown(text));
     const { reasoning, rest } = split(text, inReasoning, false);
     const thought = rest === undefined ? tellable(reasoning, [...stops, CLOSE]) : reasoning;
-    return this.#newIn(thought.trim(), rest === undefined ? '' : told(rest));
+    return this.#newIn(thought.trim(), rest === undefined ? '' : shown(rest));
   }
 
   /** The whole turn, and what of it was not given before. `isComplete`: false if the text was cut at a length. */
@@ -93,7 +93,9 @@ export class TurnReader {
     return { reasoning: reasoning.trim(), content: hasTools ? rest.trim() : rest, calls };
   }
 
-  /** A part that does not continue what was given is not given again: text before a call may turn out to be reasoning. */
+  /**
+   * A part that does not continue what was given is not given again: text before a call may turn out to be reasoning.
+   */
   #newIn(reasoning: string, content: string): ChatDelta[] {
     const deltas: ChatDelta[] = [];
     if (reasoning.length > this.#reasoning.length) {

@@ -20,6 +20,8 @@ interface Incoming {
   readonly refuse: (error: unknown) => void;
 }
 
+const TOO_MANY = 'too many bytes are being received at once: retry later';
+
 export class BodyReader {
   readonly #limits: BodyLimits;
   readonly #incoming = new Set<Incoming>();
@@ -32,12 +34,12 @@ export class BodyReader {
   /**
    * Returns the result of `use` for the body; the body's bytes count in the budget until then. A refused body is not
    * read further: the HTTP adapter discards the rest for a moment, so that the caller can read the refusal, then closes
-   * the connection. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond
+   * the connection. `hold` counts what `use` makes of the body, as its decompressed bytes. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond
    * the budget; `AbortError` if the caller closes the connection; those of `use`.
    */
   async use<T>(
     request: IncomingMessage,
-    use: (body: Buffer) => Promise<T>,
+    use: (body: Buffer, hold: (bytes: number) => void) => Promise<T>,
     types: readonly string[] = ['application/json'],
   ): Promise<T> {
     // A web page of another origin cannot send such a content type without a CORS preflight.
@@ -49,7 +51,7 @@ export class BodyReader {
     this.#incoming.add(one);
     try {
       const body = await this.#read(request, one, refused.promise).finally(() => this.#incoming.delete(one));
-      return await use(body);
+      return await use(body, (bytes) => this.#hold(one, bytes));
     } finally {
       this.#held -= one.bytes;
     }
@@ -95,8 +97,15 @@ export class BodyReader {
     if (this.#held <= this.#limits.bodyBudgetBytes) return;
     // The largest body, not the latest: otherwise a few large, stalled bodies would keep out all small ones.
     const [largest = one] = [...this.#incoming].toSorted((a, b) => b.bytes - a.bytes);
-    const why = 'too many bytes are being received at once: retry later';
-    largest.refuse(new ApiError(429, why, { code: 'rate_limit_exceeded', retryAfterSeconds: 1 }));
+    largest.refuse(new ApiError(429, TOO_MANY, { code: 'rate_limit_exceeded', retryAfterSeconds: 1 }));
+  }
+
+  /** Errors: `ApiError` 429 beyond the budget. */
+  #hold(one: Incoming, bytes: number): void {
+    if (this.#held + bytes > this.#limits.bodyBudgetBytes)
+      throw new ApiError(429, TOO_MANY, { code: 'rate_limit_exceeded', retryAfterSeconds: 1 });
+    one.bytes += bytes;
+    this.#held += bytes;
   }
 
   #tooLong(): ApiError {

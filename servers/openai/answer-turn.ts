@@ -1,6 +1,6 @@
 /**
- * Samples the answer of a prepared chat, whatever API asked: its text is read as reasoning, text and calls in the form of
- * the policy's template. A call that cannot be parsed stays text, so that the client sees the policy's answer.
+ * Samples the answer of a prepared chat, whatever API asked: its text is read as reasoning, text and calls in the form
+ * of the policy's template. A call that cannot be parsed stays text, so that the client sees the policy's answer.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -34,13 +34,13 @@ export interface TurnAnswer {
 }
 
 function shownLogprobs({ tokens, logprobs, alternatives }: Answer, { tokenizer }: ChatModel): TokenShown[] {
-  const told = ({ token: id, logprob }: TokenLogprob) => {
+  const named = ({ token: id, logprob }: TokenLogprob) => {
     const token = tokenizer.decode([id]);
     return { token, logprob, bytes: [...Buffer.from(token)] };
   };
   return tokens.map((token, i) => ({
-    ...told({ token, logprob: logprobs[i] ?? 0 }),
-    top: (alternatives[i] ?? []).map(told),
+    ...named({ token, logprob: logprobs[i] ?? 0 }),
+    top: (alternatives[i] ?? []).map(named),
   }));
 }
 

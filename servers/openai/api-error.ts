@@ -4,7 +4,7 @@ import { messagesError } from '../apis/messages-answer.ts';
 import { ApiError, type ErrorDialect } from '../http/api-error.ts';
 
 /** Maximum length of a message and of a parameter's name, in characters: both may quote the caller's text. */
-const MOST_TOLD = 2000;
+const MOST_CHARACTERS = 2000;
 
 /** Source: platform.openai.com/docs/guides/error-codes. */
 function typeOf(status: number): string {
@@ -14,8 +14,8 @@ function typeOf(status: number): string {
 }
 
 export function errorBody({ status, message, param, code }: ApiError): object {
-  const [told, at] = [message.slice(0, MOST_TOLD), param?.slice(0, MOST_TOLD) ?? null];
-  return { error: { message: told, type: typeOf(status), param: at, code } };
+  const [cut, at] = [message.slice(0, MOST_CHARACTERS), param?.slice(0, MOST_CHARACTERS) ?? null];
+  return { error: { message: cut, type: typeOf(status), param: at, code } };
 }
 
 /** The message is vLLM's, since clients parse the numbers in it. */

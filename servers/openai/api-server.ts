@@ -1,4 +1,7 @@
-/** OpenAI's and Anthropic's APIs over HTTP for one policy. Until the policy is loaded, the server listens and answers 503. */
+/**
+ * OpenAI's and Anthropic's APIs over HTTP for one policy. Until the policy is loaded, the server listens and answers
+ * 503.
+ */
 
 import { type HttpContext, HttpServer, type HttpServerOptions } from '../http/http-server.ts';
 import type { ResponseItem } from '../apis/responses-items.ts';

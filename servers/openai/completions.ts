@@ -150,14 +150,16 @@ export function completions(
           const prompt = jobs[index] ?? [];
           const asked = request.prompt_logprobs;
           const isAsked = asked !== undefined && asked !== null && answer.promptLogprobs !== undefined;
-          const told = (answer.promptLogprobs ?? []).map((one) => one && { ...one, top: one.top.slice(0, asked ?? 0) });
+          const wanted = (answer.promptLogprobs ?? []).map(
+            (one) => one && { ...one, top: one.top.slice(0, asked ?? 0) },
+          );
           return {
             index,
             text: `${echoOf(prompt)}${answer.text}`,
             finish_reason: answer.finish,
             logprobs: logprobsOf(answer, request, model, prompt),
             ...idsOf(request, prompt, answer),
-            ...(isAsked ? { prompt_logprobs: promptLogprobsOf(told, nameOf) } : {}),
+            ...(isAsked ? { prompt_logprobs: promptLogprobsOf(wanted, nameOf) } : {}),
           };
         });
         return { ...common, choices, usage: usageOf(prompts, answers) };
@@ -165,7 +167,7 @@ export function completions(
     };
   }
   const streamed = async (send: Send) => {
-    const told = (index: number, text: string, rest: object) =>
+    const sendText = (index: number, text: string, rest: object) =>
       send({ data: { ...common, choices: [{ index, text, logprobs: null, finish_reason: null, ...rest }] } });
     const answers = await Promise.all(
       jobs.map(async (prompt, index) => {
@@ -173,11 +175,11 @@ export function completions(
         const begin = echoOf(prompt);
         const onText = (text: string) => {
           const ready = `${begin}${tellable(text, stop)}`;
-          if (ready.length > sent) told(index, ready.slice(sent), {});
+          if (ready.length > sent) sendText(index, ready.slice(sent), {});
           sent = Math.max(sent, ready.length);
         };
         const answer = await answerOf({ ...requestOf(prompt, index), onText });
-        told(index, `${begin}${answer.text}`.slice(sent), {
+        sendText(index, `${begin}${answer.text}`.slice(sent), {
           finish_reason: answer.finish,
           logprobs: logprobsOf(answer, request, model, prompt),
           ...idsOf(request, prompt, answer),

@@ -30,7 +30,10 @@ export const newMeta = (model: { readonly name: string }): AnswerMeta => ({
   model: model.name,
 });
 
-/** vLLM's `prompt_logprobs`: null for the first token; else tokens by id. The rank of a token is known if it is one of the top. */
+/**
+ * vLLM's `prompt_logprobs`: null for the first token; else tokens by id. The rank of a token is known if it is one of
+ * the top.
+ */
 export function promptLogprobsOf(
   all: ReadonlyArray<PromptLogprob | null>,
   nameOf: (id: number) => string,

@@ -34,7 +34,9 @@ export interface AnswerRequest {
   readonly endOf?: ((text: string) => number | undefined) | undefined;
   /** Number of most likely tokens to return for each sampled token. */
   readonly alternatives: number;
-  /** Number of most likely tokens to return for each token of the prompt. Absent: the prompt has no log-probabilities. */
+  /**
+   * Number of most likely tokens to return for each token of the prompt. Absent: the prompt has no log-probabilities.
+   */
   readonly promptAlternatives?: number | undefined;
   /** True to omit special tokens from the text. */
   readonly skipSpecialTokens: boolean;

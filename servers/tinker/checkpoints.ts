@@ -13,7 +13,7 @@ import { loadWeights, modelId } from './models.ts';
 import { checkName, expiryOf, numberOfUnnamed, parsePath, pathTo, UNNAMED_TTL, unnamed } from './paths.ts';
 import { samplerId } from './samplers.ts';
 import { type Call, checkpointOf, modelOf, type Page, quoted, textsOf } from './service.ts';
-import { seqOf, submit } from './submit.ts';
+import { repeated, seqOf, submit } from './submit.ts';
 
 async function checkBytes({ service, tenant }: Call): Promise<void> {
   const { checkpointBytes } = await service.journal.counts(tenant);
@@ -212,13 +212,17 @@ export async function copyWeights(call: Call, body: z.output<typeof copyBody>): 
   if (session_id === undefined || model_seq_id === undefined)
     throw new ApiError(400, 'session_id and model_seq_id are missing; give both: projects are not kept here');
   const { folder, name } = parsePath(source_path, 'source_path');
-  const { kind } = await checkpointOf(call, source_path, { orPublic: true, field: 'source_path' });
+  const run = modelId(session_id, model_seq_id);
   const expiresAt = expiryOf(body.ttl_seconds, call.service.now());
-  await checkBytes(call);
+  const isRepeated = (await repeated(call, { lane: run, session: session_id, seq: 0 })) !== undefined;
+  if (!isRepeated) {
+    await checkpointOf(call, source_path, { orPublic: true, field: 'source_path' });
+    await checkBytes(call);
+  }
+  const kind = folder === 'weights' ? 'training' : 'sampler';
   const optimizer = kind === 'training';
   const load = { session_id, model_seq_id, path: source_path, optimizer };
   await loadWeights(call, loadWeightsBody.parse(load));
-  const run = modelId(session_id, model_seq_id);
   const path = pathTo({ run, folder, name });
   const save = {
     kind: 'save_weights',

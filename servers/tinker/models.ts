@@ -15,7 +15,7 @@ import { ApiError } from '../http/api-error.ts';
 import { parsePath } from './paths.ts';
 import { readPass } from './read-pass.ts';
 import { baseNamed, type Call, checkpointOf, modelOf, openSession, quoted } from './service.ts';
-import { seqOf, submit } from './submit.ts';
+import { repeated, seqOf, submit } from './submit.ts';
 
 /** As Thinking Machines' own adapters. */
 const ALPHA = 32;
@@ -64,6 +64,9 @@ function putModel({ service, tenant }: Call, { userMetadata, ...model }: NewMode
 
 export async function createModel(call: Call, body: z.output<typeof createModelBody>): Promise<object> {
   const { service } = call;
+  const lane = { lane: modelId(body.session_id, body.model_seq_id), session: body.session_id, seq: 0 };
+  const known = await repeated(call, lane);
+  if (known !== undefined) return { request_id: known.requestId, model_id: lane.lane };
   const base = baseNamed(service, body.base_model);
   checkOptimizer(body.optimizer_config);
   const asked = adapterOf(body.lora_config, service.drawSeed);
@@ -87,9 +90,24 @@ export async function createModel(call: Call, body: z.output<typeof createModelB
   return { request_id: requestId, model_id: id };
 }
 
+/** The lane of a load, and its number there. Errors: `ApiError` 400, 404. */
+async function laneOfLoad(call: Call, body: z.output<typeof loadWeightsBody>) {
+  const { model_id: known, session_id, model_seq_id, seq_id } = body;
+  if (known !== undefined && session_id === undefined) {
+    const { session } = await modelOf(call, known);
+    return { lane: known, session, seq: laneSeq(seq_id) };
+  }
+  if (session_id === undefined || model_seq_id === undefined)
+    return refuse('session_id and model_seq_id, or model_id and seq_id, are missing; give one pair');
+  return { lane: modelId(session_id, model_seq_id), session: session_id, seq: 0 };
+}
+
 /** Into a new model (`session_id`, `model_seq_id`), or into one that exists (`model_id`). */
 export async function loadWeights(call: Call, body: z.output<typeof loadWeightsBody>): Promise<object> {
   const { path, optimizer } = body;
+  const lane = await laneOfLoad(call, body);
+  const before = await repeated(call, lane);
+  if (before !== undefined) return { request_id: before.requestId, model_id: lane.lane };
   const { run, folder } = parsePath(path);
   checkOptimizer(body.optimizer_config);
   if (optimizer && folder === 'sampler_weights')
@@ -100,26 +118,23 @@ export async function loadWeights(call: Call, body: z.output<typeof loadWeightsB
   if (body.base_model !== undefined && baseNamed(call.service, body.base_model).name !== origin.baseModel)
     refuse(`base_model: ${quoted(body.base_model)} is not the one of the checkpoint; give ${origin.baseModel}`);
   const operation = { kind: 'load_weights', path: checkpoint.path, optimizer } as const;
-  const { model_id: known, session_id, model_seq_id } = body;
-  if (known !== undefined && session_id === undefined) {
-    const model = await modelOf(call, known);
+  if (body.session_id === undefined) {
+    const model = await modelOf(call, lane.lane);
     const { rank, attention, mlp, unembed } = origin.adapter;
     const own = model.adapter;
     if (own.rank !== rank || own.attention !== attention || own.mlp !== mlp || own.unembed !== unembed)
       refuse(
         `path: the adapter of ${quoted(path)} has rank ${rank} and other layers than the model; create a model from the checkpoint`,
       );
-    const { requestId } = await submit(call, { lane: model.id, session: model.session, seq: body.seq_id, operation });
+    const { requestId } = await submit(call, { ...lane, operation });
     return { request_id: requestId, model_id: model.id };
   }
-  if (session_id === undefined || model_seq_id === undefined)
-    return refuse('session_id and model_seq_id, or model_id and seq_id, are missing; give one pair');
-  const { id: session } = await openSession(call, session_id);
-  const id = modelId(session, model_seq_id);
+  const { lane: id } = lane;
+  const { id: session } = await openSession(call, lane.session);
   await checkModels(call, id);
   const { baseModel, adapter } = origin;
   await putModel(call, { id, session, baseModel, adapter, userMetadata: body.user_metadata });
-  const { requestId } = await submit(call, { lane: id, session, seq: 0, operation });
+  const { requestId } = await submit(call, { ...lane, operation });
   return { request_id: requestId, model_id: id };
 }
 

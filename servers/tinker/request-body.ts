@@ -38,18 +38,25 @@ export class Turns {
   }
 }
 
-/** Compressed bodies of all callers: the budget of bodies counts them compressed. */
+/** Compressed bodies of all callers: their sizes are counted in the budget of bodies once they are known. */
 const inflations = new Turns(2);
 
-/** `use` of the decompressed body, which is held by few at once: `use` only reads it. Errors: as `decompress`. */
+/**
+ * `use` of the decompressed body, which is held by few at once: `use` only reads it. `hold` is told how many bytes were
+ * made. Errors: as `decompress`; those of `hold`.
+ */
 export async function readBody<T>(
   body: Buffer,
   encoding: string | undefined,
   use: (body: Buffer) => T,
-  turns = inflations,
+  { turns = inflations, hold = () => undefined }: { turns?: Turns; hold?: (bytes: number) => void } = {},
 ): Promise<T> {
-  const read = async () => use(await decompress(body, encoding));
-  return isPlain(encoding) ? read() : turns.run(read);
+  if (isPlain(encoding)) return use(body);
+  return turns.run(async () => {
+    const plain = await decompress(body, encoding);
+    hold(plain.length);
+    return use(plain);
+  });
 }
 
 const isPlain = (encoding: string | undefined) => ['', 'identity'].includes((encoding ?? '').trim().toLowerCase());

@@ -29,7 +29,20 @@ async function sourceOf(call: Call, base: string | undefined, path: string | und
   return { baseModel: baseNamed(call.service, baseModel).name, path };
 }
 
+/** The same request as the one that made this sampler: its weights may be gone by now, and its session finished. */
+function isRepeated(
+  { service, tenant }: Call,
+  known: TinkerSampler,
+  { base_model: base, model_path: path }: z.output<typeof createSamplingSessionBody>,
+): boolean {
+  if (known.tenant !== tenant || known.path !== path) return false;
+  return base === undefined ? path !== undefined : baseNamed(service, base).name === known.baseModel;
+}
+
 export async function createSampler(call: Call, body: z.output<typeof createSamplingSessionBody>): Promise<object> {
+  const known = await call.service.journal.sampler(samplerId(body.session_id, body.sampling_session_seq_id));
+  if (known !== undefined && isRepeated(call, known, body))
+    return { type: 'create_sampling_session', sampling_session_id: known.id };
   const source = await sourceOf(call, body.base_model, body.model_path);
   const { id: session } = await openSession(call, body.session_id);
   const { tenant } = call;
@@ -66,9 +79,17 @@ async function directSampler(call: Call, body: z.output<typeof sampleBody>): Pro
   return service.journal.putSampler({ id: samplerId(session, 0), session, tenant, ...source });
 }
 
+const sampling = (requestId: string, count: number): object => ({
+  request_id: requestId,
+  sample_sequence_ids: Array.from({ length: count }, (_, i) => `${requestId}:${i}`),
+});
+
 export async function sample(call: Call, body: z.output<typeof sampleBody>): Promise<object> {
   const id = body.sampling_session_id;
   const sampler = id === undefined ? await directSampler(call, body) : await samplerOf(call, id);
+  const number = body.seq_id === undefined ? undefined : seqOf(body.seq_id);
+  const known = number === undefined ? undefined : await call.service.journal.known(sampler.id, number, call.digest);
+  if (known !== undefined) return sampling(known.requestId, body.num_samples);
   const base = baseNamed(call.service, sampler.baseModel);
   const asked = readSample(body, base, call.service.drawSeed);
   if (sampler.path !== undefined)
@@ -79,8 +100,5 @@ export async function sample(call: Call, body: z.output<typeof sampleBody>): Pro
     seq: body.seq_id,
     operation: { kind: 'sample', sample: asked },
   });
-  return {
-    request_id: requestId,
-    sample_sequence_ids: Array.from({ length: asked.count }, (_, i) => `${requestId}:${i}`),
-  };
+  return sampling(requestId, asked.count);
 }

@@ -26,9 +26,11 @@ export interface ServedBase {
 
 /** Per tenant. */
 export interface TinkerQuotas {
-  /** Requests without a result. Beyond it clients wait and send again (429). */
+  /** Samples without a result, and as many requests to models. Beyond it clients wait and send again (429). */
   readonly waiting: number;
-  /** Bytes of their bodies. */
+  /** Sessions that are not finished. */
+  readonly sessions: number;
+  /** Bytes of the bodies of each. */
   readonly waitingBytes: number;
   readonly models: number;
   readonly checkpointBytes: number;
@@ -36,6 +38,7 @@ export interface TinkerQuotas {
 
 export const DEFAULT_QUOTAS: TinkerQuotas = {
   waiting: 4096,
+  sessions: 4096,
   waitingBytes: 512 * 2 ** 20,
   models: 256,
   checkpointBytes: 64 * 2 ** 30,

@@ -10,6 +10,12 @@ import { type Call, type Page, sessionOf, textsOf } from './service.ts';
 
 export async function createSession(call: Call, body: z.output<typeof createSessionBody>): Promise<object> {
   const { service, tenant } = call;
+  const { sessions } = await service.journal.counts(tenant);
+  if (sessions >= service.quotas.sessions)
+    throw new ApiError(
+      400,
+      `this API key has ${sessions} sessions, as many as it may have: finish some (those without heartbeats end by themselves)`,
+    );
   const at = service.now().toISOString();
   const id = randomUUID();
   await service.journal.putSession({

@@ -20,12 +20,17 @@ export function seqOf(given: number | string): number {
 }
 
 /** Errors: `ApiError` 429 if the tenant has too much waiting: clients wait and send it again. */
-async function checkWaiting({ service, tenant }: Call): Promise<void> {
-  const { waitingOperations, waitingBytes } = await service.journal.waitingOf(tenant);
-  const { waiting, waitingBytes: bytes } = service.quotas;
-  if (waitingOperations < waiting && waitingBytes < bytes) return;
-  const what = waitingOperations < waiting ? `${bytes} bytes` : `${waiting} requests`;
-  throw new ApiError(429, `this API key has ${what} waiting: retry later`, { retryAfterSeconds: 1 });
+async function checkWaiting({ service, tenant }: Call, kind: TinkerOperation['kind']): Promise<void> {
+  const { waitingOperations, waitingBytes, waitingSamples, waitingSampleBytes } =
+    await service.journal.waitingOf(tenant);
+  const { waiting, waitingBytes: most } = service.quotas;
+  const isSample = kind === 'sample';
+  const [count, bytes] = isSample ? [waitingSamples, waitingSampleBytes] : [waitingOperations, waitingBytes];
+  if (count < waiting && bytes < most) return;
+  const what = `${isSample ? 'samples' : 'requests to models'}${count < waiting ? ` of ${most} bytes` : ''}`;
+  throw new ApiError(429, `this API key has ${count < waiting ? '' : `${waiting} `}${what} waiting: retry later`, {
+    retryAfterSeconds: 1,
+  });
 }
 
 export interface Submission {
@@ -41,6 +46,23 @@ export interface Submission {
   readonly check?: () => Promise<void>;
 }
 
+/**
+ * The future of a request that was accepted before: its repetition is not checked again, since quotas may be full by now,
+ * the session finished, and what it reads deleted. Errors: `ApiError` 404 for a session that is not the caller's.
+ */
+export async function repeated(
+  call: Call,
+  {
+    lane,
+    session,
+    seq,
+  }: { readonly lane: string; readonly session: string; readonly seq: number | string | undefined },
+): Promise<AcceptedOperation | undefined> {
+  if (seq === undefined) return undefined;
+  await sessionOf(call, session);
+  return call.service.journal.known(lane, seqOf(seq), call.digest);
+}
+
 /** Errors: `ApiError` 400 for a finished session, 429; `OperationConflict`; those of the disk. */
 export async function submit(
   call: Call,
@@ -48,10 +70,10 @@ export async function submit(
 ): Promise<AcceptedOperation> {
   const { service, tenant, digest } = call;
   const number = seq === undefined ? undefined : seqOf(seq);
-  const repeated = number === undefined ? undefined : await service.journal.known(lane, number, digest);
-  if (repeated !== undefined) return repeated;
+  const known = number === undefined ? undefined : await service.journal.known(lane, number, digest);
+  if (known !== undefined) return known;
   await check?.();
   await (alsoFinished === true ? sessionOf : openSession)(call, session);
-  await checkWaiting(call);
+  await checkWaiting(call, operation.kind);
   return service.journal.accept({ tenant, lane, seq: number, digest, operation });
 }

@@ -112,7 +112,7 @@ export class TinkerServer {
     const { incoming } = c.env;
     return this.#http.bodies.use(
       incoming,
-      async (body) => readBody(body, incoming.headers['content-encoding'], use),
+      async (body, hold) => readBody(body, incoming.headers['content-encoding'], use, { hold }),
       types,
     );
   }

@@ -20,8 +20,10 @@ export interface ServerSettings {
  *   seconds is many times what the longest task takes. A task that exceeds it three times gets more time at each retry.
  * - By default timers may be late by a second, for hosts whose clocks differ. One machine has one clock, and a retry
  *   after 20 ms took that second.
- * - By default a timer queue that looks three times for timers of the same second counts as stuck: the second's timers go
- *   to a second reader, which is minutes behind under load. With timers that are on time, three looks are usual. Rows from
+ * - By default a timer queue that looks three times for timers of the same second counts as stuck: the second's timers
+ * go
+ * to a second reader, which is minutes behind under load. With timers that are on time, three looks are usual. Rows
+ * from
  *   the oldest such timer on are kept, and each look reads them again: after 450 steps that was more than half of the
  *   server's processor time.
  */

@@ -77,6 +77,7 @@ CREATE INDEX IF NOT EXISTS kept_bodies ON operations (kind, lane, number) WHERE 
 CREATE INDEX IF NOT EXISTS old_results ON results (at) WHERE body IS NULL;
 CREATE INDEX IF NOT EXISTS checkpoints_by_dir ON checkpoints (dir);
 CREATE INDEX IF NOT EXISTS expiring_checkpoints ON checkpoints (expires) WHERE expires IS NOT NULL;
+CREATE INDEX IF NOT EXISTS silent_sessions ON sessions (seen);
 CREATE INDEX IF NOT EXISTS states_by_dir ON states (dir);
 `;
 

@@ -89,9 +89,14 @@ export type TinkerFuture =
 
 /** What a tenant has now, for quotas. */
 export interface TinkerCounts {
+  /** Of models. */
   readonly waitingOperations: number;
   /** Of the bodies of waiting operations. */
   readonly waitingBytes: number;
+  readonly waitingSamples: number;
+  readonly waitingSampleBytes: number;
+  /** Those that are not finished. */
+  readonly sessions: number;
   /** Those that take operations: not unloaded, and not of a finished session. */
   readonly models: number;
   readonly checkpoints: number;
@@ -99,7 +104,10 @@ export interface TinkerCounts {
 }
 
 /** Those of `TinkerCounts` that are asked for with each request. */
-export type TinkerWaiting = Pick<TinkerCounts, 'waitingOperations' | 'waitingBytes'>;
+export type TinkerWaiting = Pick<
+  TinkerCounts,
+  'waitingOperations' | 'waitingBytes' | 'waitingSamples' | 'waitingSampleBytes'
+>;
 
 /** Errors of all: `StoreUnavailable`-like failures of the disk, as of the store. */
 export interface TinkerJournal {

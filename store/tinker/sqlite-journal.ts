@@ -106,8 +106,8 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
     this.#db.read(() => this.#operations.waiting(lane, limit, READ_BYTES));
   waitingIn: TinkerWork['waitingIn'] = (lane, limit, bytes) =>
     this.#unlessDamaged(() => this.#operations.waiting(lane, limit, bytes));
-  waitingSamples: TinkerWork['waitingSamples'] = (base, limit, except) =>
-    this.#unlessDamaged(() => this.#operations.waitingSamples(base, limit, except));
+  waitingSamples: TinkerWork['waitingSamples'] = (base, limit, except, served) =>
+    this.#unlessDamaged(() => this.#operations.waitingSamples(base, limit, except, served));
 
   /** A damaged operation fails alone: nobody can run it, and what waits beside it would wait for ever. */
   async #unlessDamaged<T>(read: () => T): Promise<T> {
@@ -131,7 +131,7 @@ export class SqliteJournal implements TinkerJournal, TinkerWork {
       const has =
         'model' in lane
           ? this.#operations.hasRunnable(lane.model)
-          : this.#operations.hasSamples(lane.base, lane.except);
+          : this.#operations.hasSamples(lane.base, lane.except, lane.served);
       return has ? true : undefined;
     };
     await this.#changes.until([key], milliseconds, signal, isDone);

@@ -221,31 +221,39 @@ export class JournalOperations {
   }
 
   waitingOf(tenant: string): TinkerWaiting {
-    const sql = 'SELECT count(*) AS n, total(bytes) AS bytes FROM operations WHERE tenant = ? AND finished = 0';
-    const { n, bytes } = this.#db.sql(sql).get(tenant) as { n: number; bytes: number };
-    return { waitingOperations: n, waitingBytes: bytes };
+    const sql = `SELECT count(*) - total(sampling) AS n, total(bytes * (1 - sampling)) AS bytes,
+      total(sampling) AS samples, total(bytes * sampling) AS sampleBytes FROM operations WHERE tenant = ? AND finished = 0`;
+    const row = this.#db.sql(sql).get(tenant) as { n: number; bytes: number; samples: number; sampleBytes: number };
+    const { n, bytes, samples, sampleBytes } = row;
+    return { waitingOperations: n, waitingBytes: bytes, waitingSamples: samples, waitingSampleBytes: sampleBytes };
   }
 
   hasRunnable(lane: string): boolean {
     return this.#runnable(lane, 1).length > 0;
   }
 
-  hasSamples(base: string, except: readonly string[] = []): boolean {
+  hasSamples(base: string, except: readonly string[] = [], served: readonly string[] = []): boolean {
     const sql = `SELECT 1 FROM operations WHERE finished = 0 AND sampling = 1 AND base = ?
-      AND request NOT IN (SELECT value FROM json_each(?)) LIMIT 1`;
-    return this.#db.sql(sql).get(base, JSON.stringify(except)) !== undefined;
+      AND request NOT IN (SELECT value FROM json_each(?)) AND tenant NOT IN (SELECT value FROM json_each(?)) LIMIT 1`;
+    return this.#db.sql(sql).get(base, JSON.stringify(except), JSON.stringify(served)) !== undefined;
   }
 
   /** Every tenant's first one comes before any tenant's second one. */
-  waitingSamples(base: string, limit: number, except: readonly string[]): WaitingSample[] {
+  waitingSamples(
+    base: string,
+    limit: number,
+    except: readonly string[],
+    served: readonly string[] = [],
+  ): WaitingSample[] {
     const rows = this.#db
       .sql(
         `SELECT request, bytes FROM (
            SELECT request, seq, bytes, row_number() OVER (PARTITION BY tenant ORDER BY seq) AS place FROM operations
-           WHERE finished = 0 AND sampling = 1 AND base = ? AND request NOT IN (SELECT value FROM json_each(?)))
+           WHERE finished = 0 AND sampling = 1 AND base = ? AND request NOT IN (SELECT value FROM json_each(?))
+           AND tenant NOT IN (SELECT value FROM json_each(?)))
          ORDER BY place, seq LIMIT ?`,
       )
-      .all(base, JSON.stringify(except), limit);
+      .all(base, JSON.stringify(except), JSON.stringify(served), limit);
     return rows.map(({ request }) => {
       const row = this.#bodyOf(String(request));
       const operation = this.#operation(row);

@@ -72,6 +72,20 @@ export class JournalRecords {
     this.#db.sql('UPDATE sessions SET value = ?, sum = ? WHERE id = ?').run(value, sum, id);
   }
 
+  /** With its models and samplers. */
+  deleteSession(id: string): void {
+    const lanes = this.#db
+      .sql(
+        `SELECT id FROM models WHERE id > ? || ':train:' AND id < ? || ':train;'
+         UNION ALL SELECT id FROM samplers WHERE session = ?`,
+      )
+      .all(id, id, id);
+    for (const { id: lane } of lanes) this.#db.sql('DELETE FROM lanes WHERE lane = ?').run(String(lane));
+    this.#db.sql(`DELETE FROM models WHERE id > ? || ':train:' AND id < ? || ':train;'`).run(id, id);
+    this.#db.sql('DELETE FROM samplers WHERE session = ?').run(id);
+    this.#db.sql('DELETE FROM sessions WHERE id = ?').run(id);
+  }
+
   putModel(model: TinkerModel): TinkerModel {
     const { usedAt, ...rest } = model;
     const { value, sum } = written(`model ${model.id}`, rest);
@@ -175,8 +189,15 @@ export class JournalRecords {
 
   counts(tenant: string): TinkerCounts {
     const one = (sql: string) => this.#db.sql(sql).get(tenant) as { n: number; bytes: number };
-    const waiting = one(
-      'SELECT count(*) AS n, total(bytes) AS bytes FROM operations WHERE tenant = ? AND finished = 0',
+    const waitingOf = (sampling: 0 | 1) =>
+      one(
+        `SELECT count(*) AS n, total(bytes) AS bytes FROM operations
+         WHERE tenant = ? AND finished = 0 AND sampling = ${sampling}`,
+      );
+    const [waiting, samples] = [waitingOf(0), waitingOf(1)];
+    const sessions = one(
+      `SELECT count(*) AS n, 0 AS bytes FROM sessions
+       WHERE tenant = ? AND iif(json_valid(value), json_extract(value, '$.finished'), NULL) IS NULL`,
     );
     const saved = one('SELECT count(*) AS n, total(bytes) AS bytes FROM checkpoints WHERE tenant = ?');
     const models = one(
@@ -188,6 +209,9 @@ export class JournalRecords {
     return {
       waitingOperations: waiting.n,
       waitingBytes: waiting.bytes,
+      waitingSamples: samples.n,
+      waitingSampleBytes: samples.bytes,
+      sessions: sessions.n,
       models: models.n,
       checkpoints: saved.n,
       checkpointBytes: saved.bytes,

@@ -6,6 +6,7 @@
 import { readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { laneName } from '../../protocol/tinker-lanes.ts';
+import { StoreCorrupt } from '../disk-errors.ts';
 import type { JournalDb } from './journal-db.ts';
 import type { JournalHolds } from './sqlite-holds.ts';
 import type { JournalOperations } from './sqlite-operations.ts';
@@ -19,6 +20,12 @@ export interface Retention {
   readonly rowMs: number;
   /** A model that was not used for so long is removed. */
   readonly modelMs: number;
+  /** So is one of a finished session, which takes no more operations: its checkpoints stay. */
+  readonly finishedModelMs: number;
+  /** A session of which nothing was heard or asked for so long ends. */
+  readonly silentMs: number;
+  /** A finished session without checkpoints is forgotten after this time, with its models and samplers. */
+  readonly sessionMs: number;
   /** A lane in which nothing finished for so long, although something waits: it fails. */
   readonly stalledMs: number;
   /** So does one that waits for a number which has not arrived. */
@@ -34,6 +41,9 @@ export const RETENTION: Retention = {
   resultMs: 2 * DAY,
   rowMs: 30 * DAY,
   modelMs: 30 * DAY,
+  finishedModelMs: DAY,
+  silentMs: DAY,
+  sessionMs: 30 * DAY,
   stalledMs: DAY / 4,
   gapMs: 30 * MINUTE,
   garbageMs: MINUTE,
@@ -58,6 +68,7 @@ export class JournalRetention {
   readonly #holds: JournalHolds;
   readonly #retention: Retention;
   #orphansAt = -Infinity;
+  #sessionsAt = -Infinity;
 
   constructor(
     db: JournalDb,
@@ -89,6 +100,7 @@ export class JournalRetention {
         String(id),
         `the model was not used for ${Math.round(modelMs / DAY)} days: load a checkpoint of it`,
       );
+    if (now - this.#sessionsAt >= MINUTE) this.#forgetSessions(now);
     // A rebuild starts from the model's state, and needs what changed the model after it.
     this.#db
       .sql(
@@ -109,6 +121,60 @@ export class JournalRetention {
       .all(before(rowMs));
     const operation = this.#db.sql('DELETE FROM operations WHERE request = ? AND finished = 1 AND body IS NULL');
     for (const { request } of deleted) operation.run(String(request));
+  }
+
+  /** Ends silent sessions, removes the states of models of finished ones, and forgets those that nothing needs. */
+  #forgetSessions(now: number): void {
+    this.#sessionsAt = now;
+    const before = (ms: number) => new Date(now - ms).toISOString();
+    const { silentMs, finishedModelMs, sessionMs } = this.#retention;
+    // A range of the index: ids of models begin with that of their session.
+    const isOwn = `(models.id > sessions.id || ':train:' AND models.id < sessions.id || ':train;')`;
+    // A damaged row is neither.
+    const finished = `iif(json_valid(sessions.value), json_extract(sessions.value, '$.finished'), 0)`;
+    const [isOpen, isFinished] = [`${finished} IS NULL`, `json_type(${finished}) = 'object'`];
+    const waits = `EXISTS (SELECT 1 FROM operations WHERE finished = 0 AND (
+      lane IN (SELECT id FROM models WHERE ${isOwn})
+      OR lane IN (SELECT id FROM samplers WHERE session = sessions.id)))`;
+    const silent = this.#db
+      .sql(
+        `SELECT id FROM sessions WHERE seen < ? AND ${isOpen} AND id NOT LIKE 'direct-%' AND NOT ${waits}
+         AND NOT EXISTS (SELECT 1 FROM models WHERE ${isOwn} AND used >= ?)
+         AND NOT EXISTS (SELECT 1 FROM operations WHERE at >= ? AND lane IN (
+           SELECT id FROM samplers WHERE session = sessions.id))`,
+      )
+      .all(before(silentMs), before(silentMs), before(silentMs));
+    const detail = `there was no heartbeat for ${Math.round(silentMs / 3_600_000)} hours`;
+    for (const { id } of silent) this.#endSession(String(id), { type: 'interrupted', detail });
+    const unused = this.#db
+      .sql(
+        `SELECT models.id FROM models JOIN sessions ON ${isOwn}
+         WHERE used < ? AND seen < ? AND ${isFinished}
+         AND NOT EXISTS (SELECT 1 FROM operations WHERE lane = models.id AND finished = 0)
+         AND NOT EXISTS (SELECT 1 FROM lanes WHERE lane = models.id AND ended IS NOT NULL)`,
+      )
+      .all(before(finishedModelMs), before(finishedModelMs));
+    for (const { id } of unused)
+      this.#holds.end(String(id), 'its session is finished: load a checkpoint of it into a new model');
+    const forgotten = this.#db
+      .sql(
+        `SELECT id FROM sessions WHERE seen < ? AND (${isFinished} OR id LIKE 'direct-%')
+         AND NOT EXISTS (SELECT 1 FROM models JOIN checkpoints ON run = models.id WHERE ${isOwn})
+         AND NOT EXISTS (SELECT 1 FROM operations WHERE lane IN (
+           SELECT id FROM models WHERE ${isOwn} UNION ALL SELECT id FROM samplers WHERE session = sessions.id))
+         AND NOT EXISTS (SELECT 1 FROM models JOIN states ON model = models.id WHERE ${isOwn})`,
+      )
+      .all(before(sessionMs));
+    for (const { id } of forgotten) this.#records.deleteSession(String(id));
+  }
+
+  /** A damaged one stays as it is: it must not keep the others. */
+  #endSession(id: string, reason: { readonly type: string; readonly detail: string }): void {
+    try {
+      this.#records.finishSession(id, reason);
+    } catch (error) {
+      if (!(error instanceof StoreCorrupt)) throw error;
+    }
   }
 
   /** Lanes in which something waits and nothing moves. */

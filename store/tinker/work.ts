@@ -80,11 +80,18 @@ export interface TinkerWork {
 
   /** As `TinkerJournal.waiting`, with at most `bytes` of bodies, but one operation in any case. */
   waitingIn(model: string, limit: number, bytes: number): Promise<readonly WaitingOperation[]>;
-  /** Of a base, one tenant's after the other's, without those in `except`. */
-  waitingSamples(base: string, limit: number, except: readonly string[]): Promise<readonly WaitingSample[]>;
-  /** Waits until the lane has work, of samples other than `except`; at most `milliseconds`. */
+  /** Of a base, one tenant's after the other's, without those in `except`, and those of the tenants in `served`. */
+  waitingSamples(
+    base: string,
+    limit: number,
+    except: readonly string[],
+    served?: readonly string[],
+  ): Promise<readonly WaitingSample[]>;
+  /** Waits until the lane has work, of samples as in `waitingSamples`; at most `milliseconds`. */
   untilWork(
-    lane: { readonly model: string } | { readonly base: string; readonly except: readonly string[] },
+    lane:
+      | { readonly model: string }
+      | { readonly base: string; readonly except: readonly string[]; readonly served?: readonly string[] },
     milliseconds: number,
     signal: AbortSignal,
   ): Promise<void>;

@@ -152,19 +152,19 @@ function candidateIn(sandbox: Sandbox, { seconds, image }: Bounds): Candidate {
 
 function filesOf(job: Job, { seconds }: Bounds): SandboxFile[] {
   const { kind, mostBytes } = job;
-  const told = { kind, mostBytes, seconds, mostSeconds: seconds * PATIENCE };
+  const settings = { kind, mostBytes, seconds, mostSeconds: seconds * PATIENCE };
   const file = (name: string, content: string) => ({ path: `${HERE}/${name}`, content });
   if (job.kind === 'stdin')
     return [
       ...programs('runner.py', 'solve_stdin.py'),
       file('source.py', job.source),
-      file('job.json', JSON.stringify({ ...told, inputs: job.inputs })),
+      file('job.json', JSON.stringify({ ...settings, inputs: job.inputs })),
     ];
   return [
     ...programs('runner.py', 'candidate.py', 'typed_values.py', 'solve_stdin.py'),
     file('sources.json', JSON.stringify({ sources: job.sources, prelude: job.prelude })),
     file('calls.json', '[]'),
-    file('job.json', JSON.stringify({ ...told, each: job.each })),
+    file('job.json', JSON.stringify({ ...settings, each: job.each })),
   ];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Compares what a policy's code gave with what a test expects, as LiveCodeBench and SkyRL-Gym do. It runs in the worker:
- * the expected outputs never enter the sandbox.
+ * Compares what a policy's code gave with what a test expects, as LiveCodeBench and SkyRL-Gym do. It runs in the
+ * worker: the expected outputs never enter the sandbox.
  */
 
 import { entriesOf, readWritten, WrittenFloat } from '../../protocol/written-json.ts';

@@ -1,7 +1,7 @@
 /**
- * Grades code by tests that call it (`assert f(2) == 4`). The tests run in one sandbox and the policy's code in another,
- * and calls and answers travel between them as plain values. So the code never meets the tests, what they expect, or the
- * process that decides.
+ * Grades code by tests that call it (`assert f(2) == 4`). The tests run in one sandbox and the policy's code in
+ * another, and calls and answers travel between them as plain values. So the code never meets the tests, what they
+ * expect, or the process that decides.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -27,7 +27,9 @@ import {
 export interface Tested {
   /** Run before the tests in their own process, if it compiles: what the record's prompt defines. */
   readonly helpers: string;
-  /** A right solution: its top-level names are those that the code must define, its imports those that tests may use. */
+  /**
+   * A right solution: its top-level names are those that the code must define, its imports those that tests may use.
+   */
   readonly reference: string;
   readonly setup: string;
   readonly tests: readonly string[];

@@ -1,4 +1,6 @@
-/** The environment `mbpp`: functions by a sentence and examples, in the layout of Google's MBPP, graded by its tests. */
+/**
+ * The environment `mbpp`: functions by a sentence and examples, in the layout of Google's MBPP, graded by its tests.
+ */
 
 import { z } from 'zod';
 import { openRecords, recordOptions } from '../data/record-options.ts';

@@ -1,6 +1,6 @@
 /**
- * The rows of a Parquet file as JSON has them: texts, numbers, booleans, lists and objects. A slice of a row group is in
- * memory at a time, whatever the size of the groups is.
+ * The rows of a Parquet file as JSON has them: texts, numbers, booleans, lists and objects. A slice of a row group is
+ * in memory at a time, whatever the size of the groups is.
  */
 
 /** Bytes of a slice, as its columns are without compression. */

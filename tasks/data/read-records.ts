@@ -14,8 +14,8 @@ export interface Records<Row> {
 }
 
 /**
- * Reads the whole file. Errors: `BadRecord`, with the ones that follow; `UserInputError` for another kind of file; those
- * of the read.
+ * Reads the whole file. Errors: `BadRecord`, with the ones that follow; `UserInputError` for another kind of file;
+ * those of the read.
  */
 export async function readRecords<Row>(file: string, schema: z.ZodType<Row>): Promise<Records<Row>> {
   const rows: Row[] = [];

@@ -60,8 +60,8 @@ async function located(io: EnvironmentIo, option: string, text: string): Promise
 /**
  * Reads the files of `options.data`, checks each record by `schema` after its fields are mapped, and returns the tasks
  * that `taskOf` makes of them. Records are not kept in memory: each is read and checked again when its task is loaded.
- * `labelOf`: a record's name in its source. Errors: `BadRecord`, with the file, the record's number and the field of the
- * first ones of all files; `UserInputError` for a file that cannot be read; `DataUnavailable` for one on a hub.
+ * `labelOf`: a record's name in its source. Errors: `BadRecord`, with the file, the record's number and the field of
+ * the first ones of all files; `UserInputError` for a file that cannot be read; `DataUnavailable` for one on a hub.
  */
 export async function openRecords<Row>(
   { data, fields }: RecordOptions,

@@ -1,6 +1,6 @@
 /**
- * The services of a task's `docker-compose.yaml`: what of it a sandbox can be. Keys without a meaning for a sandbox (ports,
- * names, volumes for logs) are left out; what would change the task (shared volumes, privileges) is refused.
+ * The services of a task's `docker-compose.yaml`: what of it a sandbox can be. Keys without a meaning for a sandbox
+ * (ports, names, volumes for logs) are left out; what would change the task (shared volumes, privileges) is refused.
  */
 
 import { parse } from 'yaml';

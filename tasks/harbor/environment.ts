@@ -27,8 +27,8 @@ export const harborOptions = z.strictObject({
   /** Names of the folders to leave out. */
   except: z.array(z.string()).default([]),
   /**
-   * `build`: the image that the task names, else one that is built of its Dockerfile. `files`: none; what the Dockerfile
-   * copies is written into the sandbox. Else an image for all tasks; `{name}` is a task's folder.
+   * `build`: the image that the task names, else one that is built of its Dockerfile. `files`: none; what the
+   * Dockerfile copies is written into the sandbox. Else an image for all tasks; `{name}` is a task's folder.
    */
   image: z.string().min(1).default('build'),
   /** What happens to tasks that ask for a network: `drop` runs them without one. */

@@ -30,7 +30,9 @@ function pathsBelow(folder: string, into: string[] = []): string[] {
   return into;
 }
 
-/** All files below the folder, sorted by path; none if there is no such folder. Errors: `UserInputError` if too large. */
+/**
+ * All files below the folder, sorted by path; none if there is no such folder. Errors: `UserInputError` if too large.
+ */
 export function filesIn(folder: string): FolderFile[] {
   if (!isFolder(folder)) return [];
   let bytes = 0;

@@ -1,6 +1,6 @@
 /**
- * The sandboxes of a task folder. Images are built or pulled by Docker; with `files` a task whose Dockerfile only copies
- * runs on any kind of sandbox, since its files are then written there.
+ * The sandboxes of a task folder. Images are built or pulled by Docker; with `files` a task whose Dockerfile only
+ * copies runs on any kind of sandbox, since its files are then written there.
  */
 
 import { createHash } from 'node:crypto';

@@ -1,4 +1,6 @@
-/** The reference solution as messages: its files are written and its script is run by calls of `bash`, as a policy's. */
+/**
+ * The reference solution as messages: its files are written and its script is run by calls of `bash`, as a policy's.
+ */
 
 import type { Message } from '../../protocol/message.ts';
 import { filesIn } from './folder.ts';

@@ -85,8 +85,8 @@ function summaryLines(output: string): string[] | undefined {
 }
 
 /**
- * The verdict of Terminal-Bench's first parser on pytest's output: 1 if the summary names a test and each one passed. As
- * there, skipped tests and expected failures count as passed, unexpected passes do not.
+ * The verdict of Terminal-Bench's first parser on pytest's output: 1 if the summary names a test and each one passed.
+ * As there, skipped tests and expected failures count as passed, unexpected passes do not.
  */
 export function rewardsOfPytest(output: string): Verified {
   const lines = summaryLines(output);
@@ -128,7 +128,9 @@ export function belowMin(rewards: Rewards, min: MinReward | undefined): string |
   return undefined;
 }
 
-/** The rewards of all steps as one: the mean of each key over the steps that were verified, or those of the last step. */
+/**
+ * The rewards of all steps as one: the mean of each key over the steps that were verified, or those of the last step.
+ */
 export function rewardsOfSteps(steps: ReadonlyArray<Rewards | null>, strategy: 'mean' | 'final'): Rewards {
   if (strategy === 'final') return steps.at(-1) ?? { reward: 0 };
   const verified = steps.filter((rewards): rewards is Rewards => rewards !== null);

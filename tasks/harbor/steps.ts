@@ -32,8 +32,8 @@ export interface StepsOptions {
   readonly rewardKey: string;
 }
 
-/** How a step's instruction is told. Upstream, each step is a conversation of its own. */
-function told({ steps }: TaskFolder, index: number): string {
+/** How a step's instruction reads. Upstream, each step is a conversation of its own. */
+function instructionOf({ steps }: TaskFolder, index: number): string {
   const step = steps[index];
   const head = `Step ${index + 1} of ${steps.length}. When it is done, say so in a message without a call.`;
   return `${head}\n\n${step?.instruction ?? ''}`;
@@ -70,7 +70,7 @@ export async function startSteps(
   return { state: { steps: [] }, messages: [] };
 }
 
-export const firstInstruction = (task: TaskFolder): string => told(task, 0);
+export const firstInstruction = (task: TaskFolder): string => instructionOf(task, 0);
 
 async function verified(
   task: TaskFolder,
@@ -107,7 +107,7 @@ export async function nextStep(
   await clearTests(sandbox, `${ctx.id}/clear`, options.keeps);
   const failed = await prepared(next, sandbox, ctx.id, options);
   if (failed !== undefined) return { state: { steps: [...steps, null], ended: failed }, messages: [], done: true };
-  return { state: { steps }, messages: [{ role: 'user', content: told(task, index + 1) }] };
+  return { state: { steps }, messages: [{ role: 'user', content: instructionOf(task, index + 1) }] };
 }
 
 /** The verdict on all steps. A step in which the agent was stopped is verified as it stands. */

@@ -18,20 +18,23 @@ import { untilHealthy, verify } from './verify.ts';
 const AROUND_SECONDS = 600;
 const LIMITS = { memoryMiB: 2048, diskMiB: 512, processes: 512 };
 
-/** Servers that run in the sandbox by a command. Others are told to the agent, which may reach them itself. */
-function serversOf({ toml }: TaskFolder): { readonly mcp: McpServers; readonly told: string[] } {
+/** Servers that run in the sandbox by a command. Others are named to the agent, which may reach them itself. */
+function serversOf({ toml }: TaskFolder): { readonly mcp: McpServers; readonly notes: string[] } {
   const mcp: Record<string, McpServers[string]> = {};
-  const told: string[] = [];
+  const notes: string[] = [];
   for (const { name, transport, url, command, args } of toml.environment.mcp_servers) {
     if (command !== undefined) mcp[name] = { command: [command, ...args] };
-    else told.push(`The MCP server ${name} is at ${url ?? 'an unknown address'} (${transport}).`);
+    else notes.push(`The MCP server ${name} is at ${url ?? 'an unknown address'} (${transport}).`);
   }
-  return { mcp, told };
+  return { mcp, notes };
 }
 
-function instructionOf(task: TaskFolder, told: readonly string[]): string {
+function instructionOf(task: TaskFolder, serverNotes: readonly string[]): string {
   const { skills_dir: skills } = task.toml.environment;
-  const notes = [...told, ...(skills === undefined ? [] : [`Skills are in ${skills}: each folder has a SKILL.md.`])];
+  const notes = [
+    ...serverNotes,
+    ...(skills === undefined ? [] : [`Skills are in ${skills}: each folder has a SKILL.md.`]),
+  ];
   const instruction = task.isMultiStep ? firstInstruction(task) : task.steps[0].instruction;
   return [instruction, ...(notes.length > 0 ? [notes.join('\n')] : [])].join('\n\n');
 }
@@ -41,7 +44,7 @@ export function taskOf(task: TaskFolder, options: HarborOptions): Task {
   const { workdir, sandboxes } = machine;
   const { toml, isMultiStep, steps } = task;
   const keeps = options.processes === 'keep';
-  const { mcp, told } = serversOf(task);
+  const { mcp, notes } = serversOf(task);
   const separate = isSeparate(toml.verifier);
   const { healthcheck } = toml.environment;
   const stepsOptions: StepsOptions = { env: options.env, workdir, keeps, rewardKey: options.rewardKey };
@@ -57,7 +60,7 @@ export function taskOf(task: TaskFolder, options: HarborOptions): Task {
   const tools = isMultiStep || options.tools.includes('finish') ? options.tools : [...options.tools, 'finish'];
   const base = {
     family: toml.task?.name ?? task.name,
-    messages: [{ role: 'user', content: instructionOf(task, told) }] as readonly Message[],
+    messages: [{ role: 'user', content: instructionOf(task, notes) }] as readonly Message[],
     tools,
     ...(Object.keys(mcp).length > 0 && { mcp }),
     sandboxes,

@@ -1,6 +1,6 @@
 /**
- * Runs a verifier in a sandbox and reads its rewards. The agent has ended: whatever it left running is ended first, what
- * it wrote where the verifier's files belong is removed, and only then the tests are uploaded.
+ * Runs a verifier in a sandbox and reads its rewards. The agent has ended: whatever it left running is ended first,
+ * what it wrote where the verifier's files belong is removed, and only then the tests are uploaded.
  *
  * What the verifier itself runs of the agent's work has the verifier's own rights, here as upstream. See docs.
  */

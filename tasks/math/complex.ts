@@ -1,4 +1,6 @@
-/** Complex numbers in double precision, each with the size of the terms that it was made of: the measure of its error. */
+/**
+ * Complex numbers in double precision, each with the size of the terms that it was made of: the measure of its error.
+ */
 
 export interface Complex {
   readonly re: number;

@@ -21,7 +21,10 @@ export function exactText(text: string): string {
 const PROSE = /^[\p{L}\s().,'"-]+$/u;
 const SHORT_RUN = /(?<!\p{L})\p{L}{1,2}(?!\p{L})/u;
 
-/** The letters of words; another text without its commands for words. `p - q` and `a, b` are no words: punctuation says something there. */
+/**
+ * The letters of words; another text without its commands for words. `p - q` and `a, b` are no words: punctuation says
+ * something there.
+ */
 function wordsKey(text: string): string {
   const words = text.replaceAll(/\\(?:text|mbox|textbf|mathrm|textit)\s?\{([^{}]*)\}/g, '$1').replaceAll('$', '');
   const plain = words.trim().toLowerCase();

@@ -31,8 +31,9 @@ const extras = z.looseObject({
 });
 
 /**
- * The number of tries that a record of SkyRL's allows: its `max_turns`, else `extra_info.max_turns`, else 5. `otherwise`:
- * for a record without both fields. Errors: `UserInputError` without `otherwise`, where SkyRL has none either.
+ * The number of tries that a record of SkyRL's allows: its `max_turns`, else `extra_info.max_turns`, else 5.
+ * `otherwise`: for a record without both fields. Errors: `UserInputError` without `otherwise`, where SkyRL has none
+ * either.
  */
 export function turnsOf(record: unknown, otherwise?: number): number {
   const { max_turns: own, extra_info: info } = extras.parse(record);

@@ -1,6 +1,6 @@
 /**
- * The environment `gsm8k`: a word problem, one message, and a number after `####`. The verdict `number` compares values,
- * `skyrl` gives what SkyRL-Gym's environment of this name gives.
+ * The environment `gsm8k`: a word problem, one message, and a number after `####`. The verdict `number` compares
+ * values, `skyrl` gives what SkyRL-Gym's environment of this name gives.
  */
 
 import { z } from 'zod';

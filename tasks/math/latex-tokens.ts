@@ -1,6 +1,6 @@
 /**
- * The tokens of an answer in LaTeX or plain text, without what only changes how it looks. The text is read once, and one
- * that is too long has no tokens.
+ * The tokens of an answer in LaTeX or plain text, without what only changes how it looks. The text is read once, and
+ * one that is too long has no tokens.
  */
 
 import { asciiDigits } from '../python-text.ts';

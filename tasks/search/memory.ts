@@ -1,7 +1,7 @@
 /**
- * `memory`: questions about a context that is too long to be read at once. The policy reads it section by section, keeps
- * what matters in a memory of its own (`next_with_summary`), and answers with `finish`. Only the memory goes from one
- * section to the next.
+ * `memory`: questions about a context that is too long to be read at once. The policy reads it section by section,
+ * keeps what matters in a memory of its own (`next_with_summary`), and answers with `finish`. Only the memory goes from
+ * one section to the next.
  */
 
 import { z } from 'zod';

@@ -86,7 +86,9 @@ const called = (name: string, given: Readonly<Record<string, string>>): Message 
   toolCalls: [{ name, arguments: given }],
 });
 
-/** What solves a record that asks for an answer or an address. A record that asks for a state of pages has no solution. */
+/**
+ * What solves a record that asks for an answer or an address. A record that asks for a state of pages has no solution.
+ */
 function oracleOf({ eval: { eval_types: types, reference_answers: given, reference_url: url } }: WebArenaRecord) {
   if (types.includes('program_html')) return undefined;
   const { exact_match: exact, must_include: included = [], fuzzy_match: fuzzy = [] } = given ?? {};

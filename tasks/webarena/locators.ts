@@ -1,6 +1,6 @@
 /**
- * What is looked at on a page, as an expression for the browser. A record's `func:` names a helper of WebArena's, of which
- * these are known; nothing of a record is run anywhere but in the page.
+ * What is looked at on a page, as an expression for the browser. A record's `func:` names a helper of WebArena's, of
+ * which these are known; nothing of a record is run anywhere but in the page.
  */
 
 import { UserInputError } from '../../protocol/user-input-error.ts';

@@ -1,6 +1,6 @@
 /**
- * WebArena's comparisons of texts and addresses, exactly as its evaluators do them in Python: what is stripped, what is a
- * token, and how an address is taken apart.
+ * WebArena's comparisons of texts and addresses, exactly as its evaluators do them in Python: what is stripped, what is
+ * a token, and how an address is taken apart.
  */
 
 /** Python's `str.strip`: its blanks are not JavaScript's. */

@@ -37,7 +37,7 @@ function expectTrained({ status, steps, accounting }: RunSummary): void {
   expect(accounting).toMatchObject({ masked: 0, lost: 0, duplicated: 0 });
 }
 
-it.each(['word-problems', 'guess-the-number', 'fill-a-basket', 'two-sandboxes', 'keeps-running'])(
+it.concurrent.each(['word-problems', 'guess-the-number', 'fill-a-basket', 'two-sandboxes', 'keeps-running'])(
   '%s: a known solution scores 1, an empty answer 0',
   async (name) => {
     const { cells } = await longhaulJson<EvalResults>(['eval', config(`${name}-eval`)], dir);

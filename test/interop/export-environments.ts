@@ -9,8 +9,8 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cacheDirectory } from '#setup/paths.mjs';
 
-interface Environment {
-  /** The part of exports.py that it must run. */
+export interface Environment {
+  /** What it must run. */
   readonly part: string;
   readonly packages: readonly string[];
   /** Their own pins would fetch other versions of PyTorch, or of what trains. */
@@ -99,14 +99,15 @@ function interpreterOf({ python = 'python3', packages, withoutDependencies = [] 
 }
 
 /**
- * Lets every project read the exports. `read` runs exports.py for one part and throws what it says. `env` has the
+ * Lets every project do its part. `read` runs it, for exports exports.py, and throws what it says. `env` has the
  * folders of PyTorch in `PYTHONPATH`. Errors: those of `read`: an installed package that refuses an export.
  */
 export function readByProjects(
   env: NodeJS.ProcessEnv,
   read: (python: string, part: string, env: NodeJS.ProcessEnv) => void,
+  environments: readonly Environment[] = ENVIRONMENTS,
 ): Reading[] {
-  return ENVIRONMENTS.map((one) => {
+  return environments.map((one) => {
     let python: string;
     try {
       python = interpreterOf(one);

@@ -21,6 +21,7 @@ import { saveWeights, type WeightPieces } from '../../trainer/model/weights.ts';
 import { loadPolicy } from '../../trainer/sampler/policy-loader.ts';
 import { randomIds, randomWeights, smallShape } from '../trainer/sampler/random-policy.ts';
 import { decodeAll, passesOf } from '../trainer/vectors/passes.ts';
+import { checkSdks } from './sdk-checks.ts';
 import { checkExports } from './exports.ts';
 
 const tolerance = 2e-4;
@@ -163,12 +164,12 @@ try {
   if (theirs.length !== shapes.length * types.length)
     throw new Error(`Python wrote ${theirs.length} policies: ${theirs.join(', ')}`);
   for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(root, dir);
-  const readings = await checkExports(root, pythonEnv(packages));
+  const readings = [...(await checkExports(root, pythonEnv(packages))), ...(await checkSdks(root))];
   process.stdout.write(`interop: ${shapes.length} policies and adapters there, ${theirs.length} back\n`);
   const missing = readings.filter((one) => one.missing !== undefined);
   for (const { part, missing: why } of missing) process.stdout.write(`interop: NOT checked: ${part} (${why})\n`);
   process.stdout.write(
-    `interop: exports: ${readings.length - missing.length} projects read them, ${missing.length} not checked\n`,
+    `interop: exports and SDKs: ${readings.length - missing.length} projects read or ran, ${missing.length} not checked\n`,
   );
 } finally {
   await rm(root, { recursive: true, force: true });

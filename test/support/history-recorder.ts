@@ -3,18 +3,15 @@
  * command line names some.
  */
 
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { serverProgram } from '../../stack/stack-plan.ts';
 import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import type { Script } from './scripted-activities.ts';
+import { saveHistory } from './save-history.ts';
 import { startWorld } from './workflow-world.ts';
 
-const out = fileURLToPath(new URL('../histories', import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-histories-'));
 let script: Script = {};
 const named = process.argv.slice(2);
@@ -33,7 +30,6 @@ const answers: Script = {
 };
 let server = await suggesting(240);
 export let world = await startWorld(server.address, answers);
-mkdirSync(out, { recursive: true });
 
 /** What the activities do from now on. */
 export function play(given: Script): void {
@@ -59,30 +55,10 @@ export const start = (workflow: string, workflowId: string, ...args: unknown[]) 
   world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
 export const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy });
 
-/** Names of this machine and its paths are nobody's business, and replay does not read them. */
-function withoutMachine(key: string, value: unknown): unknown {
-  if (key === 'identity' || key === 'stickyAttributes') return undefined;
-  if (key === 'name' && typeof value === 'string' && /^\d+@/.test(value)) return 'sticky';
-  return key === 'stackTrace' ? '' : value;
-}
-
 export async function save(name: string, workflowId: string, runId = ''): Promise<void> {
   if (named.length > 0 && !named.includes(name)) return;
   await world.client.workflow.getHandle(workflowId, runId || undefined).describe();
-  const shown = [
-    'workflow',
-    'show',
-    '--workflow-id',
-    workflowId,
-    ...(runId ? ['--run-id', runId] : []),
-    '--address',
-    server.address,
-    '--output',
-    'json',
-  ];
-  const text = execFileSync(serverProgram(process.env), shown, { encoding: 'utf8', maxBuffer: 1 << 26 });
-  const history: unknown = JSON.parse(text, withoutMachine);
-  writeFileSync(join(out, `${name}.json`), `${JSON.stringify({ workflowId, history })}\n`);
+  saveHistory(server.address, name, workflowId, runId);
 }
 
 export async function record(

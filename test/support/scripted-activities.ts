@@ -57,6 +57,8 @@ export interface Script {
 
 export interface Log {
   readonly calls: Array<{ activity: string; rollout: string; attempt: number }>;
+  /** Sandboxes: the ids of rollouts, with an attempt. */
+  readonly held: Set<string>;
   live: number;
   peakLive: number;
 }
@@ -91,7 +93,7 @@ export function scriptedActivities(script: Script, log: Log) {
     await script.before?.(activity, input);
   };
   // To end one twice is to end it once: a cancelled rollout may release what it has just collected from.
-  const held = new Set<string>();
+  const { held } = log;
   const end = (sandbox: string) => {
     held.delete(sandbox);
     log.live = held.size;

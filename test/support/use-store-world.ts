@@ -9,7 +9,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import type { ScriptedActivities } from './scripted-activities.ts';
-import { startWorld, type World } from './workflow-world.ts';
+import { type OtherWaits, startWorld, type World } from './workflow-world.ts';
 
 export interface StoreWorld {
   readonly dir: string;
@@ -24,6 +24,7 @@ export interface StoreWorld {
 export function useStoreWorld(
   replaced: (store: Store, scripted: ScriptedActivities) => Partial<ScriptedActivities>,
   serverSettings: readonly string[] = [],
+  waits: OtherWaits = {},
 ): StoreWorld {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-store-world-'));
   const store = openSqliteStore(join(dir, 'store'));
@@ -39,7 +40,7 @@ export function useStoreWorld(
       return world;
     },
     async open() {
-      world = await startWorld(server.address, {}, (scripted) => replaced(store, scripted));
+      world = await startWorld(server.address, {}, (scripted) => replaced(store, scripted), waits);
     },
     start: (workflow, workflowId, ...args) =>
       world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),

@@ -3,6 +3,7 @@
 import { Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
+import { readFile } from 'node:fs/promises';
 import { withFailureMapping } from '../../activities/failure-mapping.ts';
 import { inItsTime, OwnClock } from '../../activities/own-time.ts';
 import { TURN_ENDS_MS } from '../../activities/agent-run/agent-run.ts';
@@ -54,6 +55,29 @@ function limited(place: RetryPlace, activities: object): Record<string, (...give
   );
 }
 
+/**
+ * The workflows' code with other waits: each key, a text in it, is replaced by its value. For tests that would otherwise
+ * do nothing but wait for the real ones. A key that is nowhere in the code is an error.
+ */
+export type OtherWaits = Readonly<Record<string, string>>;
+
+/** Workers are found to be silent after 5 s, and their work starts again after a second at most. */
+export const SOONER: OtherWaits = {
+  "heartbeatTimeout: '15s'": "heartbeatTimeout: '5s'",
+  'longestMs: 10000': 'longestMs: 1000',
+};
+
+async function workflowCode(waits: OtherWaits): Promise<{ codePath: string } | { code: string }> {
+  const codePath = await buildWorkflowBundle();
+  if (Object.keys(waits).length === 0) return { codePath };
+  let code = await readFile(codePath, 'utf8');
+  for (const [usual, other] of Object.entries(waits)) {
+    if (!code.includes(usual)) throw new Error(`The workflows have no ${JSON.stringify(usual)}`);
+    code = code.replaceAll(usual, other);
+  }
+  return { code };
+}
+
 export interface World {
   readonly client: Client;
   readonly log: Log;
@@ -68,9 +92,10 @@ export async function startWorld(
   address: string,
   script: Script,
   replaced: (scripted: ScriptedActivities) => Partial<ScriptedActivities> = () => ({}),
+  waits: OtherWaits = {},
 ): Promise<World> {
   quietTemporal();
-  const log: Log = { calls: [], live: 0, peakLive: 0 };
+  const log: Log = { calls: [], held: new Set(), live: 0, peakLive: 0 };
   const scripted = scriptedActivities(script, log);
   const activities = { ...scripted, ...replaced(scripted) };
   const connection = await NativeConnection.connect({ address });
@@ -87,7 +112,7 @@ export async function startWorld(
     await Worker.create({
       connection,
       taskQueue: QUEUES.orchestrator,
-      workflowBundle: { codePath: await buildWorkflowBundle() },
+      workflowBundle: await workflowCode(waits),
       activities: { ...activities.orchestrator, ...activities.sweeps },
       workflowTaskPollerBehavior: pollers,
     }),

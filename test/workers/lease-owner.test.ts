@@ -56,6 +56,18 @@ it('a rollout whose activities no worker takes waits; one that was terminated do
   await expect.poll(() => waiting()('nobody')).toBe(false);
 });
 
+it('a rollout that was terminated before a worker took its first task does not wait', async () => {
+  const handle = await world.now.client.workflow.start('rollout', {
+    taskQueue: 'nobody-polls',
+    workflowId: 'untaken',
+    args: [input],
+  });
+  expect(await waiting()('untaken')).toBe(true);
+  await handle.terminate();
+  expect(await living()('untaken')).toBe(false);
+  expect(await waiting()('untaken')).toBe(false);
+});
+
 it('an owner that Temporal does not know does not wait; while Temporal does not answer, every owner does', async () => {
   expect(await waiting()('never-heard-of')).toBe(false);
   const deaf = { withDeadline: () => Promise.reject(new Error('deadline exceeded')) } as unknown as NativeConnection;

@@ -109,14 +109,14 @@ it('a history that ends sends no more signals, and the next one signals the rema
   ended.resolve();
   await settled();
   expect(before.isSettled).toBe(true);
-  const untold = new Set(before.untold);
+  const untold = new Set(before.unsignalled);
   expect(untold.size).toBe(150);
   const after = new PauseRelay(true);
   for (const [i, one] of children.entries()) after.adopt(String(i), one, untold.has(String(i)));
   after.set(true);
   await settled();
   expect(children.map(({ words }) => words.join())).toEqual(Array(250).fill('pause'));
-  expect(after.untold).toEqual([]);
+  expect(after.unsignalled).toEqual([]);
 });
 
 it('a child that is held is resumed, though it received no pause, and receives none', async () => {
@@ -125,7 +125,7 @@ it('a child that is held is resumed, though it received no pause, and receives n
   const [stands, other] = [child(0), child(1)];
   relay.add('stands', stands);
   relay.add('other', other);
-  relay.stands('stands');
+  relay.markHeld('stands');
   relay.set(true);
   await settled();
   relay.set(false);
@@ -141,7 +141,7 @@ it('a report of a held child is outdated if a resume is on its way to it, and no
     relay.set(paused);
     await settled();
   }
-  expect([0, 1, 2, 3].map((heard) => relay.isResumed('0', heard))).toEqual([true, true, false, false]);
+  expect([0, 1, 2, 3].map((received) => relay.isResumed('0', received))).toEqual([true, true, false, false]);
   // It is unknown; it was started anew; it has run since before.
   expect(relay.isResumed('1', 0)).toBe(false);
   relay.add('0', child(0));

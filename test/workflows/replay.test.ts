@@ -30,8 +30,8 @@ describe('golden histories', () => {
   const replay = (history: { events: unknown[] }, workflowId: string) =>
     Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
 
-  it('cover the ways that rollouts, batches, runs and evals go', () => {
-    expect(names.length).toBeGreaterThanOrEqual(36);
+  it('cover the ways that rollouts, batches, runs, evals and lanes of the Tinker API go', () => {
+    expect(names.length).toBeGreaterThanOrEqual(44);
   });
 
   it.each(names)('%s replays', async (name) => {

@@ -1,6 +1,6 @@
 /**
- * The functions of a defined backend as the rest of Longhaul calls them: each call has a deadline, each failure a class,
- * and no answer is used before it was checked.
+ * The functions of a defined backend as the rest of Longhaul calls them: each call has a deadline, each failure a
+ * class, and no answer is used before it was checked.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -64,8 +64,8 @@ export class BackendCalls<Session = unknown> {
   }
 
   async describe(uri: string, signal: AbortSignal): Promise<PolicyDescription> {
-    const told = await this.#call('describe', signal, (own) => this.definition.describe(uri, own));
-    const { parameters, vocabulary, tokenizer, digest } = (told ?? {}) as Partial<PolicyDescription>;
+    const answered = await this.#call('describe', signal, (own) => this.definition.describe(uri, own));
+    const { parameters, vocabulary, tokenizer, digest } = (answered ?? {}) as Partial<PolicyDescription>;
     const wrong = (field: string, value: unknown, right: string) => this.#wrong('describe', field, value, right);
     if (!isCount(parameters, 0)) wrong('parameters', parameters, 'is a whole number');
     if (!isCount(vocabulary, 1)) wrong('vocabulary', vocabulary, 'is a whole number of at least 1');
@@ -73,7 +73,7 @@ export class BackendCalls<Session = unknown> {
     const place = typeof tokenizer === 'string' ? tokenizer : '';
     if (!place.startsWith('/') && folderOf(place) === undefined && schemeOf(place) !== 'hub')
       wrong('tokenizer', tokenizer, 'is an absolute path, or a URI with file: or hub:');
-    return told;
+    return answered;
   }
 
   /** `vocabulary` of the policy's description. */
@@ -138,34 +138,34 @@ export class BackendCalls<Session = unknown> {
     const answer = await this.#call('forwardBackward', signal, (own) =>
       this.definition.forwardBackward(session, pass, own),
     );
-    const told = (answer ?? {}) as Partial<PassAnswer>;
-    const logprobs = this.#logprobs('forwardBackward', 'logprobs', told.logprobs, count);
-    const own = entropies ? this.#numbers('forwardBackward', 'entropies', told.entropies, count) : undefined;
+    const answered = (answer ?? {}) as Partial<PassAnswer>;
+    const logprobs = this.#logprobs('forwardBackward', 'logprobs', answered.logprobs, count);
+    const own = entropies ? this.#numbers('forwardBackward', 'entropies', answered.entropies, count) : undefined;
     return { logprobs: Float32Array.from(logprobs), entropies: own && Float32Array.from(own) };
   }
 
   async optimStep(session: Session, settings: AdamWSettings, signal: AbortSignal): Promise<number | null> {
     const { learningRate, betas, epsilon, weightDecay, maxGradNorm } = settings;
     const step = { learningRate, betas, epsilon, weightDecay, maxGradNorm };
-    const told = await this.#call('optimStep', signal, (own) => this.definition.optimStep(session, step, own));
-    const norm = (told as { gradNorm?: unknown } | undefined)?.gradNorm;
+    const answered = await this.#call('optimStep', signal, (own) => this.definition.optimStep(session, step, own));
+    const norm = (answered as { gradNorm?: unknown } | undefined)?.gradNorm;
     if (norm === null || (typeof norm === 'number' && Number.isFinite(norm) && norm >= 0)) return norm;
     return this.#wrong('optimStep', 'gradNorm', norm, 'is null or a finite number of at least 0');
   }
 
   async saveState(session: Session, state: StateToSave, signal: AbortSignal): Promise<SavedState> {
-    const told = await this.#call('saveState', signal, (own) => this.definition.saveState(session, state, own));
-    const { uri, sha256 } = (told ?? {}) as Partial<SavedState>;
+    const answered = await this.#call('saveState', signal, (own) => this.definition.saveState(session, state, own));
+    const { uri, sha256 } = (answered ?? {}) as Partial<SavedState>;
     if (sha256 !== null && !/^[0-9a-f]{64}$/.test(sha256 ?? ''))
       this.#wrong('saveState', 'sha256', sha256, 'is null or 64 hexadecimal digits');
     return { uri: this.#uri('saveState', uri), sha256: sha256 ?? null };
   }
 
   async saveForSampler(session: Session, state: StateToSave, signal: AbortSignal): Promise<string> {
-    const told = await this.#call('saveForSampler', signal, (own) =>
+    const answered = await this.#call('saveForSampler', signal, (own) =>
       this.definition.saveForSampler(session, state, own),
     );
-    return this.#uri('saveForSampler', (told as { uri?: unknown } | undefined)?.uri);
+    return this.#uri('saveForSampler', (answered as { uri?: unknown } | undefined)?.uri);
   }
 
   /** What was worth keeping is saved: a failure to close changes nothing. */

@@ -37,11 +37,11 @@ export async function fingerprintOf(dir: string): Promise<string> {
 
 /** Name, inode, size and modification time of every file. The text changes if a file is written again. */
 export async function stampOf(dir: string): Promise<string> {
-  const told = (await filesOf(dir)).map(async (name) => {
+  const described = (await filesOf(dir)).map(async (name) => {
     const { ino, size, mtimeNs } = await stat(path.join(dir, name), { bigint: true });
     return `${name} ${ino} ${size} ${mtimeNs}`;
   });
-  return (await Promise.all(told)).join('\n');
+  return (await Promise.all(described)).join('\n');
 }
 
 /**

@@ -9,7 +9,7 @@ import type { EngineStats, Trained, TrainingWork } from './messages.ts';
 import type { Sampler } from '../sampler/sampler.ts';
 
 type Progress = (fraction: number) => void;
-export type Train = (work: TrainingWork, onProgress: Progress) => Promise<Trained>;
+export type Train = (work: TrainingWork, onProgress: Progress, signal?: AbortSignal) => Promise<Trained>;
 
 export class EngineCore {
   readonly #sampler: Pick<Sampler, 'during' | 'stats'>;
@@ -35,8 +35,12 @@ export class EngineCore {
     return this.#sample(request, signal, onCost);
   }
 
-  async train(work: TrainingWork, onProgress: Progress): Promise<Trained> {
-    const running = this.#lastWork.then(() => this.#run(work, onProgress));
+  /** `signal`: work that has not begun never does. */
+  async train(work: TrainingWork, onProgress: Progress, signal?: AbortSignal): Promise<Trained> {
+    const running = this.#lastWork.then(() => {
+      signal?.throwIfAborted();
+      return this.#run(work, onProgress, signal);
+    });
     this.#lastWork = running.catch(() => undefined);
     return running;
   }
@@ -45,10 +49,10 @@ export class EngineCore {
     return { ...this.#sampler.stats(), updates: this.#updates, updateSeconds: this.#updateSeconds };
   }
 
-  #run(work: TrainingWork, onProgress: Progress): Promise<Trained> {
+  #run(work: TrainingWork, onProgress: Progress, signal?: AbortSignal): Promise<Trained> {
     return this.#sampler.during(async () => {
       const begun = performance.now();
-      const trained = await this.#train(work, onProgress);
+      const trained = await this.#train(work, onProgress, signal);
       if (work.what === 'update') this.#updates += 1;
       this.#updateSeconds += (performance.now() - begun) / 1000;
       return trained;

@@ -94,7 +94,11 @@ class ThreadEngine implements EmbeddedEngine {
     onCost?: (cost: GenerateCost) => void,
   ): Promise<GenerateResult> {
     const id = this.#next++;
-    const answer = this.#ask<GenerateResult>({ kind: 'generate', id, request }, { onCost });
+    return this.#until(signal, id, this.#ask<GenerateResult>({ kind: 'generate', id, request }, { onCost }));
+  }
+
+  /** At the signal the request is rejected at once, and the thread stops it when it can. */
+  #until<T>(signal: AbortSignal | undefined, id: number, answer: Promise<T>): Promise<T> {
     if (signal === undefined) return answer;
     const abort = (): void => {
       this.#pending.get(id)?.reject(signal.reason);
@@ -126,7 +130,11 @@ class ThreadEngine implements EmbeddedEngine {
 
   tenants(baseDir: string): AdapterTrainer {
     const base = path.resolve(baseDir);
-    return adapterTrainer((call) => this.#train({ what: 'tenant', base, call }));
+    return adapterTrainer((call, signal) => {
+      const id = this.#next++;
+      const work: TrainingWork = { what: 'tenant', base, call };
+      return this.#until(signal, id, this.#ask({ kind: 'train', id, work }));
+    });
   }
 
   describe(): Promise<EngineKinds> {

@@ -27,7 +27,7 @@ const unpacked = <Request extends { readonly data: PackedData }>(request: Reques
   data: unpackData(request.data),
 });
 
-const train: Train = async (work, onProgress) => {
+const train: Train = async (work, onProgress, signal) => {
   switch (work.what) {
     case 'update':
       return updater.run(unpacked(work.request), onProgress);
@@ -40,7 +40,7 @@ const train: Train = async (work, onProgress) => {
       await sharded.optimStep(work.request, onProgress);
       return undefined;
     case 'tenant':
-      return tenants.call(work.base, work.call);
+      return tenants.call(work.base, work.call, signal);
   }
 };
 
@@ -75,11 +75,15 @@ port.on('message', (message: ToThread) => {
         core.generate(message.request, controller.signal, (cost) => say({ kind: 'cost', id: message.id, cost })),
       );
     }
-    case 'train':
+    case 'train': {
+      const controller = new AbortController();
+      // Of training, only calls of adapters are stopped: their callers run them again from a state on disk.
+      if (message.work.what === 'tenant') running.set(message.id, controller);
       return answer(
         message.id,
-        core.train(message.work, (fraction) => say({ kind: 'progress', id: message.id, fraction })),
+        core.train(message.work, (fraction) => say({ kind: 'progress', id: message.id, fraction }), controller.signal),
       );
+    }
     case 'stats':
       return answer(message.id, Promise.resolve(core.stats()));
     case 'describe':

@@ -88,7 +88,10 @@ async function refuseFolder(id: HubId, cache: string, snapshot: string): Promise
   );
 }
 
-/** Returns a path unchanged, and the path of a `file:` URI; finds `hub:org/name@revision` in the cache or downloads it. Errors: `ModelUnavailable`. */
+/**
+ * Returns a path unchanged, and the path of a `file:` URI; finds `hub:org/name@revision` in the cache or downloads it.
+ * Errors: `ModelUnavailable`.
+ */
 export async function resolveModel(text: string, options: ResolveOptions = {}): Promise<string> {
   if (!text.startsWith('hub:')) return folderOf(text) ?? text;
   const id = parseHubId(text);

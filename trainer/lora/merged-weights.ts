@@ -18,7 +18,10 @@ export async function mergedWeights(dir: string, config: ModelConfig): Promise<W
   return adapter === undefined ? weights : merged(weights, adapter, config);
 }
 
-/** A module with an adapter is collected whole in memory, to add the adapter. Errors: `UnsupportedAdapter`, `WrongWeights`. */
+/**
+ * A module with an adapter is collected whole in memory, to add the adapter. Errors: `UnsupportedAdapter`,
+ * `WrongWeights`.
+ */
 export async function* merged(
   weights: WeightPieces,
   given: AdapterWeights,

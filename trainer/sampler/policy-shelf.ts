@@ -85,8 +85,8 @@ export class PolicyShelf {
 
   /**
    * Returns the policy, loaded first if it is not; `undefined` if adapters in use leave no room for its adapter.
-   * `inUse`: keys of models and policies that must stay loaded; fewer than `mostModels` models besides this one. Errors:
-   * those of loading, `WeightsMismatch`, `UnsupportedAdapter`, `WrongWeights`.
+   * `inUse`: keys of models and policies that must stay loaded; fewer than `mostModels` models besides this one.
+   * Errors: those of loading, `WeightsMismatch`, `UnsupportedAdapter`, `WrongWeights`.
    */
   async take(
     policy: PolicyName,

@@ -1,6 +1,7 @@
 /**
  * Samples from policies. Every request gets the answer that it would get alone, by the policy version that it names.
- * Requests of one version, and of adapters that are not merged into it, share their passes. The request that is due first is admitted first, and gets the next pass.
+ * Requests of one version, and of adapters that are not merged into it, share their passes. The request that is due
+ * first is admitted first, and gets the next pass.
  */
 
 import { setImmediate } from 'node:timers/promises';

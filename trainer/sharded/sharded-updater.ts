@@ -42,7 +42,7 @@ async function importModules({ modules }: UpdateRequest['algorithm']): Promise<v
   if (modules !== undefined) await importCached(modules);
 }
 
-const told = ({ value, sha256 }: Sealed<UpdatePlan>): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(value) });
+const planned = ({ value, sha256 }: Sealed<UpdatePlan>): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(value) });
 
 export class ShardedUpdater {
   readonly #trainer: Trainer<ShardSession>;
@@ -62,7 +62,7 @@ export class ShardedUpdater {
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const { dir, shards, ...update } = request;
     const known = await readPlan(dir);
-    if (known !== undefined) return told(known);
+    if (known !== undefined) return planned(known);
     usefulData(update);
     await importModules(update.algorithm);
     // Before the slow preparation: a late plan must not create the folder again if it was removed in the meantime.
@@ -72,7 +72,7 @@ export class ShardedUpdater {
       throw error;
     });
     // A faster worker's plan may be in use already, and this one may differ from it in a bit.
-    return told(await layDown(dir, planOf(update, prepared, shards)));
+    return planned(await layDown(dir, planOf(update, prepared, shards)));
   }
 
   /**

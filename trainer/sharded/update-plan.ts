@@ -4,7 +4,7 @@
  */
 
 import { paddedLength } from '../model/token-batch.ts';
-import type { PassSequence } from '../training/plan.ts';
+import type { PassSequence } from '../passes.ts';
 import { planCritic, settingsWithCritic } from '../critic/train-critic.ts';
 import type { ValuedSequence } from '../critic/valued-sequences.ts';
 import type { UpdateRequest } from '../update-request.ts';

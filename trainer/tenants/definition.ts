@@ -16,8 +16,11 @@ export interface AdapterTrainer {
   create(id: string, settings: AdapterSettings): Promise<void>;
   /** What `save` wrote, under a new or known id. Without `optimizer`, moments and gradient are empty. */
   load(id: string, dir: string, options: { readonly optimizer: boolean }): Promise<void>;
-  /** Log-probabilities; with `backward` the gradient is added to the adapter's sum. A pass that throws adds nothing. */
-  pass(id: string, pass: TinkerPass): Promise<TinkerPassResult>;
+  /**
+   * Log-probabilities; with `backward` the gradient is added to the adapter's sum. A pass that throws adds nothing.
+   * `signal` stops it before its next batch; then it throws the signal's reason.
+   */
+  pass(id: string, pass: TinkerPass, signal?: AbortSignal): Promise<TinkerPassResult>;
   /** One AdamW step along the sum, which is then empty. Returns its norm before clipping. */
   optimStep(id: string, adam: AdamParameters): Promise<{ readonly gradNorm: number }>;
   /**

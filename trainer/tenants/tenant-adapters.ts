@@ -95,7 +95,7 @@ export class TenantAdapters implements AdapterTrainer {
     }
   }
 
-  async pass(id: string, pass: TinkerPass): Promise<TinkerPassResult> {
+  async pass(id: string, pass: TinkerPass, signal?: AbortSignal): Promise<TinkerPassResult> {
     const tenant = this.#get(id);
     checkPass(pass, this.#base.policy.config);
     const sums = new LowRankGradients(tenant.lowRank);
@@ -113,6 +113,7 @@ export class TenantAdapters implements AdapterTrainer {
     };
     try {
       for (const batch of passBatches(pass.data, this.#memory.batchTokens)) {
+        signal?.throwIfAborted();
         const own = (given: Float32Array): Float32Array => respond(batch, given);
         const backward = pass.backward ? { into: sums, respond: own } : undefined;
         const given = adapterPass(this.#base, tenant.lowRank, batch, backward, this.#memory);
@@ -120,6 +121,8 @@ export class TenantAdapters implements AdapterTrainer {
         // Lets the thread handle messages between batches.
         await nextTurn();
       }
+      // Also after the last batch: the caller was told that nothing was added.
+      signal?.throwIfAborted();
       if (pass.backward) addGradient(tenant, sums.flatten());
     } finally {
       sums.clear();

@@ -19,11 +19,11 @@ export class TenantBases {
 
   /**
    * Calls the trainer of the base in `dir`, one call at a time. Before a base is read, those without adapters are
-   * freed. Errors: those of the call, and of `loadTenantBase`.
+   * freed. `signal` stops a pass. Errors: those of the call, and of `loadTenantBase`.
    */
-  async call(dir: string, given: AdapterCall): Promise<AdapterAnswer> {
+  async call(dir: string, given: AdapterCall, signal?: AbortSignal): Promise<AdapterAnswer> {
     const known = this.#loaded.get(dir);
-    if (known !== undefined) return callAdapters(known.adapters, given);
+    if (known !== undefined) return callAdapters(known.adapters, given, signal);
     if (given.method === 'drop') return undefined;
     for (const [other, { base, adapters }] of this.#loaded) {
       if (adapters.size > 0) continue;
@@ -32,7 +32,7 @@ export class TenantBases {
     }
     const loaded = await load(dir);
     this.#loaded.set(dir, loaded);
-    return callAdapters(loaded.adapters, given);
+    return callAdapters(loaded.adapters, given, signal);
   }
 
   /** Frees everything. */

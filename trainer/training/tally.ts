@@ -5,7 +5,8 @@ import { clamp, clampedExp, MAX_LOG_RATIO } from '../algorithms/rows.ts';
 import type { UpdateMetrics, UpdateSettings } from '../../protocol/algorithm.ts';
 import type { TokenStatistics } from '../passes.ts';
 import { differenceMetrics, type Differences, MINIBATCH, ROLLOUT_TRAIN } from './logprob-difference.ts';
-import type { Objective, PassTokens } from './objective.ts';
+import type { Objective } from '../passes.ts';
+import type { PassTokens } from './train-policy.ts';
 
 /** One quantity as data: Σ value × weight, Σ weight, and the extremes. */
 type QuantityData = readonly [sum: number, weight: number, max: number, min: number];
@@ -116,7 +117,7 @@ export class Tally {
     return { count, sum, squares: this.of(`${name}²`).sum, max, min };
   }
 
-  /** `null`: the backend does not tell the norm. */
+  /** `null`: the backend does not report the norm. */
   addStep(gradNorm: number | null): void {
     if (gradNorm !== null) this.of('gradNorm').add(gradNorm);
     this.#steps += 1;

@@ -1,12 +1,66 @@
-/** The passes of an update, over any backend's session: the engine is not needed for it. */
+/**
+ * The passes of an update, and the loss of each: policy loss and KL over its tokens, and their slope by
+ * log-probability. Any backend's session computes the gradient: the engine is not needed for it.
+ */
 
 import type { AdamWSettings, UpdateSettings } from '../../protocol/algorithm.ts';
+import { klLoss } from '../algorithms/kl.ts';
+import { policyLoss } from '../algorithms/losses/policy-loss.ts';
+import { policyLosses } from '../algorithms/losses/registry.ts';
+import { joined, ones, startsOf } from '../algorithms/rows.ts';
 import type { TrainingSession } from '../backend.ts';
+import type { Objective, PassSequence } from '../passes.ts';
 import type { UpdateRequest } from '../update-request.ts';
-import { type Objective, objectiveOf, passTokens } from './objective.ts';
-import type { Minibatch, PassSequence } from './plan.ts';
-import type { PreparedUpdate } from './prepare-update.ts';
+import type { Minibatch, PreparedUpdate } from './prepare-update.ts';
+import { lossSettings } from './settings.ts';
 import { Tally } from './tally.ts';
+
+/** The tokens of a pass, in the order of its batch. */
+export interface PassTokens {
+  readonly starts: readonly number[];
+  readonly mask: Uint8Array;
+  readonly recorded: Float64Array;
+  readonly old: Float64Array;
+  readonly reference: Float64Array | undefined;
+  readonly advantages: Float64Array;
+}
+
+function passTokens(micro: readonly PassSequence[]): PassTokens {
+  const counts = micro.map(({ sample }) => sample.count);
+  const references = micro.flatMap(({ sample }) => sample.reference ?? []);
+  return {
+    starts: startsOf(counts),
+    mask: ones(counts.reduce((sum, count) => sum + count, 0)),
+    recorded: joined(micro.map(({ sample }) => sample.recorded)),
+    old: joined(micro.map(({ sample }) => sample.old)),
+    reference: references.length < micro.length ? undefined : joined(references),
+    advantages: joined(micro.map(({ advantages }) => advantages)),
+  };
+}
+
+/** Errors: `LossRefused`, `UnknownName`. */
+function objectiveOf(
+  tokens: PassTokens,
+  logprobs: Float32Array,
+  settings: UpdateSettings,
+  { sequences }: Pick<Minibatch, 'sequences'>,
+  noiseKey: string,
+): Objective {
+  const { starts, mask, old, recorded, advantages, reference } = tokens;
+  const definition = policyLosses.get(settings.loss ?? 'regular', settings.modules);
+  const policy = policyLoss(
+    definition,
+    { starts, mask, logprobs, old, rollout: recorded, advantages },
+    lossSettings(settings, noiseKey),
+  );
+  if (settings.kl?.in !== 'loss' || reference === undefined) {
+    return { policyLoss: policy.loss, klLoss: 0, gradient: policy.gradient, metrics: policy.metrics };
+  }
+  const { estimator, coefficient } = settings.kl;
+  const kl = klLoss({ starts, mask, logprobs, reference }, estimator, sequences);
+  const gradient = policy.gradient.map((g, i) => g + coefficient * (kl.gradient[i] ?? 0));
+  return { policyLoss: policy.loss, klLoss: kl.value, gradient, metrics: policy.metrics };
+}
 
 /** Settings of a pass. */
 export interface PassSettings {

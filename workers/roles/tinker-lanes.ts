@@ -36,8 +36,8 @@ export function tinkerEngine(options: Omit<TinkerLanesOptions, 'kinds' | 'store'
   return {
     trainerOf: async (dir) => {
       const own = engine.tenants(dir);
-      return adapterTrainer((call) =>
-        callAdapters(own, call).catch((error: unknown) => {
+      return adapterTrainer((call, signal) =>
+        callAdapters(own, call, signal).catch((error: unknown) => {
           if (error instanceof EngineLost) whenLost();
           throw error;
         }),

@@ -76,9 +76,9 @@ export class BatchExecution {
     this.#started = progress?.started ?? 0;
     this.#countdown = countdownOf(input.stragglers, progress?.leftMs);
     this.#adopted = new Set(this.#roster.running);
-    const untold = new Set(progress?.untold);
+    const unsignalled = new Set(progress?.untold);
     for (const index of this.#adopted)
-      this.#pause.relay.adopt(this.#children.id(index), this.#children.handle(index), untold.has(index));
+      this.#pause.relay.adopt(this.#children.id(index), this.#children.handle(index), unsignalled.has(index));
     const living = () => [...this.#adopted].filter((index) => this.#roster.isOpen(index));
     const isDone = () => this.#resting || this.#isOver() || living().length === 0;
     this.#probe = new Probe(
@@ -98,7 +98,7 @@ export class BatchExecution {
   }
 
   get progress(): BatchProgress {
-    const untold = this.#pause.relay.untold.flatMap((id) => this.#children.indexOf(id) ?? []);
+    const unsignalled = this.#pause.relay.unsignalled.flatMap((id) => this.#children.indexOf(id) ?? []);
     const { unasked } = this.#probe;
     return {
       begunAt: this.#begunAt,
@@ -109,7 +109,7 @@ export class BatchExecution {
       ledger: this.#ledger.progress,
       watch: this.#failures.progress,
       ...(this.#countdown ? { leftMs: this.#countdown.leftMs(Date.now()) } : {}),
-      ...(untold.length > 0 ? { untold } : {}),
+      ...(unsignalled.length > 0 ? { untold: unsignalled } : {}),
       ...(unasked.length > 0 ? { unasked } : {}),
     };
   }
@@ -177,7 +177,7 @@ export class BatchExecution {
     if (index === undefined || !this.#roster.isOpen(index)) return;
     this.#budget.ended(index);
     const result = this.#roster.ended(index, given);
-    this.#failures.heard(result);
+    this.#failures.add(result);
     this.#pause.relay.remove(given.rollout);
     const group = this.#children.group(index);
     const tally = this.#count(group, result);

@@ -51,7 +51,7 @@ export class BatchPause {
       paused: this.#paused,
       ...(this.#held && { held: this.#held }),
       resumed: this.#resumed,
-      stoodMs: this.#clock.stoodMs(Date.now()),
+      stoodMs: this.#clock.stoppedMs(Date.now()),
     };
   }
 
@@ -71,14 +71,14 @@ export class BatchPause {
     this.relay.set(false);
     this.#held = null;
     this.#resumed += 1;
-    this.#clock.goOn(Date.now());
+    this.#clock.resume(Date.now());
   }
 
   /**
    * One of its rollouts is held: the batch pauses with it. False if another one was held already since the last resume.
    */
   hold(rollout: string, trip: Trip): boolean {
-    this.relay.stands(rollout);
+    this.relay.markHeld(rollout);
     this.pause();
     if (this.#held) return false;
     this.#held = trip;

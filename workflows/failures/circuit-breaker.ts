@@ -45,7 +45,7 @@ export class CircuitBreaker {
   }
 
   /** To be called in the order in which rollouts end. Returns a trip if this end opens the breaker. */
-  heard({ failure, message = '' }: Ended): Trip | undefined {
+  add({ failure, message = '' }: Ended): Trip | undefined {
     if (this.#settings.maxConsecutiveFailures === 0 || this.#isOpen) return undefined;
     const counted = endOf(failure);
     this.#last = [...this.#last, counted].slice(-windowOf(this.#settings));

@@ -54,9 +54,9 @@ export class FailureWatch {
   }
 
   /** Never fails: a parent that has ended needs no signal. */
-  heard(result: RolloutResult): void {
+  add(result: RolloutResult): void {
     if (this.#kept > 0) this.#ends = [...this.#ends, [Date.now(), endOf(result.failure)] as const].slice(-this.#kept);
-    const trip = this.#breaker.heard(result);
+    const trip = this.#breaker.add(result);
     const { parent } = workflowInfo();
     if (trip && parent)
       getExternalWorkflowHandle(parent.workflowId)

@@ -38,11 +38,11 @@ export class RunFailures {
   }
 
   /** Returns a trip if this batch opens the breaker. */
-  heard({ rollouts, said = {}, ends }: BatchEnds): Trip | undefined {
+  add({ rollouts, said = {}, ends }: BatchEnds): Trip | undefined {
     if (!ends) return undefined;
-    this.#heardGood(Math.min(rollouts - ends.length, windowOf(this.#settings)));
+    this.#addGood(Math.min(rollouts - ends.length, windowOf(this.#settings)));
     const since = ends.filter(([at]) => at >= this.#lookedAt).map(([, end]) => end);
-    return this.#heardEach(since, said);
+    return this.#addEach(since, said);
   }
 
   /** Counts from zero, since an operator has resumed the run. */
@@ -51,13 +51,13 @@ export class RunFailures {
     this.#lookedAt = now;
   }
 
-  #heardGood(count: number): void {
-    for (let i = 0; i < count; i += 1) this.#breaker.heard({});
+  #addGood(count: number): void {
+    for (let i = 0; i < count; i += 1) this.#breaker.add({});
   }
 
-  #heardEach(ends: readonly End[], said: BatchEnds['said'] = {}): Trip | undefined {
+  #addEach(ends: readonly End[], said: BatchEnds['said'] = {}): Trip | undefined {
     for (const failure of ends) {
-      const trip = this.#breaker.heard(failure === null ? {} : { failure, message: said[failure] ?? '' });
+      const trip = this.#breaker.add(failure === null ? {} : { failure, message: said[failure] ?? '' });
       if (trip) return trip;
     }
     return undefined;

@@ -13,7 +13,7 @@ import type { SandboxRef } from '../../protocol/stages.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { attemptOf, type Context, isCrowded, toolSecondsOf } from './rollout-context.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
-import { tell } from './show-doing.ts';
+import { showLine } from './show-doing.ts';
 import { isDueToWaits } from './waited-time.ts';
 
 /** A program in the sandbox, as this history sees it. */
@@ -29,9 +29,9 @@ async function ended(state: LoopState, outcome: RunProgramOutcome, context: Cont
   const left = await callsBeforeEnd(state, context);
   if (left) return left;
   const { finish, ms, line } = outcome;
-  context.clock.heard({ ms });
+  context.clock.addTurn({ ms });
   context.running = null;
-  tell(context, `the program ended: ${inCode(line)}`);
+  showLine(context, `the program ended: ${inCode(line)}`);
   if (finish === 'deadline') return context.clock.passed(state);
   if (context.calls.spent === null && isDueToWaits(finish, context.calls.waitedMs))
     throw starved(context.calls.waitedMs);
@@ -123,7 +123,7 @@ async function record(state: LoopState, context: Context): Promise<LoopEvent> {
     }),
   );
   context.reports.taken(now);
-  tell(context, `turn ${now} was reported${end ? ', and the end' : ''}`);
+  showLine(context, `turn ${now} was reported${end ? ', and the end' : ''}`);
   context.sampledTokens += turns.reduce((sum, { tokens }) => sum + (tokens?.sampled.length ?? 0), 0);
   if (end) return { type: 'program-ended', turns: now, finish: context.calls.spent ?? 'answer' };
   const finish = spentBy(now, context);
@@ -169,13 +169,13 @@ export async function awaitProgram(state: LoopState, withinMs: number, context: 
   context.silentMs += waitedMs;
   if (calls.hasFailed) throw calls.takeFailure();
   if (hasCalled() && !reports.isReady && running?.outcome === undefined && running?.error === undefined) {
-    if (isElsewhere) context.clock.heard({ ms: context.silentMs });
+    if (isElsewhere) context.clock.addTurn({ ms: context.silentMs });
     context.silentMs = 0;
     return { type: 'reported', turns: calls.recorded };
   }
   if (reports.isReady) {
     // A program that reports was at work until then; the silence of one that does not may be anybody's.
-    if (isElsewhere) context.clock.heard({ ms: context.silentMs });
+    if (isElsewhere) context.clock.addTurn({ ms: context.silentMs });
     context.silentMs = 0;
     return record(state, context);
   }

@@ -26,8 +26,8 @@ function isFinal(error: unknown): boolean {
 }
 
 /**
- * `kind`: of the engines that sample it; `undefined`: any. The time that the worker with the cache took without a result counts as
- * lost. Errors: those of the activity.
+ * `kind`: of the engines that sample it; `undefined`: any. The time that the worker with the cache took without a
+ * result counts as lost. Errors: those of the activity.
  */
 export async function generateNearCache(
   place: CachePlace,

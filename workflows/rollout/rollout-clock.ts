@@ -44,13 +44,13 @@ export class RolloutClock {
   /**
    * Adds a turn. `ms`: the policy's own time, as engine and sandbox report it. `lostMs`: other time, taken by machines.
    */
-  heard({ ms = 0, lostMs = 0 }: { readonly ms?: number; readonly lostMs?: number }): void {
+  addTurn({ ms = 0, lostMs = 0 }: { readonly ms?: number; readonly lostMs?: number }): void {
     this.#ownMs += ms;
-    this.stoodStill(lostMs);
+    this.exclude(lostMs);
   }
 
   /** A new attempt starts: the policy's time in the lost attempt does not count against it. */
-  beginAnew(): void {
+  restart(): void {
     this.#ownMs = 0;
   }
 
@@ -60,7 +60,7 @@ export class RolloutClock {
   }
 
   /** Subtracts time that is not the rollout's own. */
-  stoodStill(ms: number): void {
+  exclude(ms: number): void {
     if (this.#begun !== null) this.#begun += ms;
   }
 

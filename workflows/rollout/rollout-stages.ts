@@ -16,7 +16,7 @@ import type { Asking, Attempt, Card, CollectOutcome, SandboxRef } from '../../pr
 import { askingOf, attemptOf, type Context, toolSecondsOf } from './rollout-context.ts';
 import { awaitProgram, callsBeforeEnd } from './await-program.ts';
 import { agentOf, contextOf, sampled } from './sample-turn.ts';
-import { showDoing, tell } from './show-doing.ts';
+import { showDoing, showLine } from './show-doing.ts';
 
 /** A turn's calls take at most four times a call's limit, so they need not know a deadline that is further away. */
 const NEAR_IN_LIMITS = 4;
@@ -108,7 +108,7 @@ function placed({ sandbox, gradedIn, limits = {} }: Card, context: Context): { r
 async function lostTime<T>({ clock }: Context, work: Promise<T>): Promise<T> {
   const since = Date.now();
   const made = await withinOutage(work);
-  clock.stoodStill(Date.now() - since);
+  clock.exclude(Date.now() - since);
   return made;
 }
 
@@ -130,8 +130,8 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
     input,
   );
   const { line, unfinished = false, done = false, collected } = outcome;
-  context.clock.heard(outcome);
-  tell(context, `answer to turn ${state.turn}: ${inCode(line)}`);
+  context.clock.addTurn(outcome);
+  showLine(context, `answer to turn ${state.turn}: ${inCode(line)}`);
   if (collected) take(collected, context);
   return { type: 'acted', unfinished, done, collected: collected !== undefined };
 }
@@ -168,11 +168,11 @@ async function generate(
   });
   context.contextTokens = outcome.contextTokens;
   context.sampledTokens += outcome.sampledTokens;
-  context.clock.heard(outcome);
+  context.clock.addTurn(outcome);
   context.worker = outcome.worker ?? null;
   const { kind, calls, agent } = outcome;
   const where = placeText(place);
-  tell(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
+  showLine(context, `turn ${turn}${where && ` (${where})`}: ${inCode(outcome.line)}`);
   const isCutHere = kind === 'response-cut' && left < input.sampling.maxTokens;
   return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }

@@ -7,7 +7,7 @@ import { inCode } from '../details.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { attemptOf, type Context } from './rollout-context.ts';
-import { tell } from './show-doing.ts';
+import { showLine } from './show-doing.ts';
 
 /** The longest context that the configuration allows. */
 export function contextOf({ agent: { maxContextTokens } }: Context['input']): Pick<GenerateInput, 'maxContextTokens'> {
@@ -43,7 +43,9 @@ export async function sampled(attempt: number, context: Context, input: Generate
   return work;
 }
 
-/** Samples a call of the program, with at most so many tokens. Its noise is that of its prompt: the activity adds it. */
+/**
+ * Samples a call of the program, with at most so many tokens. Its noise is that of its prompt: the activity adds it.
+ */
 export async function sampleCall(
   { attempt }: { readonly attempt: number },
   turn: number,
@@ -67,6 +69,6 @@ export async function sampleCall(
   context.contextTokens = outcome.contextTokens;
   context.sampledTokens += outcome.sampledTokens;
   context.worker = outcome.worker ?? null;
-  tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
+  showLine(context, `turn ${turn}: ${inCode(outcome.line)}`);
   return outcome;
 }

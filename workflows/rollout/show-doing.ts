@@ -14,7 +14,7 @@ export function showDoing({ lines, doing }: Shown): void {
 }
 
 /** Adds a line. */
-export function tell(context: Shown, line: string): void {
+export function showLine(context: Shown, line: string): void {
   context.lines = [...context.lines, line].slice(-LINES);
   showDoing(context);
 }

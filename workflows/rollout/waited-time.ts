@@ -2,7 +2,9 @@
 
 import type { FinishReason } from '../../protocol/finish-reason.ts';
 
-/** A program that waited longer may have given up because of it: its libraries and its own time limit know no pauses. */
+/**
+ * A program that waited longer may have given up because of it: its libraries and its own time limit know no pauses.
+ */
 export const MOST_WAITED_MS = 60_000;
 
 /** Calls that wait side by side count once. */

@@ -31,7 +31,7 @@ export class RunPause {
   /** The step in which it last paused the run. */
   #trippedIn = 0;
   /** True while the run waits between two steps for the end of a pause. */
-  #stands = false;
+  #waits = false;
   /** Stops while the run's rollouts are paused, except during work that a pause does not stop. */
   readonly #clock = new WorkClock();
   readonly #hours: HoursBudget;
@@ -51,7 +51,7 @@ export class RunPause {
     this.#hours = hours;
     this.#tripped = tripped;
     this.#recorded = recorded;
-    if (tripped) details.standsStill(tripLine(tripped));
+    if (tripped) details.paused(tripLine(tripped));
   }
 
   get at(): PausePoint | null {
@@ -67,7 +67,7 @@ export class RunPause {
   }
 
   get isStill(): boolean {
-    return this.#at === 'turn' || (this.#at === 'step' && this.#stands);
+    return this.#at === 'turn' || (this.#at === 'step' && this.#waits);
   }
 
   get status(): Pick<TrainStatus, 'pauseAt' | 'tripped'> {
@@ -90,7 +90,7 @@ export class RunPause {
     this.#setClock();
     if (point === null) {
       this.#tripped = null;
-      this.#details.standsStill(null);
+      this.#details.paused(null);
     }
     this.relay.set(point === 'turn');
     return ended;
@@ -101,7 +101,7 @@ export class RunPause {
     this.#tripped = trip;
     this.#trippedIn = step;
     log.warn(tripLine(trip), { run: this.#run });
-    this.#details.standsStill(tripLine(trip));
+    this.#details.paused(tripLine(trip));
   }
 
   /**
@@ -117,10 +117,10 @@ export class RunPause {
 
   /** Waits for the end of a pause, before a step or an evaluation. */
   async untilResumed(): Promise<void> {
-    this.#stands = true;
+    this.#waits = true;
     if (this.#at !== null) this.#hours.changed(this.isStill);
     await condition(() => this.#at === null);
-    this.#stands = false;
+    this.#waits = false;
   }
 
   /** Waits within a step, where only a pause at a turn has an effect. */
@@ -142,7 +142,7 @@ export class RunPause {
 
   #setClock(): void {
     if (this.#at === 'turn' && this.#works === 0) this.#clock.stop(Date.now());
-    else this.#clock.goOn(Date.now());
+    else this.#clock.resume(Date.now());
   }
 
   /**

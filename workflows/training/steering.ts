@@ -86,7 +86,7 @@ export class Steering {
   /** The run has started: passes on what was received before. */
   begun(training: Training): void {
     // A resume that was received before the run started must reach them.
-    for (const batch of this.#earlyHeld) training.stands(batch);
+    for (const batch of this.#earlyHeld) training.markHeld(batch);
     training.pauseAt = this.#pauseAt;
     if (this.#earlyTrip) training.trip(this.#earlyTrip);
     for (const report of this.#early) training.unitEnded(report);
@@ -96,7 +96,7 @@ export class Steering {
   #opened(trip: Trip, held?: HeldBatch): void {
     if (held && this.#training?.isResumed(held)) return;
     if (held && !this.#training) this.#earlyHeld.add(held.name);
-    if (held) this.#training?.stands(held.name);
+    if (held) this.#training?.markHeld(held.name);
     this.#pause('turn');
     if (this.#training) this.#training.trip(trip);
     else this.#earlyTrip = trip;

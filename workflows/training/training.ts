@@ -4,7 +4,7 @@
  */
 
 import { upsertSearchAttributes } from '@temporalio/workflow';
-import { orchestrator } from '../activity-stubs.ts';
+import { orchestrator, training } from '../activity-stubs.ts';
 import type { Details } from '../details.ts';
 import { DEFAULT_BREAKER, type End, type Trip } from '../../protocol/breaker.ts';
 import type { HeldBatch } from '../failures/failure-watch.ts';
@@ -16,7 +16,6 @@ import type { StepRecord } from '../../protocol/step-record.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import type { UpdateOutcome } from '../../protocol/update.ts';
 import { policyVersionKey, stepKey } from '../../protocol/search-attributes.ts';
-import { applyUpdate } from './apply-update.ts';
 import { HoursBudget } from '../hours-budget.ts';
 import { LiveConfig } from './live-config.ts';
 import { modeOf } from './modes.ts';
@@ -26,6 +25,7 @@ import type { Reconfiguration } from './reconfigure.ts';
 import { RunBatches } from './run-batches.ts';
 import { RunPause } from './run-pause.ts';
 import { batchInput, byNeedOf, type Drawn, heldOutTasks, tasksOfStep } from './step-tasks.ts';
+import { updateInShards } from './update-in-shards.ts';
 import type { UnitReport } from '../batch/report-batch-end.ts';
 
 /** Steps that the `status` query returns. */
@@ -174,7 +174,7 @@ export class Training {
   }
 
   unitEnded(report: UnitReport): void {
-    this.#tripBy(this.#overlap?.hear(report));
+    this.#tripBy(this.#overlap?.unitEnded(report));
   }
 
   /** True if a resume signal that the batch had not received is on its way to it. */
@@ -183,8 +183,8 @@ export class Training {
   }
 
   /** The batch of this name paused by itself, since one of its rollouts is held. */
-  stands(batch: string): void {
-    this.#pause.relay.stands(batch);
+  markHeld(batch: string): void {
+    this.#pause.relay.markHeld(batch);
   }
 
   /** Shows why the run is paused, in the step that is made next. */
@@ -266,27 +266,29 @@ export class Training {
     return { rollouts: { batches: [`train/${run}/${drawn.name}`], ...byNeedOf(drawn) }, seconds };
   }
 
-  /** `config`: as it was when the step started. */
-  #update(config: OpenedConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
-    const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
+  /**
+   * By one worker, or in shards by all free ones; either way `update` records it. `config`: as it was when the step
+   * started.
+   */
+  async #update(config: OpenedConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
+    const { maskStalenessSteps: maskStaleness, shards, placement = 'colocated' } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
-    return applyUpdate(
-      {
-        ...this.folder,
-        step,
-        steps: config.steps,
-        ...rollouts,
-        samples: config.batch.samples,
-        ...(maskStaleness === undefined ? {} : { maskStaleness }),
-        policy: this.policy,
-        algorithm: config.algorithm,
-        ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-        ...(this.breaks ? { mayBeUngraded: true } : {}),
-        ...(shards === undefined ? {} : { shards }),
-      },
-      placement,
-      config.engine?.training,
-    );
+    const input = {
+      ...this.folder,
+      step,
+      steps: config.steps,
+      ...rollouts,
+      samples: config.batch.samples,
+      ...(maskStaleness === undefined ? {} : { maskStaleness }),
+      policy: this.policy,
+      algorithm: config.algorithm,
+      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
+      ...(this.breaks ? { mayBeUngraded: true } : {}),
+      ...(shards === undefined ? {} : { shards }),
+    };
+    const workers = training(placement, config.engine?.training);
+    if (shards !== undefined) await updateInShards({ ...input, shards }, workers);
+    return workers.update(input);
   }
 
   /** Called when the step is recorded. */
@@ -314,7 +316,7 @@ export class Training {
     await this.#pause.mayBegin();
     const given = { ...input, samples, sampling: { ...input.sampling, temperature } };
     const result = await this.untilMended(`the batch ${drawn.name}`, () => this.#batches.rollOut(given, step));
-    if (this.pauseAt === null) this.#tripBy(this.#failures.heard(result));
+    if (this.pauseAt === null) this.#tripBy(this.#failures.add(result));
     return result;
   }
 

@@ -1,6 +1,6 @@
 /**
- * The second half of the browser's server, in Python: what a policy may do with the pages, what it reads of them, and the
- * Model Context Protocol over stdin and stdout. The tool `look` is for graders: it is never offered to a policy.
+ * The second half of the browser's server, in Python: what a policy may do with the pages, what it reads of them, and
+ * the Model Context Protocol over stdin and stdout. The tool `look` is for graders: it is never offered to a policy.
  */
 
 export const ACTIONS = String.raw`
@@ -318,22 +318,4 @@ def answer(name, args):
     if browser:
         browser.notes = []
     return told + said
-
-
-def main():
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "id" not in request:
-            continue
-        method, params = request["method"], request.get("params", {})
-        if method == "initialize":
-            result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}
-        elif method == "tools/list":
-            result = {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
-        else:
-            result = {"content": [{"type": "text", "text": answer(params["name"], params["arguments"])}]}
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
-
-
-main()
 `;

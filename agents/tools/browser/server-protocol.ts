@@ -1,6 +1,6 @@
 /**
- * The first half of the browser's server, in Python: Chromium as a child process, its DevTools protocol over a pipe, and
- * the pages that are open. No library is needed, and nothing listens on a port.
+ * The first half of the browser's server, in Python: Chromium as a child process, its DevTools protocol over a pipe,
+ * and the pages that are open. No library is needed, and nothing listens on a port.
  */
 
 export const PROTOCOL = String.raw`

@@ -229,22 +229,4 @@ def answer(name, args):
         return note + (opened if name == "open" else act)(desktop, args)
     except Failed as error:
         return note + "Error: %s" % error
-
-
-def main():
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "id" not in request:
-            continue
-        method, params = request["method"], request.get("params", {})
-        if method == "initialize":
-            result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}
-        elif method == "tools/list":
-            result = {"tools": [{"name": "act", "inputSchema": {"type": "object"}}]}
-        else:
-            result = {"content": [{"type": "text", "text": answer(params["name"], params["arguments"])}]}
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
-
-
-main()
 `;

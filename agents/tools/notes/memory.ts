@@ -1,6 +1,7 @@
 /**
- * The policy's notes. `think`: a thought that is not kept. `memory`: files of the rollout below `/memories`, which stay when messages are summarised and when a sandbox is lost.
- * They are what the rollout's recorded calls made of them: the tool keeps nothing, and any worker reads the same.
+ * The policy's notes. `think`: a thought that is not kept. `memory`: files of the rollout below `/memories`, which stay
+ * when messages are summarised and when a sandbox is lost. They are what the rollout's recorded calls made of them: the
+ * tool keeps nothing, and any worker reads the same.
  */
 
 import type { ToolCall } from '../../../protocol/message.ts';

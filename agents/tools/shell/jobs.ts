@@ -14,7 +14,7 @@ const FOLDER = '/tmp/.jobs';
 const MOST_JOBS = 32;
 const READ_BYTES = 256 << 10;
 const INPUT_BYTES = 4096;
-/** Seconds that `read` waits if it is not told. */
+/** Seconds that `read` waits by default. */
 const WAIT = 1;
 /** Time for the commands around a wait. */
 const OWN_MS = 10_000;

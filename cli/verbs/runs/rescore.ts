@@ -1,4 +1,6 @@
-/** `longhaul rescore`: grades the recorded rollouts of a run or an eval again, by today's graders, without inference. */
+/**
+ * `longhaul rescore`: grades the recorded rollouts of a run or an eval again, by today's graders, without inference.
+ */
 
 import { availableParallelism } from 'node:os';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -54,7 +56,9 @@ function modulesOf({ modules = 'today' }: Options): WhichModules {
   return which;
 }
 
-/** In the order of `outcomes`. At most `width` at once. Errors: those of `work`, after the others under way have ended. */
+/**
+ * In the order of `outcomes`. At most `width` at once. Errors: those of `work`, after the others under way have ended.
+ */
 async function eachOf<T>(
   outcomes: readonly OutcomeRecord[],
   width: number,

@@ -1,4 +1,7 @@
-/** The engine's native code: the package's binding against TensorFlow's library and, beside it, the sampler's decoder; linked in place. */
+/**
+ * The engine's native code: the package's binding against TensorFlow's library and, beside it, the sampler's decoder;
+ * linked in place.
+ */
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync } from 'node:fs';
@@ -10,7 +13,9 @@ import { findEngine } from './engine-package.mjs';
 import { cacheDirectory, dependencyDirectory } from '../paths.mjs';
 import { compiler } from '../steps/prerequisites.mjs';
 
-/** AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere. */
+/**
+ * AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere.
+ */
 const DECODER_FLAGS = [
   '-O3',
   '-std=c++17',

@@ -2,6 +2,7 @@
  * Hunts operations that hang, end each worker again and again, or are blamed on the wrong one; and tenants who wait for
  * all of another's work. Not asserted here: recovery (recovery.test.ts).
  */
+import { EventEmitter, once } from 'node:events';
 import { afterEach, expect, it } from 'vitest';
 import { FairTurns } from '../../../activities/tinker/fair-turns.ts';
 import type { TinkerOperation, TinkerPass } from '../../../protocol/tinker.ts';
@@ -137,6 +138,101 @@ it('a sample that takes too long is stopped before it is tried again', async () 
   await worker.sample();
   expect(await book.result(id)).toMatchObject({ category: 'server', message: expect.stringContaining('longer than') });
   expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+});
+
+it('a pass that takes too long is stopped before it is tried again', async () => {
+  const book = await newBook();
+  const ids = [];
+  for (const operation of [create, passing(1), passing(2)]) ids.push(await book.ask('m', operation));
+  const signals: AbortSignal[] = [];
+  const worker = book.worker(
+    {
+      before: (_what, _id, given, signal) => {
+        if (given?.data[0]?.tokens[0] !== 1) return;
+        expect(signals.every(({ aborted }) => aborted)).toBe(true);
+        if (signal !== undefined) signals.push(signal);
+        return never();
+      },
+    },
+    { ...QUICK, operationMs: 50 },
+  );
+  await worker.drain('m');
+  expect(await book.result(ids[1]!)).toMatchObject({
+    category: 'server',
+    message: expect.stringContaining('longer than'),
+  });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, true]);
+  expect(await book.result(ids[2]!)).toMatchObject({ kind: 'pass' });
+});
+
+/** Ann has 64 samples under way that never end, and more that wait. */
+async function withLongSamples(limits = QUICK) {
+  const book = await newBook();
+  const bobs = Array.from({ length: 40 }, (_, i) => 1000 + i);
+  for (const tenant of ['ann', 'bob', 'cy'])
+    await book.journal.putSampler({ id: `x-${tenant}`, session: 's', tenant, baseModel: 'base' });
+  for (let i = 0; i < 100; i += 1) await book.ask('x-ann', sample(i), 'ann');
+  const under = { ann: 0, bob: 0 };
+  const events = new EventEmitter();
+  const started = async (of: 'ann' | 'bob', n: number) => {
+    while (under[of] < n) await once(events, 'started');
+  };
+  const untilAborted = async (signal: AbortSignal | undefined) => {
+    if (!signal?.aborted) await once(signal!, 'abort');
+    signal?.throwIfAborted();
+  };
+  const worker = book.worker(
+    {
+      beforeSample: async ({ seed }, signal) => {
+        if (seed === 5000) return;
+        under[seed < 1000 ? 'ann' : 'bob'] += 1;
+        events.emit('started');
+        await untilAborted(signal);
+      },
+    },
+    limits,
+  );
+  return { book, worker, under, started, bobs };
+}
+
+it('64 long samples of one tenant keep out nobody: others have their share at once, and no more', async () => {
+  const { book, worker, under, started, bobs } = await withLongSamples();
+  const ended = worker.sample();
+  await started('ann', 64);
+  for (const seed of bobs) await book.ask('x-bob', sample(seed), 'bob');
+  await started('bob', 32);
+  const quick = await book.ask('x-cy', sample(5000), 'cy');
+  expect(await book.journal.waitFor(quick, 'cy', 20_000)).toMatchObject({ state: 'finished' });
+  expect(under).toEqual({ ann: 64, bob: 32 });
+  worker.stop();
+  expect(await ended).toBe('more');
+});
+
+it('a burst that is read in one go, beyond its own share, keeps out nobody who comes after it', async () => {
+  const { book, worker, under, started } = await withLongSamples({ ...QUICK, samples: 6 });
+  const pairs = sample(2000);
+  if (pairs.kind !== 'sample') throw new TypeError(pairs.kind);
+  for (const seed of [2000, 2001, 2002])
+    await book.ask('x-bob', { ...pairs, sample: { ...pairs.sample, seed, count: 2 } }, 'bob');
+  const ended = worker.sample();
+  // Ann and Bob have three each of six; one more pair of Bob's would be four.
+  await started('ann', 3);
+  await started('bob', 1);
+  const quick = await book.ask('x-cy', sample(5000), 'cy');
+  expect(await book.journal.waitFor(quick, 'cy', 20_000)).toMatchObject({ state: 'finished' });
+  expect(under.bob).toBe(1);
+  worker.stop();
+  expect(await ended).toBe('more');
+});
+
+it('an execution whose time is over does not wait for its longest sample, and what it stops is made again', async () => {
+  const { book, worker, started } = await withLongSamples({ ...QUICK, sliceMs: 100 });
+  const ended = worker.sample();
+  await started('ann', 64);
+  expect(await ended).toBe('more');
+  await book.worker().sample();
+  const results = await Promise.all(book.requests.slice(0, 100).map(({ id }) => book.result(id)));
+  expect(results.every((result) => result?.kind === 'sample')).toBe(true);
 });
 
 it('what failed with a model that cannot be brought back is not tried again', async () => {

@@ -24,7 +24,7 @@ const numbersOf = (text: string, n: number) =>
 
 export interface FakeOptions {
   /** Called before each operation of the engine; may wait, throw, or end the "process". */
-  readonly before?: (what: string, id: string, pass?: TinkerPass) => Promise<void> | void;
+  readonly before?: (what: string, id: string, pass?: TinkerPass, signal?: AbortSignal) => Promise<void> | void;
   readonly beforeSample?: (sample: TinkerSample, signal?: AbortSignal) => Promise<void> | void;
 }
 
@@ -54,9 +54,9 @@ export class FakeTrainer implements AdapterTrainer {
     this.adapters.set(id, optimizer ? saved : { weights: saved.weights, moments: '', gradient: '' });
   }
 
-  async pass(id: string, pass: TinkerPass) {
+  async pass(id: string, pass: TinkerPass, signal?: AbortSignal) {
     const adapter = this.#of(id);
-    await this.#options.before?.('pass', id, pass);
+    await this.#options.before?.('pass', id, pass, signal);
     if (pass.data.some(({ tokens }) => tokens.includes(-1))) throw new UserInputError('tokens', -1, 'give ids');
     const data = pass.data.map(({ tokens, targets }) => [[...tokens], [...targets]]);
     if (pass.backward) adapter.gradient = hash(adapter.gradient, adapter.weights, data);

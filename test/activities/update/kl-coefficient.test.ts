@@ -1,6 +1,6 @@
 /** Hunts a weight of KL that depends on how often an update was attempted, or that ignores the steps before. */
 import { expect, it } from 'vitest';
-import { klCoefficientOf } from '../../../activities/update/kl-coefficient.ts';
+import { klCoefficientOf } from '../../../activities/update/update-request.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import { RUN, useWorld } from '../world.ts';
 

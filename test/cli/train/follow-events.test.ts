@@ -7,7 +7,7 @@ import type { RunRecord } from '../../../protocol/records.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import { withLocalStore } from '../../../cli/connect/local-store.ts';
 import type { Longhaul } from '../../../client/longhaul.ts';
-import { followed } from '../../../cli/train/run-train.ts';
+import { followed } from '../../../cli/verbs/jobs/train.ts';
 import type { VerbContext } from '../../../cli/verb.ts';
 import type { RolloutEvent, Store } from '../../../store/store.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';

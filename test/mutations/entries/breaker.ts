@@ -68,8 +68,8 @@ export const breaker: readonly Mutation[] = [
     name: 'what fails while its run is paused is masked',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: 'if (context.paused && breaks &&',
-    after: 'if (!context && breaks &&',
+    before: 'if (isRepeated && context.paused) return',
+    after: 'if (isRepeated && !context) return',
     tests: [{ file: BREAKING_TEST, test: 'work that fails while its run is paused is retried once it is resumed' }],
   },
   {
@@ -89,8 +89,8 @@ export const breaker: readonly Mutation[] = [
     name: 'groups of an asynchronous run each count for themselves',
     fault: FAULT,
     file: 'workflows/training/training.ts',
-    before: 'this.#tripBy(this.#overlap?.hear(report));',
-    after: 'this.#overlap?.hear(report);',
+    before: 'this.#tripBy(this.#overlap?.unitEnded(report));',
+    after: 'this.#overlap?.unitEnded(report);',
     tests: [
       {
         file: BREAKING_TEST,
@@ -112,7 +112,7 @@ export const breaker: readonly Mutation[] = [
     name: 'a run does not hear how the rollouts of its batches ended',
     fault: FAULT,
     file: 'workflows/training/training.ts',
-    before: 'if (this.pauseAt === null) this.#tripBy(this.#failures.heard(result));\n',
+    before: 'if (this.pauseAt === null) this.#tripBy(this.#failures.add(result));\n',
     after: '',
     tests: [
       { file: BREAKING_TEST, test: 'a run whose steps are smaller than the breaker looks back is paused by the share' },

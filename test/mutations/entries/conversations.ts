@@ -7,7 +7,7 @@ const CHANGED_POLICY = 'reasoning is removed from later prompts';
 const STUCK = 'a policy repeats itself, or does not see that its turns end';
 const REPLAYED = 'transcripts are played again after tools, agents or tasks have changed';
 const CODECS_TEST = 'test/agents/codecs/codecs.test.ts';
-const GENERATE_TEST = 'test/activities/generate/generate.test.ts';
+const CONVERSATION_TEST = 'test/activities/generate/conversation.test.ts';
 const HINTS_TEST = 'test/agents/hints.test.ts';
 const REPLAY_TEST = 'test/activities/replay.test.ts';
 
@@ -34,7 +34,7 @@ export const conversations: readonly Mutation[] = [
     file: 'activities/generate/sample-ids.ts',
     before: 'if (this.spoken(record).content !== spoken(record).content) return undefined;',
     after: '',
-    tests: [{ file: GENERATE_TEST, test: 'is removed from later prompts' }],
+    tests: [{ file: CONVERSATION_TEST, test: 'is removed from later prompts' }],
   },
   {
     name: 'a hint is given after every turn of a repetition',

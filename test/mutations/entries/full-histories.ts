@@ -40,8 +40,8 @@ export const fullHistories: readonly Mutation[] = [
     name: 'whom a full history did not tell of a pause nobody tells',
     fault: AT_ONCE,
     file: OPEN_BATCH,
-    before: 'this.#children.handle(index), untold.has(index));',
-    after: 'this.#children.handle(index), untold.size < 0);',
+    before: 'this.#children.handle(index), unsignalled.has(index));',
+    after: 'this.#children.handle(index), unsignalled.size < 0);',
     tests: [{ file: AT_ONCE_TEST, test: 'receive a pause and its end' }],
   },
   {

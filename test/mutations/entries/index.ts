@@ -30,6 +30,7 @@ import { stuck } from './processes/stuck.ts';
 import { mcp } from './mcp.ts';
 import { supervisor } from './sandboxes/supervisor.ts';
 import { shards } from './training/shards.ts';
+import { tinker } from './tinker.ts';
 import { temperatures } from './training/temperatures.ts';
 import { updates } from './training/updates.ts';
 import { upgrades } from './upgrades.ts';
@@ -72,5 +73,6 @@ export const MUTATIONS: readonly Mutation[] = [
   ...breaker,
   ...engines,
   ...sharedPool,
+  ...tinker,
   ...upgrades,
 ];

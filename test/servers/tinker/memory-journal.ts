@@ -110,10 +110,15 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
   waitingOf = (tenant: string) => this.counts(tenant);
   counts = async (tenant: string) => {
     const waiting = [...this.entries.values()].filter((one) => one.tenant === tenant && !one.result);
+    const samples = waiting.filter(({ operation }) => operation.kind === 'sample').length;
+    const sessions = [...this.sessionsById.values()].filter((one) => one.tenant === tenant && !one.finished);
     const checkpoints = await this.checkpoints(tenant);
     return {
-      waitingOperations: waiting.length,
+      waitingOperations: waiting.length - samples,
       waitingBytes: 0,
+      waitingSamples: samples,
+      waitingSampleBytes: 0,
+      sessions: sessions.length,
       models: (await this.models(tenant)).length,
       checkpoints: checkpoints.length,
       checkpointBytes: checkpoints.reduce((sum, { bytes }) => sum + bytes, 0),

@@ -123,9 +123,9 @@ it('few bodies are decompressed at once, and each is used', async () => {
   });
   const body = zstdCompressSync(Buffer.alloc(100_000));
   const use = (bytes: Buffer) => bytes.length;
-  const sizes = await Promise.all(Array.from({ length: 9 }, () => readBody(body, 'zstd', use, counted)));
+  const sizes = await Promise.all(Array.from({ length: 9 }, () => readBody(body, 'zstd', use, { turns: counted })));
   expect(sizes).toEqual(Array(9).fill(100_000));
   expect(most).toBe(2);
-  await expect(readBody(Buffer.from('no'), 'zstd', use, turns)).rejects.toThrow('is not zstd');
-  expect(await readBody(body, 'zstd', use, turns)).toBe(100_000);
+  await expect(readBody(Buffer.from('no'), 'zstd', use, { turns })).rejects.toThrow('is not zstd');
+  expect(await readBody(body, 'zstd', use, { turns })).toBe(100_000);
 });

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { TinkerOperation, TinkerResult } from '../../../protocol/tinker.ts';
 import { SqliteJournal, tinkerFolder } from '../../../store/tinker/sqlite-journal.ts';
 import { RETENTION } from '../../../store/tinker/sqlite-retention.ts';
-import { checkpoint, create, journalContract, model, pass } from './contract.ts';
+import { checkpoint, create, journalContract, model, pass, sample } from './contract.ts';
 
 const makeDir = () => mkdtempSync(join(tmpdir(), 'longhaul-journal-'));
 
@@ -56,6 +56,13 @@ it('a file of another format is refused', () => {
   expect(() => new SqliteJournal(dir, undefined)).toThrow('format 7');
 });
 
+it('what is acknowledged is in the file, whatever becomes of the process then', async () => {
+  const { requestId } = await accept(0);
+  expect(raw('SELECT request FROM operations')).toEqual([{ request: requestId }]);
+  await journal.finish(requestId, done);
+  expect(raw('SELECT request FROM results')).toEqual([{ request: requestId }]);
+});
+
 it('another process that waits is woken by the write, without a poll', async () => {
   const { requestId } = await accept(0);
   const other = new SqliteJournal(dir, undefined);
@@ -82,7 +89,7 @@ it('counts what of a tenant waits', async () => {
   const { requestId } = await accept(0);
   await accept(1);
   const { waitingOperations, waitingBytes } = await journal.counts('ann');
-  expect(await journal.waitingOf('ann')).toEqual({ waitingOperations, waitingBytes });
+  expect(await journal.waitingOf('ann')).toMatchObject({ waitingOperations, waitingBytes });
   expect([waitingOperations, (await journal.waitingOf('bob')).waitingOperations]).toEqual([2, 0]);
   await journal.finish(requestId, done);
   expect((await journal.waitingOf('ann')).waitingOperations).toBe(1);
@@ -236,4 +243,74 @@ it('a damaged operation fails alone, and what waits beside it runs', async () =>
   expect(await journal.future(damaged.requestId, 'ann')).toMatchObject({
     result: { kind: 'failed', category: 'server', message: expect.stringContaining('damaged') },
   });
+});
+
+it('a session without a sign of life ends; one whose model is used or that has work does not', async () => {
+  const now = Date.now();
+  const old = new Date(now - RETENTION.silentMs - MINUTE).toISOString();
+  for (const id of ['silent', 'heard', 'used', 'busy'])
+    await journal.putSession({
+      id,
+      tenant: 'ann',
+      tags: [],
+      createdAt: old,
+      seenAt: id === 'heard' ? new Date(now).toISOString() : old,
+    });
+  await journal.putModel(model('silent:train:0', { session: 'silent', usedAt: old }));
+  await journal.putModel(model('used:train:0', { session: 'used' }));
+  await journal.putSampler({ id: 'busy:sample:0', session: 'busy', tenant: 'ann', baseModel: 'base' });
+  await journal.accept({ tenant: 'ann', lane: 'busy:sample:0', seq: 0, digest: 'd', operation: sample(1) });
+  expect((await journal.counts('ann')).sessions).toBe(4);
+  await journal.keepHouse(now);
+  const ended = await Promise.all(
+    ['silent', 'heard', 'used', 'busy'].map(async (id) => (await journal.session(id))?.finished),
+  );
+  expect(ended).toEqual([
+    { type: 'interrupted', detail: 'there was no heartbeat for 24 hours' },
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  expect((await journal.counts('ann')).sessions).toBe(3);
+});
+
+it("the states of a finished session's models go after a day, the session itself after 30, if it has no checkpoint", async () => {
+  const [now, createdAt] = [Date.now(), new Date().toISOString()];
+  for (const id of ['a', 'kept']) {
+    await journal.putSession({ id, tenant: 'ann', tags: [], createdAt, seenAt: createdAt });
+    await journal.putModel(model(`${id}:train:0`, { session: id }));
+    await journal.putSampler({ id: `${id}:sample:0`, session: id, tenant: 'ann', baseModel: 'base' });
+    const hold = await journal.take(`${id}:train:0`, 'w', 1000);
+    await journal.putState(hold, {
+      model: `${id}:train:0`,
+      through: 0,
+      dir: join(dir, 'states', id),
+      bytes: 1,
+      sha256: 'x',
+    });
+    await journal.finishSession(id, { type: 'success' });
+  }
+  const { requestId } = await journal.accept({
+    tenant: 'ann',
+    lane: 'kept:train:0',
+    seq: 0,
+    digest: 'd',
+    operation: create,
+  });
+  await journal.finish(requestId, done, checkpoint({ path: 'tinker://kept:train:0/weights/a', run: 'kept:train:0' }));
+  await journal.keepHouse(now + RETENTION.finishedModelMs - MINUTE);
+  expect(await journal.state('a:train:0')).toBeDefined();
+  await journal.keepHouse(now + RETENTION.finishedModelMs + 2 * MINUTE);
+  expect([await journal.state('a:train:0'), await journal.state('kept:train:0')]).toEqual([undefined, undefined]);
+  expect(await journal.ended('a:train:0')).toContain('its session is finished');
+  expect(await journal.session('a')).toBeDefined();
+  await journal.keepHouse(now + RETENTION.sessionMs + 2 * MINUTE);
+  const records = async (id: string) => [
+    await journal.session(id),
+    await journal.model(`${id}:train:0`),
+    await journal.sampler(`${id}:sample:0`),
+  ];
+  expect(await records('a')).toEqual([undefined, undefined, undefined]);
+  // Its checkpoint is loaded by what its model says.
+  expect((await records('kept')).every((one) => one !== undefined)).toBe(true);
 });

@@ -14,7 +14,7 @@ import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
-import { planUpdate } from '../../../trainer/training/plan.ts';
+import { planUpdate } from '../../../trainer/training/prepare-update.ts';
 import { forwardBackward } from '../../../trainer/training/train-policy.ts';
 import { metricsOf, Updater } from '../../../trainer/update.ts';
 import { prepareUpdate, NothingToTrain } from '../../../trainer/training/prepare-update.ts';

@@ -57,3 +57,22 @@ test('trains, samples what it saved, and refuses', () =>
     await expect(tenants.pass('a', pass)).rejects.toMatchObject({ name: 'UserInputError', field: 'id' });
     await expect(engine.tenants(to).create('b', settings)).rejects.toMatchObject({ name: 'UserInputError' });
   }));
+
+test('a pass that is stopped adds nothing, and the engine goes on at once', async () => {
+  const tenants = engine.tenants(qwen3Dir);
+  await Promise.all([tenants.create('stopped', settings), tenants.create('whole', settings)]);
+  const pass = crossEntropy([datum(30, 1)]);
+  const long = crossEntropy(Array.from({ length: 1000 }, (_, i) => datum(60, i)));
+  const expected = [await tenants.pass('whole', pass), await tenants.optimStep('whole', adam)];
+  const over = new AbortController();
+  const stopped = tenants.pass('stopped', long, over.signal);
+  over.abort(new Error('too long'));
+  await expect(stopped).rejects.toThrow('too long');
+  const begun = new AbortController();
+  const underWay = tenants.pass('stopped', long, begun.signal);
+  // The thread answers between two batches: the pass is under way.
+  await engine.describe();
+  begun.abort(new Error('too long too'));
+  await expect(underWay).rejects.toThrow('too long too');
+  expect([await tenants.pass('stopped', pass), await tenants.optimStep('stopped', adam)]).toEqual(expected);
+});

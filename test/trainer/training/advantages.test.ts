@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Credit } from '../../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { creditSamples, NoCredit } from '../../../trainer/training/advantages.ts';
-import { planUpdate } from '../../../trainer/training/plan.ts';
+import { planUpdate } from '../../../trainer/training/prepare-update.ts';
 import type { Sample } from '../../../trainer/training/sample.ts';
 import { settings } from './stored-rollouts.ts';
 

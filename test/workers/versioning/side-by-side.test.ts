@@ -19,7 +19,7 @@ import { quietTemporal } from '../../support/quiet-temporal.ts';
 quietTemporal();
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-builds-'));
-const log: Log = { calls: [], live: 0, peakLive: 0 };
+const log: Log = { calls: [], held: new Set(), live: 0, peakLive: 0 };
 let hold = true;
 const before = async (activity: string) => {
   while (hold && activity === 'agentRun') await new Promise((resolve) => setTimeout(resolve, 50));

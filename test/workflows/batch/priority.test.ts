@@ -23,7 +23,7 @@ let server: PrivateServer;
 let native: NativeConnection;
 let connection: Connection;
 let client: Client;
-const log: Log = { calls: [], live: 0, peakLive: 0 };
+const log: Log = { calls: [], held: new Set(), live: 0, peakLive: 0 };
 
 beforeAll(async () => {
   server = await startPrivateServer(dir);

@@ -12,7 +12,7 @@ const ends = (...failures: Array<FailureClass | undefined>) =>
 const trips = (list: ReturnType<typeof ends>, given = settings): Array<[number, Trip]> => {
   const breaker = new CircuitBreaker(given);
   return list.flatMap((end, i): Array<[number, Trip]> => {
-    const trip = breaker.heard(end);
+    const trip = breaker.add(end);
     return trip ? [[i, trip]] : [];
   });
 };
@@ -45,10 +45,10 @@ describe('the circuit breaker', () => {
   it('counts from zero once it is reset', () => {
     const breaker = new CircuitBreaker(settings);
     const [one] = ends('internal');
-    for (let i = 0; i < 3; i++) breaker.heard(one!);
+    for (let i = 0; i < 3; i++) breaker.add(one!);
     breaker.reset();
-    expect([breaker.heard(one!), breaker.heard(one!)]).toEqual([undefined, undefined]);
-    expect(breaker.heard(one!)).toMatchObject({ failure: 'internal' });
+    expect([breaker.add(one!), breaker.add(one!)]).toEqual([undefined, undefined]);
+    expect(breaker.add(one!)).toMatchObject({ failure: 'internal' });
   });
 
   it('opens only for failure classes of machines, always at or after the first so many, and never twice', () => {

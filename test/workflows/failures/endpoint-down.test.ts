@@ -9,54 +9,59 @@ import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { EndpointPolicy } from '../../../protocol/policy.ts';
 import type { RolloutResult } from '../../../protocol/rollout.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
-import { sandboxLost, waitsForDisk } from '../../support/scripted-activities.ts';
+import { sandboxLost, type Script, waitsForDisk } from '../../support/scripted-activities.ts';
 import { startLoopback } from '../../support/endpoint/http-server.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const down = () => ApplicationFailure.create({ message: 'connection refused', type: 'EndpointUnavailable' });
 let serial = 0;
-const rollOut = async (over: object = {}, agent: object = {}) => {
+/** `script` is for this rollout alone: the tests run beside each other, since they do little but wait. */
+const begin = async (script: Script, over: object = {}, agent: object = {}) => {
+  const id = `d${serial++}`;
+  const part = world.part(id, script);
   const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...over };
-  return (await (
-    await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint }, agent })
-  ).result()) as RolloutResult;
+  return { part, handle: await world.start('rollout', id, { task: 't-train-0', policy: { endpoint }, agent }) };
+};
+const rollOut = async (script: Script, over: object = {}, agent: object = {}) => {
+  const { part, handle } = await begin(script, over, agent);
+  return { part, result: (await handle.result()) as RolloutResult };
 };
 
-it('the sandbox is renewed for as long as the server is down, and the rollout continues in it', async () => {
+it.concurrent('the sandbox is renewed for as long as the server is down, and the rollout continues in it', async () => {
   let asked = 0;
-  world.script = {
+  const { part, result } = await rollOut({
     ttlSeconds: () => 3,
     before: (activity) => {
-      if (activity === 'generate' && (asked += 1) <= 5) throw down();
+      if (activity === 'generate' && (asked += 1) <= 4) throw down();
     },
-  };
-  expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
-  expect(world.count('holdSandbox')).toBeGreaterThan(1);
-  expect(world.count('prepare')).toBe(1);
+  });
+  expect(result).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
+  expect(part.count('holdSandbox')).toBeGreaterThan(1);
+  expect(part.count('prepare')).toBe(1);
 });
 
-it('patience ends: the rollout fails with the server’s failure, and keeps no sandbox', async () => {
-  world.script = {
+it.concurrent('patience ends: the rollout fails with the server’s failure, and keeps no sandbox', async () => {
+  const begun = Date.now();
+  const script: Script = {
     ttlSeconds: () => 3,
     before: (activity) => {
       if (activity === 'generate') throw down();
     },
   };
-  const begun = Date.now();
-  const result = await rollOut({ timeoutSeconds: 4, patienceSeconds: 5 });
+  const { part, result } = await rollOut(script, { timeoutSeconds: 4, patienceSeconds: 5 });
   expect(result).toMatchObject({ status: 'failed', failure: 'endpoint-unavailable' });
   expect(result.reward).toBeUndefined();
   expect(Date.now() - begun).toBeGreaterThan(3000);
-  expect(world.now.log.live).toBe(0);
+  expect(part.live()).toBe(0);
 });
 
-it('a server that takes a request and never answers is down as well, whatever the try that patience ends in', async () => {
+it.concurrent('a server that takes a request and never answers is down as well, whatever the try that patience ends in', async () => {
   const server = await startLoopback(
     (_, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(null))),
   );
   const client = new EndpointClient({});
-  world.script = {
+  const script: Script = {
     before: async (activity, input) => {
       if (activity !== 'generate') return;
       const { endpoint } = (input as { readonly policy?: EndpointPolicy }).policy ?? { endpoint: undefined };
@@ -65,20 +70,20 @@ it('a server that takes a request and never answers is down as well, whatever th
       await client.chat(endpoint, call, Context.current().cancellationSignal);
     },
   };
-  const result = await rollOut({ baseUrl: server.baseUrl, timeoutSeconds: 6, patienceSeconds: 8 });
+  const { part, result } = await rollOut(script, { baseUrl: server.baseUrl, timeoutSeconds: 6, patienceSeconds: 8 });
   expect(result).toMatchObject({
     status: 'failed',
     failure: 'endpoint-unavailable',
     message: expect.stringContaining('patienceSeconds, which is 8 s') as string,
   });
   expect(server.asked.length).toBeGreaterThan(1);
-  expect(world.now.log.live).toBe(0);
+  expect(part.live()).toBe(0);
   await server.close();
 });
 
-it('a full disk in the middle of an attempt, and between two, spends no patience with the server', async () => {
+it.concurrent('a full disk in the middle of an attempt, and between two, spends no patience with the server', async () => {
   let tries = 0;
-  world.script = {
+  const script: Script = {
     before: (activity, { turn }) => {
       if (activity !== 'generate') return undefined;
       if (turn === 1) return waitsForDisk(3);
@@ -86,44 +91,42 @@ it('a full disk in the middle of an attempt, and between two, spends no patience
       throw ApplicationFailure.create({ message: 'no room', type: 'StoreFull', nextRetryDelay: '3s' });
     },
   };
-  const result = await rollOut({ timeoutSeconds: 1, patienceSeconds: 2 });
+  const { result } = await rollOut(script, { timeoutSeconds: 1, patienceSeconds: 2 });
   expect(result).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
   expect(tries).toBe(2);
 });
 
-it('a disk that stays full for longer than patience holds the rollout, and blames no server', async () => {
-  world.script = {
+it.concurrent('a disk that stays full for longer than patience holds the rollout, and blames no server', async () => {
+  let [full, tries] = [true, 0];
+  const script: Script = {
     before: (activity) => {
-      if (activity !== 'generate') return;
-      const nextRetryDelay = world.count('generate') === 1 ? '3s' : '20ms';
+      if (activity !== 'generate' || !full) return;
+      const nextRetryDelay = (tries += 1) === 1 ? '3s' : '20ms';
       throw ApplicationFailure.create({ message: 'no room', type: 'StoreFull', nextRetryDelay });
     },
   };
-  const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', timeoutSeconds: 1, patienceSeconds: 2 };
-  const handle = await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint } });
+  const { handle } = await begin(script, { timeoutSeconds: 1, patienceSeconds: 2 });
   const held = async () => (await handle.query<RolloutState>('state')).held;
   await expect.poll(held).toMatchObject({ failure: 'store-unavailable', message: 'no room' });
-  world.script = {};
+  full = false;
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
 });
 
-it("the rollout's own time, if it is shorter, is still a deadline", async () => {
-  world.script = {
+it.concurrent("the rollout's own time, if it is shorter, is still a deadline", async () => {
+  const script: Script = {
     before: (activity) => {
       if (activity === 'generate') return new Promise<void>((resolve) => setTimeout(resolve, 10_000));
     },
   };
-  expect(await rollOut({ timeoutSeconds: 30, patienceSeconds: 60 }, { deadlineSeconds: 3 })).toMatchObject({
-    status: 'failed',
-    failure: 'deadline',
-  });
+  const { result } = await rollOut(script, { timeoutSeconds: 30, patienceSeconds: 60 }, { deadlineSeconds: 3 });
+  expect(result).toMatchObject({ status: 'failed', failure: 'deadline' });
 });
 
-it('a sandbox that is lost meanwhile is detected, and the rollout starts again', async () => {
+it.concurrent('a sandbox that is lost meanwhile is detected, and the rollout starts again', async () => {
   let asked = 0;
   let lost = false;
-  world.script = {
+  const { result } = await rollOut({
     ttlSeconds: () => 3,
     before: (activity, { attempt }) => {
       if (activity === 'generate' && (asked += 1) <= 4) throw down();
@@ -132,27 +135,28 @@ it('a sandbox that is lost meanwhile is detected, and the rollout starts again',
         throw sandboxLost();
       }
     },
-  };
-  expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 2 });
+  });
+  expect(result).toMatchObject({ status: 'graded', attempt: 2 });
 });
 
-it('a key that cannot work is refused before a sandbox is made, and a server that is down is not', async () => {
-  world.script = {
+it.concurrent('a key that cannot work is refused before a sandbox is made, and a server that is down is not', async () => {
+  const refused: Script = {
     before: (activity) => {
       if (activity === 'checkEndpoint')
         throw ApplicationFailure.nonRetryable('policy.endpoint.apiKeyEnv: "KEY" cannot be used', 'UserInputError');
     },
   };
-  expect(await rollOut({ apiKeyEnv: 'KEY' })).toMatchObject({
+  const { part, result } = await rollOut(refused, { apiKeyEnv: 'KEY' });
+  expect(result).toMatchObject({
     status: 'failed',
     failure: 'bad-input',
     message: expect.stringContaining('apiKeyEnv') as string,
   });
-  expect(world.now.log.calls.map(({ activity }) => activity)).toEqual(['checkEndpoint']);
-  world.script = {
+  expect(part.calls).toEqual(['checkEndpoint']);
+  const later = await rollOut({
     before: (activity) => {
       if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('out of order', 'Error');
     },
-  };
-  expect(await rollOut()).toMatchObject({ status: 'graded' });
+  });
+  expect(later.result).toMatchObject({ status: 'graded' });
 });

@@ -6,13 +6,20 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RolloutResult } from '../../../protocol/rollout.ts';
 import { RETRIES } from '../../../protocol/failure-policy.ts';
-import { useStoreWorld } from '../../support/use-store-world.ts';
+import { type StoreWorld, useStoreWorld } from '../../support/use-store-world.ts';
+import { type OtherWaits, SOONER } from '../../support/workflow-world.ts';
 
 const nobody = {} as never;
-const world = useStoreWorld(() => ({ init: nobody, gpu: nobody, agentRun: nobody, reward: nobody }));
+let world: StoreWorld;
+const useWorld = (waits: OtherWaits) =>
+  beforeAll(
+    ((own) => () => {
+      world = own;
+    })(useStoreWorld(() => ({ init: nobody, gpu: nobody, agentRun: nobody, reward: nobody }), [], waits)),
+  );
 const program = fileURLToPath(new URL('fixtures/dying-worker.ts', import.meta.url));
 let end = () => {};
 
@@ -56,44 +63,53 @@ const left = async (id: string) =>
       : [],
   );
 
-it('a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one, whatever may fail', async () => {
-  const places = {
-    reward: 'reward:killed/reward#1',
-    sampling: 'model:generate:killed/sampling#1/00001',
-    tools: 'tool:killed/tools#1/1/0',
-  };
-  const times = { reward: KILLS, sampling: 2, tools: 2 };
-  const seen = serve([
-    `${places.reward}=${times.reward}`,
-    `${places.sampling}=${times.sampling}`,
-    `${places.tools}=${times.tools}`,
-  ]);
-  const handles = await Promise.all(
-    ['killed/reward', 'killed/sampling', 'killed/tools', 'left-alone'].map((id) => start(id)),
-  );
-  const results = (await Promise.all(handles.map((handle) => handle.result()))) as RolloutResult[];
-  for (const result of results) expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2 });
-  expect(KILLS).toBeGreaterThan(RETRIES.reward.attempts);
-  expect(seen.killed).toBe(times.reward + times.sampling + times.tools);
-  for (const [place, key] of Object.entries(places))
-    expect(await world.store.begun(key), place).toBeGreaterThan(times[place as keyof typeof times]);
-  const undisturbed = (await left('left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
-  for (const id of ['killed/reward', 'killed/sampling', 'killed/tools'])
-    expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
-}, 600_000);
+describe('found after 5 s of silence', () => {
+  useWorld(SOONER);
 
-it('a rollout whose worker is killed gets back the time that it takes to detect this, however near its deadline is', async () => {
-  // Detected by 15 s of silence.
-  const agent = { deadlineSeconds: 12 };
-  const seen = serve(['model:generate:short/sampling#1/00001=1', 'tool:short/tools#1/1/0=1']);
-  const results: RolloutResult[] = [];
-  // One after the other: a wait for a worker that was killed for another rollout would count as a rollout's own time.
-  for (const id of ['short/sampling', 'short/tools', 'short/left-alone'])
-    results.push((await (await start(id, agent)).result()) as RolloutResult);
-  for (const result of results)
-    expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2, finish: 'finish-tool' });
-  expect(seen.killed).toBe(2);
-  const undisturbed = (await left('short/left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
-  for (const id of ['short/sampling', 'short/tools'])
-    expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
-}, 600_000);
+  it('a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one, whatever may fail', async () => {
+    const places = {
+      reward: 'reward:killed/reward#1',
+      sampling: 'model:generate:killed/sampling#1/00001',
+      tools: 'tool:killed/tools#1/1/0',
+    };
+    const times = { reward: KILLS, sampling: 2, tools: 2 };
+    const seen = serve([
+      `${places.reward}=${times.reward}`,
+      `${places.sampling}=${times.sampling}`,
+      `${places.tools}=${times.tools}`,
+    ]);
+    const handles = await Promise.all(
+      ['killed/reward', 'killed/sampling', 'killed/tools', 'left-alone'].map((id) => start(id)),
+    );
+    const results = (await Promise.all(handles.map((handle) => handle.result()))) as RolloutResult[];
+    for (const result of results) expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2 });
+    expect(KILLS).toBeGreaterThan(RETRIES.reward.attempts);
+    expect(seen.killed).toBe(times.reward + times.sampling + times.tools);
+    for (const [place, key] of Object.entries(places))
+      expect(await world.store.begun(key), place).toBeGreaterThan(times[place as keyof typeof times]);
+    const undisturbed = (await left('left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
+    for (const id of ['killed/reward', 'killed/sampling', 'killed/tools'])
+      expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
+  }, 600_000);
+});
+
+describe('found after 15 s of silence', () => {
+  // Within this time another worker is there: a wait for one would count as a rollout's own time.
+  useWorld({});
+
+  it('a rollout whose worker is killed gets back the time that it takes to detect this, however near its deadline is', async () => {
+    // Detected by 15 s of silence.
+    const agent = { deadlineSeconds: 12 };
+    const seen = serve(['model:generate:short/sampling#1/00001=1', 'tool:short/tools#1/1/0=1']);
+    const results: RolloutResult[] = [];
+    // One after the other: a wait for a worker that was killed for another rollout would count as a rollout's own time.
+    for (const id of ['short/sampling', 'short/tools', 'short/left-alone'])
+      results.push((await (await start(id, agent)).result()) as RolloutResult);
+    for (const result of results)
+      expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2, finish: 'finish-tool' });
+    expect(seen.killed).toBe(2);
+    const undisturbed = (await left('short/left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
+    for (const id of ['short/sampling', 'short/tools'])
+      expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
+  }, 600_000);
+});

@@ -21,50 +21,50 @@ const ends = (pattern: string): End[] => pattern.split('').map((one) => (one ===
 describe('failures of a run', () => {
   it('open its breaker across batches, with the message of the last one', () => {
     const run = new RunFailures(settings);
-    expect(run.heard(told(ends('.xxxx')))).toBeUndefined();
-    expect(run.heard(told(ends('xxxx')))).toEqual({ failure: LOST, failed: 8, of: 8, message: 'gone' });
+    expect(run.add(told(ends('.xxxx')))).toBeUndefined();
+    expect(run.add(told(ends('xxxx')))).toEqual({ failure: LOST, failed: 8, of: 8, message: 'gone' });
   });
 
   it('open it if eleven of twelve fail in each step, though every row has one success', () => {
     const run = new RunFailures({ maxConsecutiveFailures: 12, share: 0.5 });
-    const trips = Array.from({ length: 4 }, () => run.heard(told(ends('xxxxxx.xxxxx'))));
+    const trips = Array.from({ length: 4 }, () => run.add(told(ends('xxxxxx.xxxxx'))));
     expect(trips.slice(0, 3)).toEqual([undefined, undefined, undefined]);
     expect(trips[3]).toMatchObject({ failed: 44, of: 48 });
   });
 
   it('of groups as large as a row count like others', () => {
     const run = new RunFailures(settings);
-    const trips = Array.from({ length: 4 }, () => run.heard(told(ends('.x.xx.xx'))));
+    const trips = Array.from({ length: 4 }, () => run.add(told(ends('.x.xx.xx'))));
     expect(trips.slice(0, 3)).toEqual([undefined, undefined, undefined]);
     expect(trips[3]).toMatchObject({ failed: 20, of: 32 });
   });
 
   it('make no row if a success was between them, in whatever batch', () => {
     const run = new RunFailures(settings);
-    expect(run.heard(told(ends('xxxx.')))).toBeUndefined();
-    expect(run.heard(told(ends('....')))).toBeUndefined();
-    expect(run.heard(told(ends('xxxx')))).toBeUndefined();
+    expect(run.add(told(ends('xxxx.')))).toBeUndefined();
+    expect(run.add(told(ends('....')))).toBeUndefined();
+    expect(run.add(told(ends('xxxx')))).toBeUndefined();
   });
 
   it('from before a resume do not count, and others of the same batch do', () => {
     const run = new RunFailures(settings);
-    expect(run.heard(told(ends('xxxxxxxx'), 5))).toBeDefined();
+    expect(run.add(told(ends('xxxxxxxx'), 5))).toBeDefined();
     run.reset(10);
     const half = {
       ...told(ends('xxxxxxxx')),
       ends: Array.from({ length: 8 }, (_, i) => [i < 4 ? 9 : 11, LOST] as const),
     };
-    expect(run.heard(half)).toBeUndefined();
+    expect(run.add(half)).toBeUndefined();
     expect(run.lately).toEqual(Array(4).fill(LOST));
-    expect(run.heard(told(ends('xxxx'), 12))).toMatchObject({ failed: 8, of: 8 });
+    expect(run.add(told(ends('xxxx'), 12))).toMatchObject({ failed: 8, of: 8 });
   });
 
   it('continue in a new history, and in the batch that starts next', () => {
     const run = new RunFailures(settings);
-    run.heard(told(ends('..xxxxx')));
+    run.add(told(ends('..xxxxx')));
     const next = new RunFailures(settings, JSON.parse(JSON.stringify(run.state)) as typeof run.state);
     expect(next.lately).toEqual(ends('..xxxxx'));
-    expect(next.heard(told(ends('xxx')))).toMatchObject({ failed: 8, of: 8 });
+    expect(next.add(told(ends('xxx')))).toMatchObject({ failed: 8, of: 8 });
   });
 
   it('count as in one breaker that receives every end, however they are split into batches', () => {
@@ -77,8 +77,8 @@ describe('failures of a run', () => {
         ];
         for (const part of parts) {
           const batch: End[] = part.map((failed) => (failed ? LOST : null));
-          const trips = batch.flatMap((end) => one.heard(end === null ? {} : { failure: end, message: 'gone' }) ?? []);
-          expect(run.heard(told(batch))).toEqual(trips[0]);
+          const trips = batch.flatMap((end) => one.add(end === null ? {} : { failure: end, message: 'gone' }) ?? []);
+          expect(run.add(told(batch))).toEqual(trips[0]);
           expect(run.lately).toEqual(one.state.last);
         }
       }),
@@ -87,6 +87,6 @@ describe('failures of a run', () => {
 
   it('are ignored by a run without a breaker', () => {
     const run = new RunFailures({ maxConsecutiveFailures: 0, share: 0.5 });
-    expect([1, 2, 3].map(() => run.heard(told(ends('xxxx'))))).toEqual([undefined, undefined, undefined]);
+    expect([1, 2, 3].map(() => run.add(told(ends('xxxx'))))).toEqual([undefined, undefined, undefined]);
   });
 });

@@ -4,9 +4,10 @@
  * test/e2e.
  */
 import { afterEach, expect, it } from 'vitest';
+import { SOONER } from '../../support/workflow-world.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
-const world = useWorkflowWorld();
+const world = useWorkflowWorld([], SOONER);
 const ROLLOUT_ACTIVITIES = ['prepare', 'generate', 'agentRun', 'collect', 'computeReward'];
 const policy = { uri: 'file:///p', version: 1 };
 let letGo: () => void = () => undefined;

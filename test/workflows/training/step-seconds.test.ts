@@ -10,8 +10,8 @@ import type { TrainStatus } from '../../../protocol/train-status.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
-/** Longer than everything else in a run of one step. */
-const PAUSE_MS = 8_000;
+/** Longer than everything else in a run of one step: all wait for it beside each other. */
+const PAUSE_MS = 16_000;
 const config = (run: string, over: object = {}) => ({
   run,
   policy: { base: '/p' },
@@ -42,15 +42,15 @@ async function secondsOf(run: string) {
   return step.seconds;
 }
 
-it.each(['sync', 'one-step-off', 'async'] as const)(
+it.concurrent.each(['sync', 'one-step-off', 'async'] as const)(
   '%s: the time for which a run is paused during its rollouts does not count in its step',
   async (mode) => {
     const acting = Promise.withResolvers<void>();
-    world.script = {
+    world.part(`train/${mode}`, {
       before: (activity, { rollout = '' }) => {
         if (activity === 'agentRun' && !rollout.includes('eval')) acting.resolve();
       },
-    };
+    });
     const begun = performance.now();
     const handle = await world.start('train', `train/${mode}`, config(mode, { training: { mode } }));
     await acting.promise;
@@ -63,9 +63,9 @@ it.each(['sync', 'one-step-off', 'async'] as const)(
   },
 );
 
-it('an update that runs during a pause counts with its full time', async () => {
+it.concurrent('an update that runs during a pause counts with its full time', async () => {
   const [updating, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  world.script = {
+  world.part('train/updating', {
     before: (activity) => {
       if (activity === 'update') {
         updating.resolve();
@@ -73,7 +73,7 @@ it('an update that runs during a pause counts with its full time', async () => {
       }
       return undefined;
     },
-  };
+  });
   const handle = await world.start('train', 'train/updating', config('updating'));
   await updating.promise;
   const stood = await pauseFor('updating');
@@ -84,14 +84,14 @@ it('an update that runs during a pause counts with its full time', async () => {
   expect(total).toBeGreaterThanOrEqual(train);
 });
 
-it('work that failed and was repeated after a resume does not count the pause', async () => {
+it.concurrent('work that failed and was repeated after a resume does not count the pause', async () => {
   let failing = true;
-  world.script = {
+  world.part('train/mended', {
     before: (activity) => {
       if (activity === 'update' && failing)
         throw ApplicationFailure.create({ message: 'the disk is full', nextRetryDelay: '20ms' });
     },
-  };
+  });
   const begun = performance.now();
   const handle = await world.start('train', 'train/mended', config('mended'));
   await expect.poll(async () => (await statusOf('mended')).tripped, { interval: 200 }).toBeTruthy();
@@ -104,7 +104,7 @@ it('work that failed and was repeated after a resume does not count the pause', 
   expect((await secondsOf('mended')).total * 1000).toBeLessThan(performance.now() - begun - stood);
 });
 
-it('a batch that continues in a new history while it is paused does not count the pause', async () => {
+it.concurrent('a batch that continues in a new history while it is paused does not count the pause', async () => {
   const begunAt = Date.now() - 500_000;
   const progress = {
     begunAt,

@@ -1,6 +1,6 @@
 /**
- * How much memory the key-value cache and adapters may take, and the context that this leaves a policy: the least of what its
- * configuration says, what the cache holds, and what the tables of positions may take.
+ * How much memory the key-value cache and adapters may take, and the context that this leaves a policy: the least of
+ * what its configuration says, what the cache holds, and what the tables of positions may take.
  */
 
 import { totalmem } from 'node:os';

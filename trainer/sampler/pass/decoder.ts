@@ -20,7 +20,9 @@ export interface PassRow {
   readonly count: number;
   /** The sequence's blocks in order, at least as many as `from + count` positions need. */
   readonly blocks: readonly number[];
-  /** Of the model's adapters, the one that the row has. Rows of one adapter that stand together are computed together. */
+  /**
+   * Of the model's adapters, the one that the row has. Rows of one adapter that stand together are computed together.
+   */
   readonly adapter?: DecoderAdapter | undefined;
   /** The wanted result: logits of the last new token, or of every one; keys and values only; or a token to be drawn. */
   readonly want: 'logits' | 'every' | 'nothing' | Draw;

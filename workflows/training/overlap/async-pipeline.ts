@@ -143,7 +143,7 @@ export class AsyncPipeline {
 
   /** Starts what may start now. */
   pump(): void {
-    if (!this.#open || this.#closing || this.#failure !== undefined || this.#standsStill) return;
+    if (!this.#open || this.#closing || this.#failure !== undefined || this.#isPaused) return;
     const { policy, config, pauseAt } = this.#host;
     this.#queue.push(
       ...this.#admission.admit(policy, limitsOf(config), pauseAt === null ? undefined : this.#admission.lacking),
@@ -163,7 +163,7 @@ export class AsyncPipeline {
   }
 
   /** Returns a trip if this unit's failures, with those before, open the breaker, or if the unit did not roll out. */
-  hear(report: UnitReport): Trip | undefined {
+  unitEnded(report: UnitReport): Trip | undefined {
     const unit = this.#admission.state.running.find(({ number }) => number === report.number);
     if (!unit) return undefined;
     const name = this.#units.nameOf(unit);
@@ -172,7 +172,7 @@ export class AsyncPipeline {
     // It has run since before the run was restarted from its records, and has ended before it was started again.
     this.#queue = this.#queue.filter((one) => one !== unit);
     this.#admission.end(unit.number);
-    const trip = this.#host.pauseAt === null ? this.#failures.heard(report.ends) : undefined;
+    const trip = this.#host.pauseAt === null ? this.#failures.add(report.ends) : undefined;
     if (!trip) this.pump();
     return trip;
   }
@@ -232,7 +232,7 @@ export class AsyncPipeline {
   }
 
   /** A pause at a step does not stop the step that is waited for. */
-  get #standsStill(): boolean {
+  get #isPaused(): boolean {
     const { pauseAt } = this.#host;
     return pauseAt === 'turn' || (pauseAt === 'step' && !this.#endsStep);
   }
@@ -241,8 +241,8 @@ export class AsyncPipeline {
   async #untilReady(step: number): Promise<void> {
     const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
     while (!goOn()) {
-      const told = await condition(() => goOn() || (this.#mustLook && !this.#standsStill), LOOK_AFTER_EVERY);
-      if (!this.#standsStill && (!told || this.#mustLook)) await this.#lookAfter();
+      const changed = await condition(() => goOn() || (this.#mustLook && !this.#isPaused), LOOK_AFTER_EVERY);
+      if (!this.#isPaused && (!changed || this.#mustLook)) await this.#lookAfter();
     }
   }
 

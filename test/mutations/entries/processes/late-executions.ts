@@ -36,9 +36,9 @@ export const lateExecutions: readonly Mutation[] = [
     name: "a tool's answer is told as it came, not as it is on record",
     fault: FAULT,
     file: 'activities/agent-run/tool-calls.ts',
-    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });',
+    before: 'return store.putOnce<AnswerRecord>(key, { ...base, ...observation, ...ran });',
     after:
-      'const own: AnswerRecord = { ...told, ...observation, ...ran };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;',
+      'const own: AnswerRecord = { ...base, ...observation, ...ran };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late returns the record' }],
   },
   {

@@ -7,6 +7,7 @@ const TORN = 'a checkpoint is cut short, or has other bytes';
 const DISK = 'the disk is full or read-only, or another program locks the store';
 const UPDATE =
   'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
+const LOST_WORKERS_TEST = 'test/activities/lost-workers.test.ts';
 const TRIES_TEST = 'test/activities/tries.test.ts';
 const KILLED_TEST = 'test/workflows/failures/killed-workers.test.ts';
 const HELD_TEST = 'test/workflows/failures/held-rollouts.test.ts';
@@ -39,7 +40,7 @@ export const lostWorkers: readonly Mutation[] = [
     after: '',
     tests: [
       { file: TRIES_TEST, test: 'work after too many lost workers is quarantined' },
-      { file: TRIES_TEST, test: 'computeReward starts nothing after too many lost workers' },
+      { file: LOST_WORKERS_TEST, test: 'computeReward starts nothing after too many lost workers' },
     ],
   },
   {
@@ -48,7 +49,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'activities/update/update.ts',
     before: '  if ((await store.get(key)) === undefined) await checkWorkersLost(store);\n',
     after: '',
-    tests: [{ file: TRIES_TEST, test: 'update reads no training data after too many lost workers' }],
+    tests: [{ file: LOST_WORKERS_TEST, test: 'update reads no training data after too many lost workers' }],
   },
   {
     name: 'a full disk is tried for ever where an endpoint is',
@@ -210,7 +211,7 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'who stands still by himself is resumed only where he was told to pause',
     fault: FAULT,
     file: 'workflows/pause-relay.ts',
-    before: '    if (known) known.told = true;\n',
+    before: '    if (known) known.isPaused = true;\n',
     after: '    void known;\n',
     tests: [
       {
@@ -223,8 +224,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a held word that crosses a resumption pauses those that it reaches',
     fault: FAULT,
     file: 'workflows/pause-relay.ts',
-    before: '(this.#children.get(id)?.resumed ?? 0) > heard;',
-    after: '(this.#children.get(id)?.resumed ?? 0) > heard + 1e9;',
+    before: '(this.#children.get(id)?.resumed ?? 0) > received;',
+    after: '(this.#children.get(id)?.resumed ?? 0) > received + 1e9;',
     tests: [
       { file: RELAY_TEST, test: 'a report of a held child is outdated if a resume is on its way to it' },
       { file: LATE_HOLDS_TEST, test: 'a batch ignores that a rollout was held which it has resumed since' },
@@ -265,7 +266,7 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a batch that stands still before a new history of its run has begun is not resumed by that',
     fault: FAULT,
     file: 'workflows/training/steering.ts',
-    before: '    for (const batch of this.#earlyHeld) training.stands(batch);\n',
+    before: '    for (const batch of this.#earlyHeld) training.markHeld(batch);\n',
     after: '',
     tests: [
       { file: LATE_HOLDS_TEST, test: 'a batch that was held, and whose run was resumed, before its new history' },
@@ -304,7 +305,7 @@ export const lostWorkers: readonly Mutation[] = [
     fault: FAULT,
     file: 'workflows/rollout.ts',
     before:
-      '    // If the rollout continues after this, the time was taken by machines.\n    context.clock.stoodStill(Date.now() - since);\n',
+      '    // If the rollout continues after this, the time was taken by machines.\n    context.clock.exclude(Date.now() - since);\n',
     after: '    void since;\n',
     tests: [{ file: DEADLINE_TEST, test: 'before the rollout was held is not the rollout' }],
   },

@@ -139,8 +139,8 @@ export const stuck: readonly Mutation[] = [
     name: 'a pause spends the deadline of a rollout',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: '  } finally {\n    context.clock.stoodStill(Date.now() - since);',
-    after: '  } finally {\n    context.clock.stoodStill(0 * since);',
+    before: '  } finally {\n    context.clock.exclude(Date.now() - since);',
+    after: '  } finally {\n    context.clock.exclude(0 * since);',
     tests: [{ file: WORKFLOWS_TEST, test: 'spends none of its deadline while it is paused' }],
   },
   {

@@ -64,8 +64,8 @@ export const sandboxOwners: readonly Mutation[] = [
     name: 'a group that stood still when its run was terminated is not told that the run goes on',
     fault: TERMINATED,
     file: 'workflows/pause-relay.ts',
-    before: 'told: !this.#paused, resumed: 0 });',
-    after: 'told: this.#paused, resumed: 0 });',
+    before: 'isPaused: !this.#paused, resumed: 0 });',
+    after: 'isPaused: this.#paused, resumed: 0 });',
     tests: [
       { file: 'test/workflows/pause-relay.test.ts', test: 'a child from before receives the newest signal' },
       {
@@ -256,5 +256,18 @@ export const sandboxOwners: readonly Mutation[] = [
     before: "new Set([\n  'generate',",
     after: "new Set([\n  'prepare',\n  'generate',",
     tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout that waits for sampling or tools needs its sandbox' }],
+  },
+  {
+    name: 'who was terminated before a worker took its task waits for ever',
+    fault: WAITS,
+    file: 'workers/lease-owner.ts',
+    before: '      if (ENDED.has(described.status.name)) return false;\n',
+    after: '',
+    tests: [
+      {
+        file: LEASE_OWNER_TEST,
+        test: 'a rollout that was terminated before a worker took its first task does not wait',
+      },
+    ],
   },
 ];

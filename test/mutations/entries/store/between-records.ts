@@ -8,6 +8,7 @@ const AGAIN =
 const AGAIN_TEST = 'test/activities/orchestrator/run-begun-again.test.ts';
 const EFFECTS_TEST = 'test/activities/agent-run/tool-effects.test.ts';
 const MCP_TEST = 'test/activities/agent-run/mcp.test.ts';
+const COLLECT_TEST = 'test/activities/agent-run/collect.test.ts';
 const AGENT_RUN_TEST = 'test/activities/agent-run/agent-run.test.ts';
 const BUDGET_TEST = 'test/activities/agent-run/message-budget.test.ts';
 const REWARD_TEST = 'test/activities/reward/reward.test.ts';
@@ -18,8 +19,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'answers are recorded only with their whole turn',
     fault: FAULT,
     file: 'activities/agent-run/tool-calls.ts',
-    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ...ran });',
-    after: 'return { ...told, ...observation, ...ran };',
+    before: 'return store.putOnce<AnswerRecord>(key, { ...base, ...observation, ...ran });',
+    after: 'return { ...base, ...observation, ...ran };',
     tests: [{ file: AGENT_RUN_TEST, test: 'records every answer before the next call runs' }],
   },
   {
@@ -101,7 +102,7 @@ export const betweenRecords: readonly Mutation[] = [
     after:
       'await release(deps, input);\n        const outcome = known ?? (await withSandboxes(deps, input, (all) => takenOut(input, all, signal, deps)));',
     tests: [
-      { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
+      { file: COLLECT_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
     ],
   },
   {
@@ -111,7 +112,7 @@ export const betweenRecords: readonly Mutation[] = [
     before: 'const known = await store.get<CollectOutcome>(keys.collect(input));',
     after: 'const known = undefined as CollectOutcome | undefined;',
     tests: [
-      { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
+      { file: COLLECT_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
     ],
   },
   {

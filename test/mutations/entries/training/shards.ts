@@ -32,7 +32,7 @@ export const shards: readonly Mutation[] = [
   {
     name: 'an update whose plan is gone fails its run',
     fault: SHARDS,
-    file: 'workflows/training/apply-update.ts',
+    file: 'workflows/training/update-in-shards.ts',
     before: 'if (!isPlanLost(error) || plans >= PLANS',
     after: 'if (isPlanLost(error) || plans >= PLANS',
     tests: [{ file: GPU_POOL_TEST, test: 'whose files were removed half-way is planned again, three times at most' }],

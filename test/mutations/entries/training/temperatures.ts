@@ -28,7 +28,7 @@ export const temperatures: readonly Mutation[] = [
   {
     name: 'passes are not told of temperatures',
     fault: TEMPERATURES,
-    file: 'trainer/training/plan.ts',
+    file: 'trainer/training/prepare-update.ts',
     before: '...(temperatures && { temperatures })',
     after: '...(temperatures && {})',
     tests: [{ file: TEMPERATURE_TEST, test: 'an update of what was sampled at 0.6 finds the policy that sampled' }],

@@ -5,60 +5,14 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { TrainingSettings } from '../../../../protocol/run-config.ts';
 import type { TrainStatus } from '../../../../protocol/train-status.ts';
 import type { UpdateInput } from '../../../../protocol/update.ts';
 import { lasting } from '../../../support/scripted-activities.ts';
 import { standstill } from '../../../support/standstill.ts';
 import { useWorkflowWorld } from '../../../support/use-world.ts';
+import { config, numbers, observe, stalenessOf } from './observe.ts';
 
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
-
-const config = (run: string, training: TrainingSettings, over: object = {}) => ({
-  run,
-  policy: { base: '/p' },
-  task: { name: 't', train: 60 },
-  steps: 5,
-  batch: { tasks: 2, samples: 2 },
-  training,
-  evaluation: { tasks: 1, greedy: false },
-  dispatcher: { type: 'bounded', maxParallelAgents: 8 },
-  ...over,
-});
-
-const groupsOf = ({ batches }: UpdateInput) => batches.map((id) => id.split('/')[2]!);
-const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `group-${from + i}`);
-
-/** Records which versions groups started with and which steps trained on them. */
-function observe(run: string) {
-  const began = new Map<string, number>();
-  const trained: Array<{ step: number; groups: string[]; version: number }> = [];
-  const asked: Array<{ rollout: string; turn: number; newestOf: string | undefined }> = [];
-  return {
-    began,
-    trained,
-    asked,
-    update: (input: UpdateInput) =>
-      void (
-        input.run === run && trained.push({ step: input.step, groups: groupsOf(input), version: input.policy.version })
-      ),
-    generate: (input: {
-      run: string;
-      rollout: string;
-      turn: number;
-      policy: { version: number; newestOf?: string };
-    }) => {
-      const group = input.rollout.split('/')[2]!;
-      if (input.run !== run) return;
-      if (group.startsWith('group') || group.startsWith('step')) began.set(group, input.policy.version);
-      asked.push({ rollout: input.rollout, turn: input.turn, newestOf: input.policy.newestOf });
-    },
-  };
-}
-
-function stalenessOf({ began, trained }: ReturnType<typeof observe>): number[] {
-  return trained.flatMap(({ version, groups }) => groups.map((group) => version - began.get(group)!));
-}
 
 describe('async', () => {
   it('trains on each group once and none later than the bound, over several histories, with stragglers', async () => {

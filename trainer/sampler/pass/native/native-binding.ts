@@ -14,7 +14,9 @@ export interface NativeBinding {
   fillModel(model: Handle, tensor: number, from: number, values: Float32Array): void;
   /** `ranks`: of each layer's modules in the order of `Module` in `adapter.h`, then of the head; 0: not adapted. */
   createAdapter(shape: Int32Array, epsilon: number, ranks: Int32Array): Handle;
-  /** Writes A (`side` 0, `[rank, inputs]`) or B (1, `[outputs, rank]`, which is multiplied by `scaling`) of a module. */
+  /**
+   * Writes A (`side` 0, `[rank, inputs]`) or B (1, `[outputs, rank]`, which is multiplied by `scaling`) of a module.
+   */
   fillAdapter(adapter: Handle, module: number, side: 0 | 1, scaling: number, values: Float32Array): void;
   createDecoder(shape: Int32Array, epsilon: number, blocks: number, threads: number): Handle;
   dispose(held: Handle): void;

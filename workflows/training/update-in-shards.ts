@@ -1,12 +1,11 @@
 /**
- * A step's update: made by one worker, or in shards by all free workers. Either way `update` records it, once; the
- * parts before it can be made on any worker, and repeated.
+ * The parts of a step's update that all free workers share. Each can be made on any worker, and repeated; `update`
+ * records their result, once.
  */
 
 import { ActivityFailure, ApplicationFailure, log } from '@temporalio/workflow';
-import { training } from '../activity-stubs.ts';
-import type { TrainingPlacement } from '../../protocol/run-config.ts';
-import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
+import type { training } from '../activity-stubs.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
 
 /** How often an update is planned if its files are gone each time. */
 const PLANS = 3;
@@ -26,8 +25,14 @@ async function makeRounds(input: UpdateInput & { readonly shards: number }, work
   }
 }
 
-/** If the files of an update are removed meanwhile, it is planned again from the same records. */
-async function makeShards(input: UpdateInput & { readonly shards: number }, workers: Workers): Promise<void> {
+/**
+ * If the files of an update are removed meanwhile, it is planned again from the same records. Errors: those of the
+ * activities, after their retries.
+ */
+export async function updateInShards(
+  input: UpdateInput & { readonly shards: number },
+  workers: Workers,
+): Promise<void> {
   for (let plans = 1; ; plans += 1) {
     try {
       return await makeRounds(input, workers);
@@ -36,16 +41,4 @@ async function makeShards(input: UpdateInput & { readonly shards: number }, work
       log.warn('the files of an update are gone: the update starts again', { run: input.run, step: input.step });
     }
   }
-}
-
-/** `kind`: of the engines that make it. Errors: those of the activities, after their retries. */
-export async function applyUpdate(
-  input: UpdateInput,
-  placement: TrainingPlacement = 'colocated',
-  kind?: string,
-): Promise<UpdateOutcome> {
-  const workers = training(placement, kind);
-  const { shards } = input;
-  if (shards !== undefined) await makeShards({ ...input, shards }, workers);
-  return workers.update(input);
 }
