@@ -159,7 +159,7 @@ describe('before a run starts, a setting is refused by its name', () => {
     [
       'policy.backend',
       { policy: { backend: 'bigrams', base: 'bigram:/s' } },
-      /one of embedded, (?:tinker, )?bigram.*bigram/,
+      /one of embedded, (?:\w+, )*bigram.*bigram/,
     ],
     ['policy.backend', { policy: { base: 'bigram:/s?tokenizer=/t' } }, /give bigram, which holds bigram:/],
     ['policy.base', { policy: { backend: 'bigram', base: '/models/x' } }, /give a URI with bigram:/],
