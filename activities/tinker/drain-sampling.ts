@@ -78,7 +78,8 @@ class SamplingDrain {
       milliseconds,
       AbortSignal.any([this.#signal, enough.signal]),
     );
-    const waits = this.#isCrowded && running.length > 0 ? running : [...running, news];
+    const late = sleep(milliseconds, undefined, { signal: enough.signal }).catch(() => undefined);
+    const waits = this.#isCrowded && running.length > 0 ? [...running, late] : [...running, news];
     await Promise.race(waits).finally(() => enough.abort());
   }
 

@@ -66,8 +66,8 @@ export class SampleShares {
 
   /**
    * Those of `found` that start now; one in any case if nothing is under way. A tenant that has its share waits for an
-   * end, and others do not wait with it. One sample that is larger than a share holds all behind it: otherwise it would
-   * wait for ever. `found`: each tenant's in its order.
+   * end, and others do not wait with it. What a tenant without samples under way cannot start holds all behind it:
+   * otherwise a large one would wait for ever. `found`: each tenant's in its order.
    */
   choose(found: readonly WaitingSample[]): Choice {
     const own = new Map(this.#running);
@@ -83,9 +83,10 @@ export class SampleShares {
       if (sample === undefined) return { chosen, full, isCrowded: false };
       const count = sequencesOf(sample);
       const has = (own.get(tenant) ?? 0) + count;
-      const isWithinShare = has <= share && total + count <= this.#most * OVERFLOW;
+      // The first one of a tenant may be larger than its share.
+      const isWithinShare = (has <= share || has === count) && total + count <= this.#most * OVERFLOW;
       if (total > 0 && total + count > this.#most && !isWithinShare) {
-        if (has === count || count > share) return { chosen, full, isCrowded: true };
+        if (has === count) return { chosen, full, isCrowded: true };
         full.push(tenant);
         queues.delete(tenant);
         continue;

@@ -64,12 +64,14 @@ export class JournalRecords {
     this.#db.sql('UPDATE sessions SET seen = max(seen, ?) WHERE id = ?').run(at, id);
   }
 
-  finishSession(id: string, finished: NonNullable<TinkerSession['finished']>): void {
+  /** `seenAt`: of a session that ends by itself, in milliseconds; absent: it stays as it was. */
+  finishSession(id: string, finished: NonNullable<TinkerSession['finished']>, seenAt?: number): void {
     const session = this.session(id);
     if (session === undefined || session.finished !== undefined) return;
-    const { seenAt: _seenAt, ...rest } = session;
+    const { seenAt: seenBefore, ...rest } = session;
     const { value, sum } = written(`session ${id}`, { ...rest, finished });
-    this.#db.sql('UPDATE sessions SET value = ?, sum = ? WHERE id = ?').run(value, sum, id);
+    const seen = seenAt === undefined ? seenBefore : new Date(seenAt).toISOString();
+    this.#db.sql('UPDATE sessions SET value = ?, sum = ?, seen = ? WHERE id = ?').run(value, sum, seen, id);
   }
 
   /** With its models and samplers. */
@@ -197,7 +199,8 @@ export class JournalRecords {
     const [waiting, samples] = [waitingOf(0), waitingOf(1)];
     const sessions = one(
       `SELECT count(*) AS n, 0 AS bytes FROM sessions
-       WHERE tenant = ? AND iif(json_valid(value), json_extract(value, '$.finished'), NULL) IS NULL`,
+       WHERE tenant = ? AND id NOT LIKE 'direct-%'
+         AND iif(json_valid(value), json_extract(value, '$.finished'), NULL) IS NULL`,
     );
     const saved = one('SELECT count(*) AS n, total(bytes) AS bytes FROM checkpoints WHERE tenant = ?');
     const models = one(

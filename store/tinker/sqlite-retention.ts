@@ -51,6 +51,8 @@ export const RETENTION: Retention = {
 };
 
 const ORPHANS_MS = 60 * MINUTE;
+/** After a server was down or asleep, it must listen for so long before a client's silence counts. */
+const LISTENS_MS = 60 * MINUTE;
 
 export interface StalledLane {
   readonly lane: string;
@@ -69,6 +71,9 @@ export class JournalRetention {
   readonly #retention: Retention;
   #orphansAt = -Infinity;
   #sessionsAt = -Infinity;
+  #keptAt = -Infinity;
+  /** Clients could be heard since then. */
+  #listensSince = -Infinity;
 
   constructor(
     db: JournalDb,
@@ -86,6 +91,9 @@ export class JournalRetention {
   forget(now: number): void {
     const before = (ms: number) => new Date(now - ms).toISOString();
     const { resultMs, rowMs, modelMs } = this.#retention;
+    if (now - this.#keptAt > LISTENS_MS) this.#listensSince = now;
+    this.#keptAt = now;
+    const listens = now - this.#listensSince >= LISTENS_MS;
     const expired = this.#db.sql('SELECT path FROM checkpoints WHERE expires <= ?').all(new Date(now).toISOString());
     for (const { path } of expired) this.#records.deleteCheckpoint(String(path));
     const unused = this.#db
@@ -95,12 +103,12 @@ export class JournalRetention {
          AND NOT EXISTS (SELECT 1 FROM lanes WHERE lane = models.id AND ended IS NOT NULL)`,
       )
       .all(before(modelMs));
-    for (const { id } of unused)
+    for (const { id } of listens ? unused : [])
       this.#holds.end(
         String(id),
         `the model was not used for ${Math.round(modelMs / DAY)} days: load a checkpoint of it`,
       );
-    if (now - this.#sessionsAt >= MINUTE) this.#forgetSessions(now);
+    if (now - this.#sessionsAt >= MINUTE) this.#forgetSessions(now, listens);
     // A rebuild starts from the model's state, and needs what changed the model after it.
     this.#db
       .sql(
@@ -124,7 +132,7 @@ export class JournalRetention {
   }
 
   /** Ends silent sessions, removes the states of models of finished ones, and forgets those that nothing needs. */
-  #forgetSessions(now: number): void {
+  #forgetSessions(now: number, listens: boolean): void {
     this.#sessionsAt = now;
     const before = (ms: number) => new Date(now - ms).toISOString();
     const { silentMs, finishedModelMs, sessionMs } = this.#retention;
@@ -145,7 +153,8 @@ export class JournalRetention {
       )
       .all(before(silentMs), before(silentMs), before(silentMs));
     const detail = `there was no heartbeat for ${Math.round(silentMs / 3_600_000)} hours`;
-    for (const { id } of silent) this.#endSession(String(id), { type: 'interrupted', detail });
+    // The model of a session that ends here stays as long as that of any other finished one.
+    for (const { id } of listens ? silent : []) this.#endSession(String(id), { type: 'interrupted', detail }, now);
     const unused = this.#db
       .sql(
         `SELECT models.id FROM models JOIN sessions ON ${isOwn}
@@ -169,9 +178,9 @@ export class JournalRetention {
   }
 
   /** A damaged one stays as it is: it must not keep the others. */
-  #endSession(id: string, reason: { readonly type: string; readonly detail: string }): void {
+  #endSession(id: string, reason: { readonly type: string; readonly detail: string }, now: number): void {
     try {
-      this.#records.finishSession(id, reason);
+      this.#records.finishSession(id, reason, now);
     } catch (error) {
       if (!(error instanceof StoreCorrupt)) throw error;
     }

@@ -13,9 +13,11 @@ import { type Instance, testFilesOf } from './instance.ts';
 import { parserNamed } from './parsers/index.ts';
 import { type Candidate, candidateOf, pathsOf, sectionsOf } from './patch.ts';
 import { agreementOf, summaryIn } from './r2e.ts';
-import { evidenceIn, type EvalType, resolutionOf } from './resolved.ts';
+import { evidenceOfRun, type EvalType, resolutionOf } from './resolved.ts';
 import { type Run, runTests, type TestPlan } from './run-tests.ts';
 import { buildCommand } from './test-commands.ts';
+
+type RanTests = Extract<Run, { kind: 'ran' }>;
 
 export interface Grading {
   readonly instance: Instance;
@@ -64,9 +66,9 @@ export function withheldFrom(instance: Instance): (path: string) => boolean {
 }
 
 /** Why there is nothing in the output to judge; `undefined`: there is. */
-function withoutTests({ instance, parser }: Grading, { output, exitCode }: Extract<Run, { kind: 'ran' }>) {
-  if (instance.expected !== undefined) return summaryIn(output).size === 0 ? 'it shows no test' : undefined;
-  const evidence = evidenceIn(output, exitCode, parserNamed(parser));
+function withoutTests({ instance, parser, evalType }: Grading, run: RanTests) {
+  if (instance.expected !== undefined) return summaryIn(run.output).size === 0 ? 'it shows no test' : undefined;
+  const evidence = evidenceOfRun(run, parserNamed(parser), evalType);
   return 'invalid' in evidence ? evidence.invalid : undefined;
 }
 
@@ -78,10 +80,10 @@ function droppedNote({ dropped }: Candidate): string {
 
 const share = (part: number, whole: number): number => (whole === 0 ? 1 : part / whole);
 
-function verdictOn(grading: Grading, output: string, exitCode: number | null, note: string): Verdict {
+function verdictOn(grading: Grading, run: RanTests, note: string): Verdict {
   const { instance, parser, evalType } = grading;
   if (instance.expected !== undefined) {
-    const { right, expected, found, agrees } = agreementOf(output, instance.expected);
+    const { right, expected, found, agrees } = agreementOf(run.output, instance.expected);
     const reason = `${right} of ${expected} tests have the expected status, ${found} ran${note}`;
     return {
       code: 'graded',
@@ -91,7 +93,7 @@ function verdictOn(grading: Grading, output: string, exitCode: number | null, no
       parts: { expected: share(right, expected) },
     };
   }
-  const evidence = evidenceIn(output, exitCode, parserNamed(parser));
+  const evidence = evidenceOfRun(run, parserNamed(parser), evalType);
   if ('invalid' in evidence) return zero(`the log of the tests is invalid: ${evidence.invalid}${note}`);
   const { failToPass, passToPass, resolved } = resolutionOf(evidence.found, instance, evalType);
   const passed = resolved === 'full';
@@ -174,6 +176,6 @@ export async function gradePatch(ctx: TaskContext, { artifact }: Work, grading: 
     if (run.kind === 'cut-off' && !run.late && ctx.execution === 1)
       return failed(`the tests were cut off (${doubt}), and not without the patch: they run once more`);
   }
-  if (run.kind === 'ran') return verdictOn(grading, run.output, run.exitCode, note);
+  if (run.kind === 'ran') return verdictOn(grading, run, note);
   return zero(`${doubt ?? 'the tests gave no result'}, and the tests run without the patch${note}`);
 }

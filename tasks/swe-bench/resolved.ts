@@ -8,8 +8,9 @@ import type { Status, StatusMap } from './parsers/status.ts';
 /** `fail_only`: the runner prints only failures, so a test that the log does not name has passed. */
 export type EvalType = 'pass_and_fail' | 'fail_only';
 
+/** In small letters: records differ in the case of some. */
 const FAIL_ONLY: ReadonlySet<string> = new Set([
-  'chartjs/Chart.js',
+  'chartjs/chart.js',
   'processing/p5.js',
   'markedjs/marked',
   'bpmn-io/bpmn-js',
@@ -17,7 +18,8 @@ const FAIL_ONLY: ReadonlySet<string> = new Set([
   'eslint/eslint',
 ]);
 
-export const evalTypeOf = (repo: string): EvalType => (FAIL_ONLY.has(repo) ? 'fail_only' : 'pass_and_fail');
+export const evalTypeOf = (repo: string): EvalType =>
+  FAIL_ONLY.has(repo.toLowerCase()) ? 'fail_only' : 'pass_and_fail';
 
 export interface Tests {
   readonly success: readonly string[];
@@ -102,6 +104,25 @@ export function evidenceIn(output: string, exitCode: number | null, parse: (log:
   if (exitCode !== null && exitCode !== 0 && found.size > 0 && !hasFailure)
     return { invalid: `the runner ended with ${exitCode}, but no test failed in the log` };
   return { found };
+}
+
+/**
+ * As `evidenceIn`, for a run of the patch. Where the log names failures alone, a test that it does not name counts as
+ * passed: so a log with a gap proves nothing, and neither does a failed run in which nothing failed. `droppedBytes`: of
+ * the middle of the output.
+ */
+export function evidenceOfRun(
+  { output, exitCode, droppedBytes }: { output: string; exitCode: number | null; droppedBytes: number },
+  parse: (log: string) => StatusMap,
+  type: EvalType,
+): Evidence {
+  const evidence = evidenceIn(output, exitCode, parse);
+  if ('invalid' in evidence || type !== 'fail_only') return evidence;
+  if (droppedBytes > 0) return { invalid: `${droppedBytes} bytes of its middle are missing` };
+  const hasFailure = [...evidence.found.values()].includes('FAILED');
+  return exitCode === 0 || hasFailure
+    ? evidence
+    : { invalid: `the runner ended with ${exitCode ?? 'a signal'}, but no test failed in the log` };
 }
 
 /** As `evidenceIn`, for a log of upstream's evaluation, with its marks around the output of the tests. */

@@ -34,7 +34,7 @@ export interface TestPlan {
 
 /** How a run ended. */
 export type Run =
-  | { readonly kind: 'ran'; readonly output: string; readonly exitCode: number | null }
+  | { readonly kind: 'ran'; readonly output: string; readonly exitCode: number | null; readonly droppedBytes: number }
   | { readonly kind: 'not-applied'; readonly reason: string }
   /** The hidden tests could not be put in place. */
   | { readonly kind: 'no-tests'; readonly reason: string }
@@ -156,7 +156,8 @@ export async function runTests(
       outputLimit: OUTPUT_BYTES,
       fresh: true,
     });
-    return cutOff(ran, timeoutMs) ?? { kind: 'ran', output: ran.output, exitCode: ran.exitCode };
+    const { output, exitCode, droppedBytes } = ran;
+    return cutOff(ran, timeoutMs) ?? { kind: 'ran', output, exitCode, droppedBytes };
   } catch (error) {
     if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
       return { kind: 'cut-off', cause: `its sandbox was lost (${error.message})`, late: false };

@@ -62,22 +62,26 @@ export const bpmnJs = failuresAfter([
 
 const oneLine = (text: string): string => text.replaceAll(/\s+/gu, ' ').trim();
 
-/** Mocha's list of failures: what is between `  1)` and the line of the error, in one line. */
-export const eslint: LogParser = (log) => {
+/**
+ * Mocha's list of failures, each from its number to the line of its error, in one line. Without an error before the
+ * next number, to the line that ends with a colon, which is the last of its name: a test can throw anything.
+ */
+function mochaFailures(log: string, error: string, name: (text: string) => string): Map<string, Status> {
   const found = new Map<string, Status>();
-  const number = /\s{2}\d{1,9}\)/gu;
-  while (number.exec(log) !== null) {
-    const from = number.lastIndex;
-    const error = log.indexOf('Error', from);
-    if (error < 0) break;
-    const text = log.slice(from, error);
-    const end = text.lastIndexOf('\n');
-    const name = oneLine(text.slice(0, Math.max(0, end)));
-    if (name !== '') found.set(name, 'FAILED');
-    number.lastIndex = error + 'Error'.length;
+  const heads = [...log.matchAll(/^\s{2}\d{1,9}\)/gmu)];
+  for (const [i, { index, 0: head }] of heads.entries()) {
+    const text = log.slice(index + head.length, heads[i + 1]?.index);
+    const at = text.indexOf(error);
+    const colon = /:[^\S\n]*$/mu.exec(text)?.index ?? text.indexOf('\n') - 1;
+    const own = oneLine(at >= 0 ? name(text.slice(0, at)) : text.slice(0, colon + 1));
+    if (own !== '') found.set(own, 'FAILED');
   }
   return found;
-};
+}
+
+/** The line of the error is no part of the name. */
+export const eslint: LogParser = (log) =>
+  mochaFailures(log, 'Error', (text) => text.slice(0, Math.max(0, text.lastIndexOf('\n'))));
 
 const headless = failuresAfter(
   [/Chrome\sHeadless\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u, /Chrome\s[\d.]{1,40}\s\(Linux\s[^\s)]{1,40}\)\s/u],
@@ -86,15 +90,7 @@ const headless = failuresAfter(
 
 /** OpenLayers: Karma's failures, Mocha's, and images that differ. */
 export const openLayers: LogParser = (log) => {
-  const found = new Map(headless(log));
-  const number = /^\s{2}\d{1,9}\)/gmu;
-  while (number.exec(log) !== null) {
-    const from = number.lastIndex;
-    const error = log.indexOf('Error:', from);
-    if (error < 0) break;
-    found.set(oneLine(log.slice(from, error)), 'FAILED');
-    number.lastIndex = error;
-  }
+  const found = new Map([...headless(log), ...mochaFailures(log, 'Error:', (text) => text)]);
   for (const line of log.split('\n')) {
     const at = line.startsWith('case ') ? line.lastIndexOf(': mismatch') : -1;
     if (at >= 5) found.set(oneLine(line.slice(5, at)), 'FAILED');

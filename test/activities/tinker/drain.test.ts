@@ -225,6 +225,21 @@ it('a burst that is read in one go, beyond its own share, keeps out nobody who c
   expect(await ended).toBe('more');
 });
 
+it('a request for more samples than a share starts beside them, and keeps out nobody', async () => {
+  const { book, worker, under, started } = await withLongSamples();
+  const ended = worker.sample();
+  await started('ann', 64);
+  const large = sample(2000);
+  if (large.kind !== 'sample') throw new TypeError(large.kind);
+  await book.ask('x-bob', { ...large, sample: { ...large.sample, count: 40 } }, 'bob');
+  await started('bob', 1);
+  const quick = await book.ask('x-cy', sample(5000), 'cy');
+  expect(await book.journal.waitFor(quick, 'cy', 20_000)).toMatchObject({ state: 'finished' });
+  expect(under).toEqual({ ann: 64, bob: 1 });
+  worker.stop();
+  expect(await ended).toBe('more');
+});
+
 it('an execution whose time is over does not wait for its longest sample, and what it stops is made again', async () => {
   const { book, worker, started } = await withLongSamples({ ...QUICK, sliceMs: 100 });
   const ended = worker.sample();

@@ -8,7 +8,13 @@ import { describe, expect, it } from 'vitest';
 import { parserNamed, parserOfRepository, unknownParser } from '../../../tasks/swe-bench/parsers/index.ts';
 import type { Status } from '../../../tasks/swe-bench/parsers/status.ts';
 import { agreementOf, summaryIn } from '../../../tasks/swe-bench/r2e.ts';
-import { evalTypeOf, evidenceIn, evidenceInLog, resolutionOf } from '../../../tasks/swe-bench/resolved.ts';
+import {
+  evalTypeOf,
+  evidenceIn,
+  evidenceInLog,
+  evidenceOfRun,
+  resolutionOf,
+} from '../../../tasks/swe-bench/resolved.ts';
 
 const fixture = (name: string): string => readFileSync(join(import.meta.dirname, 'fixtures', name), 'utf8');
 const statuses = (parser: string, log: string): Record<string, Status> => Object.fromEntries(parserNamed(parser)(log));
@@ -203,6 +209,21 @@ describe('the rule', () => {
     expect(evidenceIn('0 specs, 0 failures', 0, marked)).toHaveProperty('invalid');
     expect(evidenceIn('Executed 0 of 0', 1, marked)).toHaveProperty('invalid');
     expect(evidenceIn('PASSED a', 1, pytest)).toHaveProperty('invalid');
+    const executed = { output: 'Executed 12 of 3000 DISCONNECTED', exitCode: 1, droppedBytes: 0 };
+    const openLayers = parserNamed('openlayers');
+    expect(evidenceOfRun(executed, openLayers, 'fail_only')).toHaveProperty('invalid');
+    expect(evidenceOfRun({ ...executed, exitCode: 0 }, openLayers, 'fail_only')).toEqual({ found: new Map() });
+    expect(evidenceOfRun({ ...executed, exitCode: 0, droppedBytes: 9 }, openLayers, 'fail_only')).toEqual({
+      invalid: '9 bytes of its middle are missing',
+    });
+    expect(evidenceOfRun({ output: 'PASSED a', exitCode: 0, droppedBytes: 9 }, pytest, 'pass_and_fail')).toHaveProperty(
+      'found',
+    );
+    expect(['chartjs/Chart.js', 'chartjs/chart.js', 'django/django'].map(evalTypeOf)).toEqual([
+      'fail_only',
+      'fail_only',
+      'pass_and_fail',
+    ]);
     expect(evidenceIn('PASSED a\nFAILED b', 1, pytest)).toHaveProperty('found');
     expect(evidenceIn('PASSED a\r\nFAILED b\r', 1, pytest)).toEqual({
       found: new Map([

@@ -253,6 +253,19 @@ describe('JavaScript in browsers, and by file', () => {
       '     TypeError: x',
     );
     expect(statuses('eslint', eslint)).toEqual({ 'rules no-undef a:': 'FAILED', 'other:': 'FAILED' });
+    // What is thrown need not be an error, and hides neither its own test nor the next.
+    const thrown = lines(
+      '  1) a',
+      '       b:',
+      '     Oops: bad',
+      '',
+      '  2) c:',
+      '     TypeError: x',
+      '  3) d:',
+      '     Oops',
+    );
+    expect(statuses('eslint', thrown)).toEqual({ 'a b:': 'FAILED', 'c:': 'FAILED', 'd:': 'FAILED' });
+    expect(statuses('openlayers', thrown)).toEqual({ 'a b:': 'FAILED', 'c: Type': 'FAILED', 'd:': 'FAILED' });
     const files = 'PASS src/a.test.js (5.2 s)\nFAIL src/b (x).js (12ms)\nPASS c.js\n PASS d.js';
     const expected = { 'src/a.test.js': 'PASSED', 'src/b (x).js': 'FAILED', 'c.js': 'PASSED' };
     expect(statuses('carbon', files)).toEqual(expected);
