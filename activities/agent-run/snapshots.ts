@@ -147,7 +147,8 @@ export async function fromSnapshot(
   { provider, store }: SnapshotPlace,
 ): Promise<{ readonly sandboxes: TaskSandboxes; readonly turn: number } | undefined> {
   const records = (await store.list<SnapshotRecord>(keys.snapshots(attempt))).map(({ value }) => value);
-  const last = records.findLast((record) => 'artifact' in record);
+  // One without parts is from before there were several.
+  const last = records.findLast((record) => 'artifact' in record && 'parts' in record);
   if (last === undefined || !('artifact' in last)) return undefined;
   const archive = await store.getObject(last.artifact);
   const there = await Promise.all([...specs.values()].map(({ id }) => isRestored(provider, id)));

@@ -10,6 +10,8 @@ import { Permissions } from '../permissions.ts';
 
 /** Loading weights of many GB takes minutes. */
 const REQUEST_SECONDS = 900;
+/** A look at the server's state: a server that hangs must not hold those who could ask the next one. */
+const LOOK_SECONDS = 30;
 
 export class SamplerServer {
   /** Without `/v1`. */
@@ -46,7 +48,8 @@ export class SamplerServer {
     };
     const hidden = (text: string): string => (key ? text.replaceAll(key, '***') : text);
     signal.throwIfAborted();
-    const deadline = AbortSignal.timeout(REQUEST_SECONDS * 1000);
+    const seconds = body === undefined ? LOOK_SECONDS : REQUEST_SECONDS;
+    const deadline = AbortSignal.timeout(seconds * 1000);
     try {
       const answer = await exchangeBytes({ url, payload, headers, isNamed }, AbortSignal.any([signal, deadline]));
       const text = answer.bytes.toString('utf8');
@@ -62,7 +65,7 @@ export class SamplerServer {
           retryAfterMs: error.retryAfterMs,
           context: error.context,
         });
-      if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${REQUEST_SECONDS} s`);
+      if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${seconds} s`);
       const { code, message } = error as NodeJS.ErrnoException;
       throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection failed'}`, { cause: error });
     }

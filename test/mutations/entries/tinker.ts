@@ -121,8 +121,17 @@ export const tinker: readonly Mutation[] = [
     name: 'a session without heartbeats never ends',
     fault: GONE,
     file: 'store/tinker/sqlite-retention.ts',
-    before: "    for (const { id } of silent) this.#endSession(String(id), { type: 'interrupted', detail });\n",
+    before:
+      "    for (const { id } of listens ? silent : []) this.#endSession(String(id), { type: 'interrupted', detail }, now);\n",
     after: '',
+    tests: [{ file: JOURNAL_TEST, test: 'a session without a sign of life ends' }],
+  },
+  {
+    name: 'an outage of the server counts as the silence of its clients',
+    fault: GONE,
+    file: 'store/tinker/sqlite-retention.ts',
+    before: 'const listens = now - this.#listensSince >= LISTENS_MS;',
+    after: 'const listens = true;',
     tests: [{ file: JOURNAL_TEST, test: 'a session without a sign of life ends' }],
   },
   {
