@@ -49,6 +49,14 @@ export function refuseBackward(label: string, checkpoint: Checkpoint, { address 
   );
 }
 
+/** Errors: `SamplerAhead` if whole weights that were pushed are below an adapter: it is of the base model. */
+export function refuseOtherBase(label: string, checkpoint: Checkpoint, { address }: SamplerServer): void {
+  if (versionIn(label) === undefined) return;
+  throw new SamplerAhead(
+    `${address} has the pushed weights ${label}, and the adapter ${checkpoint.label} is of the base model. Give another server, or start the server again`,
+  );
+}
+
 /** Spans of an answer's tokens with the label of the weights that sampled them. */
 export const spans = z.array(
   z.union([

@@ -9,7 +9,7 @@
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
 import { adapterName, type Checkpoint, outdated } from './checkpoint.ts';
-import { checkLabels, type PushedWeights, refuseBackward, spans, told } from './pushed-weights.ts';
+import { checkLabels, type PushedWeights, refuseBackward, refuseOtherBase, spans, told } from './pushed-weights.ts';
 import type { SamplerServer } from './sampler-server.ts';
 
 const REMEDY = 'use SGLang 0.5 or later';
@@ -45,11 +45,13 @@ async function pushAdapter(server: SamplerServer, checkpoint: Checkpoint, signal
 
 export const sglangWeights: PushedWeights = {
   async look(server, checkpoint, signal) {
-    if (checkpoint.isAdapter)
+    const { weight_version: has } = told(info, await server.get('model_info', signal), '/model_info', REMEDY);
+    if (checkpoint.isAdapter) {
+      refuseOtherBase(has, checkpoint, server);
       return (await namesOf(server, signal)).includes(adapterName(checkpoint))
         ? { is: 'ready' }
         : { is: 'behind', has: 'no such adapter' };
-    const { weight_version: has } = told(info, await server.get('model_info', signal), '/model_info', REMEDY);
+    }
     refuseBackward(has, checkpoint, server);
     return has === checkpoint.label ? { is: 'ready' } : { is: 'behind', has };
   },

@@ -10,7 +10,15 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
 import { adapterName, type Checkpoint, outdated } from './checkpoint.ts';
-import { checkLabels, type PushedWeights, refuseBackward, spans, told, WrongVersion } from './pushed-weights.ts';
+import {
+  checkLabels,
+  type PushedWeights,
+  refuseBackward,
+  refuseOtherBase,
+  spans,
+  told,
+  WrongVersion,
+} from './pushed-weights.ts';
 import type { SamplerServer } from './sampler-server.ts';
 
 const REMEDY = 'start vLLM 0.33 or later with VLLM_SERVER_DEV_MODE=1, or give an adapter as the checkpoint';
@@ -32,6 +40,12 @@ async function namesOf(server: SamplerServer, signal: AbortSignal): Promise<stri
 
 async function labelOf(server: SamplerServer, signal: AbortSignal): Promise<string> {
   return told(info, await asked(server.get('weight_info', signal), REMEDY), '/weight_info', REMEDY).weight_version;
+}
+
+/** A server without the routes of developers was never given whole weights. */
+function noneIfMissing(error: unknown): string {
+  if (error instanceof EndpointError && (error.status === 404 || error.status === 405)) return '';
+  throw error;
 }
 
 /** A route that is missing is a setting of the server: the error says which. */
@@ -96,10 +110,13 @@ async function loadBetweenLabels(
 
 export const vllmWeights: PushedWeights = {
   async look(server, checkpoint, signal) {
-    if (checkpoint.isAdapter)
+    if (checkpoint.isAdapter) {
+      const base = await labelOf(server, signal).catch(noneIfMissing);
+      refuseOtherBase(base.split(' ')[1] ?? base, checkpoint, server);
       return (await namesOf(server, signal)).includes(adapterName(checkpoint))
         ? { is: 'ready' }
         : { is: 'behind', has: 'no such adapter' };
+    }
     const has = await labelOf(server, signal);
     refuseBackward(has, checkpoint, server);
     if (has.startsWith(`${LOADING} `)) return { is: 'loading', mark: has };

@@ -70,6 +70,16 @@ const cases: ReadonlyArray<readonly [Kind, Form]> = [
   ['sglang', 'adapter'],
 ];
 
+test.each(['vllm', 'sglang'] as const)('%s: an adapter is not sampled on whole weights that were pushed', (kind) =>
+  inScratch(async (dir) => {
+    await using server = await SamplerTestServer.start(kind);
+    const adapter = await checkpoint(path.join(dir, 'adapter'), 'adapter', 1);
+    await sampledBy(uriOf([server], adapter, 1), 1);
+    await sampledBy(uriOf([server], await checkpoint(dir, 'whole', 2), 2), 2);
+    await expect(ask(uriOf([server], adapter, 1))).rejects.toThrow('is of the base model');
+  }),
+);
+
 describe.each(cases)('%s, %s weights', (kind, form) => {
   test('each version is pushed once and samples its own answers', () =>
     inScratch(async (dir) => {
