@@ -83,7 +83,8 @@ function interpreterOf({ python = 'python3', packages, withoutDependencies = [] 
   const venv = join(cacheDirectory(), 'interop', name);
   const done = join(venv, 'installed');
   const interpreter = join(venv, 'bin', 'python');
-  if (existsSync(done)) return interpreter;
+  // A link to a Python that is gone is none.
+  if (existsSync(done) && existsSync(interpreter)) return interpreter;
   if (process.env['CI'] !== undefined) throw new Error('not installed before, and CI fetches nothing for it');
   // What another environment has would count as installed here.
   const { PYTHONPATH: _, ...env } = process.env;
