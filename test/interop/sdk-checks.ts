@@ -22,11 +22,12 @@ interface Server {
 
 /** Waits for the first line with a URL. Errors: the process ends without one. */
 async function serverOf(child: ChildProcess, stop: () => void): Promise<Server> {
-  const { stdout } = child;
-  if (stdout === null) throw new Error('the server has no output');
+  // `serve` says on stderr where it is.
+  const input = child.stdout ?? child.stderr;
+  if (input === null) throw new Error('the server has no output');
   const exited = once(child, 'exit');
   const found = Promise.withResolvers<string>();
-  createInterface({ input: stdout }).on('line', (line) => {
+  createInterface({ input }).on('line', (line) => {
     const [url] = URL_IN_LINE.exec(line) ?? [];
     if (url !== undefined) found.resolve(url);
   });
@@ -49,7 +50,7 @@ function startToyTinker(): Promise<Server> {
 function startCompletions(folder: string): Promise<Server> {
   const program = path.join(packageRoot, 'bin', 'longhaul.mjs');
   const args = [program, 'serve', '--model', 'starter', '--port', '0', '--grace-seconds', '1'];
-  const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] });
   return serverOf(child, () => child.kill('SIGTERM'));
 }
 
