@@ -1,48 +1,23 @@
 /**
  * Tokens per second of `forward_backward` with an adapter beside its base, in the engine's thread: `node
  * benchmarks/engine/adapters.ts [OTHERS]`. OTHERS idle adapters are in memory meanwhile; they must not change the
- * number. The model is that of the published numbers of SkyRL's Tinker server.
+ * number.
  */
 
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { AdapterSettings, TinkerPass } from '../../protocol/tinker.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
-import { modelConfigJson, parseModelConfig } from '../../trainer/model/config.ts';
-import { initializeWeights } from '../../trainer/model/initialize.ts';
-import { saveWeights } from '../../trainer/model/weights.ts';
 import type { AdapterTrainer } from '../../trainer/tenants/definition.ts';
-import { median, randomIds } from './bench-models.ts';
+import { median, randomIds, TINKER_MODEL, writeTinkerModel } from './bench-models.ts';
 
-const TINY = {
-  architectures: ['Qwen3ForCausalLM'],
-  model_type: 'qwen3',
-  vocab_size: 512,
-  hidden_size: 128,
-  intermediate_size: 256,
-  num_hidden_layers: 2,
-  num_attention_heads: 4,
-  num_key_value_heads: 2,
-  head_dim: 32,
-  max_position_embeddings: 2048,
-  tie_word_embeddings: false,
-  eos_token_id: 2,
-};
 const SETTINGS: AdapterSettings = { rank: 8, alpha: 16, seed: 1, attention: true, mlp: true, unembed: true };
 const ADAM = { learningRate: 1e-4, beta1: 0.9, beta2: 0.95, eps: 1e-12, weightDecay: 0, gradClipNorm: 0 };
 const ROUNDS = 20;
 
-async function writeModel(dir: string): Promise<string> {
-  const config = parseModelConfig(TINY);
-  await mkdir(dir, { recursive: true });
-  await writeFile(path.join(dir, 'config.json'), JSON.stringify(modelConfigJson(config)));
-  await saveWeights(dir, initializeWeights(config, 'bench'));
-  return dir;
-}
-
 function pass(sequences: number, tokens: number, round: number, backward: boolean): TinkerPass {
-  const data = randomIds(sequences, tokens + 1, TINY.vocab_size, `adapters ${round}`).map((ids) => ({
+  const data = randomIds(sequences, tokens + 1, TINKER_MODEL.vocab_size, `adapters ${round}`).map((ids) => ({
     tokens: Int32Array.from(ids.slice(0, -1)),
     targets: Int32Array.from(ids.slice(1)),
   }));
@@ -81,7 +56,7 @@ async function report(trainer: AdapterTrainer): Promise<void> {
 const scratch = await mkdtemp(path.join(tmpdir(), 'longhaul-adapters-'));
 const engine = await createEmbeddedEngine();
 try {
-  const trainer = engine.tenants(await writeModel(path.join(scratch, 'tiny')));
+  const trainer = engine.tenants(await writeTinkerModel(path.join(scratch, 'tiny')));
   const others = Number(process.argv[2] ?? 0);
   for (let i = 0; i < others; i++) await trainer.create(`other ${i}`, { ...SETTINGS, seed: i });
   await trainer.create('own', SETTINGS);

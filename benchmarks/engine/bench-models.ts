@@ -30,6 +30,31 @@ const QWEN3_60M = {
   eos_token_id: 0,
 };
 
+/** The model of the published numbers of SkyRL's Tinker server. */
+export const TINKER_MODEL = {
+  architectures: ['Qwen3ForCausalLM'],
+  model_type: 'qwen3',
+  vocab_size: 512,
+  hidden_size: 128,
+  intermediate_size: 256,
+  num_hidden_layers: 2,
+  num_attention_heads: 4,
+  num_key_value_heads: 2,
+  head_dim: 32,
+  max_position_embeddings: 2048,
+  tie_word_embeddings: false,
+  eos_token_id: 2,
+};
+
+/** Writes `TINKER_MODEL` with random weights into `dir`, and returns it. */
+export async function writeTinkerModel(dir: string): Promise<string> {
+  const config = parseModelConfig(TINKER_MODEL);
+  await mkdir(dir, { recursive: true });
+  await writeFile(join(dir, 'config.json'), JSON.stringify(modelConfigJson(config)));
+  await saveWeights(dir, initializeWeights(config, 'bench'));
+  return dir;
+}
+
 /** The model's directory; a random one is made in `scratch`. */
 export async function benchModel(name: BenchModel, scratch: string): Promise<string> {
   if (name === 'starter') return join(packageRoot, 'examples', 'starter');

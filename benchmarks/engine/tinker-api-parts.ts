@@ -27,26 +27,26 @@ export interface Place {
   readonly isEmpty: boolean;
 }
 
-/** What a part is told by the main process. */
-export type Told =
+/** From the main process to a part. */
+export type ToPart =
   | { readonly say: 'wake'; readonly lane: TinkerLane }
   | { readonly say: 'samples'; readonly adapter: string | undefined; readonly samples: readonly TinkerSample[] }
   | { readonly say: 'pass'; readonly pass: TinkerPass }
   | { readonly say: 'used' };
 
-/** What a part tells the main process. `used`: processor seconds of all its threads so far. */
-export type Tells =
+/** From a part to the main process. `used`: processor seconds of all its threads so far. */
+export type FromPart =
   | { readonly say: 'wake'; readonly lane: TinkerLane }
   | { readonly say: 'ready'; readonly url: string }
   | { readonly say: 'done'; readonly milliseconds: number; readonly tokens: number }
   | { readonly say: 'used'; readonly used: number };
 
-const tell = (message: Tells): void => void process.send?.(message);
-const onTold = (use: (message: Told) => void): void => void process.on('message', use);
+const send = (message: FromPart): void => void process.send?.(message);
+const onMessage = (use: (message: ToPart) => void): void => void process.on('message', use);
 
-function tellUsed(): void {
+function sendUsed(): void {
   const { user, system } = process.cpuUsage();
-  tell({ say: 'used', used: (user + system) / 1e6 });
+  send({ say: 'used', used: (user + system) / 1e6 });
 }
 
 async function serve({ store, dir, vocabSize, contextTokens }: Place): Promise<void> {
@@ -57,17 +57,17 @@ async function serve({ store, dir, vocabSize, contextTokens }: Place): Promise<v
       { args }: { readonly args: ReadonlyArray<{ readonly lane: TinkerLane }> },
     ) => {
       const [first] = args;
-      if (first !== undefined) tell({ say: 'wake', lane: first.lane });
+      if (first !== undefined) send({ say: 'wake', lane: first.lane });
     },
   };
   const client = { workflow } as unknown as Parameters<typeof openTinkerBook>[0]['client'];
   const say = (line: string): void => void process.stderr.write(`server: ${line}\n`);
   const server = await TinkerServer.start({ host: '127.0.0.1', port: 0 });
   server.open({ journal: await openTinkerBook({ store, client, bases: [base], say }), bases: [base] });
-  onTold((message) => {
-    if (message.say === 'used') tellUsed();
+  onMessage((message) => {
+    if (message.say === 'used') sendUsed();
   });
-  tell({ say: 'ready', url: server.url });
+  send({ say: 'ready', url: server.url });
 }
 
 /** Samples cost nothing but a while, so that the API's own cost is left. */
@@ -115,7 +115,7 @@ async function work({ store, dir, isEmpty }: Place): Promise<void> {
   const timed = async (call: () => Promise<number>): Promise<void> => {
     const begun = performance.now();
     const tokens = await call();
-    tell({ say: 'done', milliseconds: performance.now() - begun, tokens });
+    send({ say: 'done', milliseconds: performance.now() - begun, tokens });
   };
   const samples = async (adapter: string | undefined, asked: readonly TinkerSample[]): Promise<number> => {
     const results = await Promise.all(asked.map((one) => engine.sample(dir, adapter, one, signal)));
@@ -125,13 +125,13 @@ async function work({ store, dir, isEmpty }: Place): Promise<void> {
     await own?.pass('direct', asked);
     return asked.data.reduce((sum, { tokens }) => sum + tokens.length, 0);
   };
-  onTold((message) => {
+  onMessage((message) => {
     if (message.say === 'wake') void drain(message.lane);
     else if (message.say === 'samples') void timed(() => samples(message.adapter, message.samples));
     else if (message.say === 'pass') void timed(() => pass(message.pass));
-    else tellUsed();
+    else sendUsed();
   });
-  tell({ say: 'ready', url: '' });
+  send({ say: 'ready', url: '' });
 }
 
 // So that profiles are written, and no process stays behind.

@@ -1,14 +1,14 @@
 /**
  * Tokens per second through the Tinker API beside the same calls in process, in turn in one run: `node
- * benchmarks/engine/tinker-api.ts [ROUNDS [empty]]`. Server, worker and this client are processes, as in a stack; the client is
- * small, so that what is measured is the server's and the worker's. The model is that of `adapters.ts`. `empty`: no engine, so that
- * a sample's cost is the API's alone. With `PYTHON=
- * python` of an environment with the SDK, `test/interop/tinker_speed.py` runs after it, against the same server.
+ * benchmarks/engine/tinker-api.ts [ROUNDS [empty]]`. Server, worker and this client are processes, as in a stack; the
+ * client is small, so that what is measured is the server's and the worker's. `empty`: no engine, so that a sample's
+ * cost is the API's alone. With `PYTHON=python` of an environment with the SDK, `test/interop/tinker_speed.py` runs
+ * after it, against the same server.
  */
 
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -16,56 +16,39 @@ import { encodePassRequest } from '../../endpoints/tinker/wire/pass-request.ts';
 import type { TinkerPass, TinkerSample } from '../../protocol/tinker.ts';
 import { storeUrl } from '../../connection/store-url.ts';
 import { openTinkerJournal } from '../../store/tinker/sqlite-journal.ts';
-import { modelConfigJson, parseModelConfig } from '../../trainer/model/config.ts';
-import { initializeWeights } from '../../trainer/model/initialize.ts';
-import { saveWeights } from '../../trainer/model/weights.ts';
-import { median, randomIds } from './bench-models.ts';
-import type { Place, Tells, Told } from './tinker-api-parts.ts';
+import { median, randomIds, TINKER_MODEL, writeTinkerModel } from './bench-models.ts';
+import type { Place, FromPart, ToPart } from './tinker-api-parts.ts';
 
-const TINY = {
-  architectures: ['Qwen3ForCausalLM'],
-  model_type: 'qwen3',
-  vocab_size: 512,
-  hidden_size: 128,
-  intermediate_size: 256,
-  num_hidden_layers: 2,
-  num_attention_heads: 4,
-  num_key_value_heads: 2,
-  head_dim: 32,
-  max_position_embeddings: 2048,
-  tie_word_embeddings: false,
-  eos_token_id: 2,
-};
 const [SAMPLED, PROMPT, SEQUENCES, LENGTH] = [64, 32, 8, 128];
 
 class Part {
   readonly #child: ChildProcess;
-  readonly #waiting: Array<(message: Tells) => void> = [];
+  readonly #waiting: Array<(message: FromPart) => void> = [];
 
-  constructor(name: string, place: Place, onWake: (message: Tells & { say: 'wake' }) => void) {
+  constructor(name: string, place: Place, onWake: (message: FromPart & { say: 'wake' }) => void) {
     const flags = process.env['BENCH_PROFILE'] === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${name}`];
     const file = path.join(import.meta.dirname, 'tinker-api-parts.ts');
     this.#child = fork(file, [name, JSON.stringify(place)], { execArgv: flags, serialization: 'advanced' });
-    this.#child.on('message', (message: Tells) => {
+    this.#child.on('message', (message: FromPart) => {
       if (message.say === 'wake') onWake(message);
       else this.#waiting.shift()?.(message);
     });
   }
 
-  heard<K extends Tells['say']>(say: K): Promise<Extract<Tells, { say: K }>> {
+  received<K extends FromPart['say']>(say: K): Promise<Extract<FromPart, { say: K }>> {
     return new Promise((resolve, reject) => {
       this.#waiting.push((message) =>
         message.say === say
-          ? resolve(message as Extract<Tells, { say: K }>)
-          : reject(new Error(`heard ${message.say} for ${say}`)),
+          ? resolve(message as Extract<FromPart, { say: K }>)
+          : reject(new Error(`received ${message.say} for ${say}`)),
       );
     });
   }
 
-  tell = (message: Told): void => void this.#child.send(message);
+  send = (message: ToPart): void => void this.#child.send(message);
   async used(): Promise<number> {
-    this.tell({ say: 'used' });
-    return (await this.heard('used')).used;
+    this.send({ say: 'used' });
+    return (await this.received('used')).used;
   }
   end = (): void => void this.#child.kill('SIGINT');
 }
@@ -117,14 +100,6 @@ class Client {
   close = (): void => this.#agent.destroy();
 }
 
-async function writeModel(dir: string): Promise<string> {
-  const config = parseModelConfig(TINY);
-  await mkdir(dir, { recursive: true });
-  await writeFile(path.join(dir, 'config.json'), JSON.stringify(modelConfigJson(config)));
-  await saveWeights(dir, initializeWeights(config, 'bench'));
-  return dir;
-}
-
 const sampleOf = (prompt: readonly number[], seed: number): TinkerSample => ({
   prompt: Int32Array.from(prompt),
   count: 1,
@@ -171,10 +146,10 @@ class Bench {
     };
   }
 
-  async direct(message: Told): Promise<Round> {
+  async direct(message: ToPart): Promise<Round> {
     return this.measured(() => {
-      this.worker.tell(message);
-      return this.worker.heard('done');
+      this.worker.send(message);
+      return this.worker.received('done');
     });
   }
 
@@ -231,7 +206,7 @@ async function trained(
   const model = `${session}:train:0`;
   let seq = 0;
   const data = (round: number) =>
-    randomIds(SEQUENCES, LENGTH + 1, TINY.vocab_size, `pass ${round}`).map((ids) => ({
+    randomIds(SEQUENCES, LENGTH + 1, TINKER_MODEL.vocab_size, `pass ${round}`).map((ids) => ({
       tokens: Int32Array.from(ids.slice(0, -1)),
       targets: Int32Array.from(ids.slice(1)),
     }));
@@ -296,17 +271,17 @@ try {
   const store = storeUrl(path.join(scratch, 'state'));
   const place = {
     store,
-    dir: await writeModel(path.join(scratch, 'tiny')),
+    dir: await writeTinkerModel(path.join(scratch, 'tiny')),
     vocabSize: 512,
     contextTokens: 2048,
     isEmpty,
   };
-  const onWake = (message: Told): void => parts[1]?.tell(message);
+  const onWake = (message: ToPart): void => parts[1]?.send(message);
   const server = new Part('server', place, onWake);
-  const { url } = await server.heard('ready');
+  const { url } = await server.received('ready');
   const worker = new Part('worker', place, () => undefined);
   parts.push(server, worker);
-  await worker.heard('ready');
+  await worker.received('ready');
   const client = new Client(url);
   const bench = new Bench(server, worker, client);
   const session = (await client.json('/create_session', { tags: [] }))['session_id'] ?? '';
@@ -316,7 +291,7 @@ try {
   for (const many of [1, 16, 64]) {
     const [directs, throughs]: [Round[], Round[]] = [[], []];
     for (let round = -2; round < rounds; round++) {
-      const samples = randomIds(many, PROMPT, TINY.vocab_size, `samples ${round}`).map(sampleOf);
+      const samples = randomIds(many, PROMPT, TINKER_MODEL.vocab_size, `samples ${round}`).map(sampleOf);
       const direct = await bench.direct({ say: 'samples', adapter, samples });
       const through = await bench.through(
         samples.map((one) => () => bench.sample(sampler, one)),
