@@ -97,8 +97,8 @@ export async function sampleVersion(
       if (!mayBeBehind(error)) throw error;
       // The server has just said that it has the version: what it refuses is the request itself. A model that it does
       // not know may be an adapter that it lost since: it is asked a second time.
-      const kindOf = error instanceof EndpointError && !isBusy(error) ? error.kind : undefined;
-      if (kindOf !== undefined && !wasHeld && (kindOf === 'bad-request' || ++refusals > 1)) throw error;
+      const refused = error instanceof EndpointError && error.status !== 503 ? error.kind : undefined;
+      if (refused !== undefined && !wasHeld && (refused === 'bad-request' || ++refusals > 1)) throw error;
       await waitTurn(server, checkpoint, patience, tries, error.message, signal);
     }
   }
