@@ -85,6 +85,7 @@ export async function sampleVersion(
   const kind = kinds[policy.kind];
   const name = `${policy.kind} ${server.address}`;
   const version = `${checkpoint.label} ${checkpoint.isAdapter}`;
+  let refusals = 0;
   for (let tries = 0; ; tries += 1) {
     const wasHeld = held.get(name) === version;
     if (!wasHeld) await holdVersion(kind.weights, server, checkpoint, patience, signal);
@@ -94,9 +95,10 @@ export async function sampleVersion(
     } catch (error) {
       held.delete(name);
       if (!mayBeBehind(error)) throw error;
-      // The server has just said that it has the version: what it refuses is the request itself.
-      const refuses = error instanceof EndpointError && error.kind === 'bad-request';
-      if (refuses && !wasHeld) throw error;
+      // The server has just said that it has the version: what it refuses is the request itself. A model that it does
+      // not know may be an adapter that it lost since: it is asked a second time.
+      const refused = error instanceof EndpointError && error.status !== 503 ? error.kind : undefined;
+      if (refused !== undefined && !wasHeld && (refused === 'bad-request' || ++refusals > 1)) throw error;
       await waitTurn(server, checkpoint, patience, tries, error.message, signal);
     }
   }

@@ -41,13 +41,17 @@ function temperatureOf(value: number): number {
 }
 
 function refuseUnsupported(body: z.output<typeof sampleBody>): void {
+  const remedies: Readonly<Record<string, string>> = {
+    record_stability_info:
+      'leave it out, and train with a loss of a published formula: the cookbook asks for it with loss_fn stable_reinforce, so give loss_fn=gspo, cispo or importance_sampling',
+  };
   const wanted = {
     target_prompt_logprobs: body.target_prompt_logprobs !== undefined,
     prompt_alt_tokens_k: body.prompt_alt_tokens_k !== 0,
     record_stability_info: body.record_stability_info === true,
   };
   for (const [field, isWanted] of Object.entries(wanted))
-    if (isWanted) throw new ApiError(400, `${field} is not supported here; leave it out`);
+    if (isWanted) throw new ApiError(400, `${field} is not supported here; ${remedies[field] ?? 'leave it out'}`);
 }
 
 /** Errors: `ApiError` 400; `UserInputError` for prompts that are not text. */
