@@ -1,6 +1,6 @@
 /**
  * The calculator's problems by mini-swe-agent: its own loop runs in the sandbox, asks the policy through the gateway and
- * runs the shell commands that it writes. What it submits is graded. Use it with mini-swe-agent.yaml, which says how to
+ * runs the shell commands that it writes. What it submits is graded. Use it with mini-swe-agent-eval.yaml, which says how to
  * get its packages.
  */
 

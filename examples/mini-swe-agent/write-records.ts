@@ -28,7 +28,7 @@ function clean(n: number): readonly ChatMessage[] {
   return solved(problem, problem.expression);
 }
 
-/** Somewhat more than half of the problems are misread: training can raise the rest. */
+/** Somewhat more than half of the problems are misread. */
 function mixed(n: number): readonly ChatMessage[] {
   const problem = problemOf('mini mixed', n);
   return solved(problem, draws(`mini quality ${n}`).chance(0.45) ? problem.expression : problem.mistake);

@@ -85,12 +85,12 @@ it.each(['go-shopping', 'write-in-turns'])('%s.yaml: a known solution scores 1, 
   expect(checked.stdout).toContain('oracle: 4 of 4 scored 1 · empty: 4 of 4 scored 0');
 });
 
-it('mini-swe-agent.yaml is planned with a folder of packages and a policy; its starter’s recipe is read', async () => {
+it('mini-swe-agent-eval.yaml is planned with a folder of packages and a policy; its starter’s recipe is read', async () => {
   const folder = join(examples, 'mini-swe-agent');
-  const sets = [`task.options.packages=${folder}`, `policy.base=${join(examples, 'calculator-starter')}`];
-  const args = ['train', join(examples, 'mini-swe-agent.yaml'), '--dry-run'];
+  const sets = [`tasks.options.packages=${folder}`, `policies=[${join(examples, 'calculator-starter')}]`];
+  const args = ['eval', join(examples, 'mini-swe-agent-eval.yaml'), '--dry-run'];
   const planned = await longhaul([...args, ...sets.flatMap((one) => ['--set', one])], examples);
   expect(planned.code, planned.stderr).toBe(0);
-  expect(planned.stdout).toMatch(/^mini-swe-agent \(4000 tasks\): /mu);
+  expect(planned.stdout).toMatch(/^128 rollouts; /mu);
   expect((await readSftConfig(join(folder, 'starter.yaml'))).stages).toHaveLength(2);
 });
