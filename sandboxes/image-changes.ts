@@ -5,6 +5,7 @@
  */
 
 import { type Sandbox, SandboxImpossible, type SandboxSpec } from './sandbox.ts';
+import { TOOLS_AT } from './tools-folder.ts';
 
 /** Paths from the root. */
 export interface ImageChanges {
@@ -60,14 +61,14 @@ async function run(sandbox: Sandbox, callId: string, command: string): Promise<s
  */
 export async function listChanges(
   sandbox: Sandbox,
-  { workdir, folders = [] }: Pick<SandboxSpec, 'workdir' | 'folders'>,
+  { workdir, folders = [], toolsFolder }: Pick<SandboxSpec, 'workdir' | 'folders' | 'toolsFolder'>,
   callId: string,
 ): Promise<readonly string[] | string> {
   if (sandbox.imageChanges === undefined) return 'its provider does not list what it changed of its image';
   const bytes = Number((await run(sandbox, `${callId}/names`, NAMES)) ?? Number.NaN);
   if (!(bytes <= MOST_NAMES)) return `the names of its files have more than ${MOST_NAMES} bytes`;
   const changes = await sandbox.imageChanges();
-  const own = [...NOT_OF_IMAGE, workdir, ...folders];
+  const own = [...NOT_OF_IMAGE, workdir, ...folders, ...(toolsFolder === undefined ? [] : [TOOLS_AT])];
   const outside = (paths: readonly string[]) => paths.filter((path) => !own.some((place) => isBelow(path, place)));
   const [added, changed, removed] = [outside(changes.added), outside(changes.changed), outside(changes.removed)];
   for (const [path, paths] of [

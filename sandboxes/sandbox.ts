@@ -40,6 +40,11 @@ export interface SandboxSpec {
    */
   readonly folders?: readonly string[];
   /**
+   * Absolute path of a folder of the host that the sandbox sees at `/opt/tools`, read-only: an agent's packages. Whoever
+   * makes the sandbox must allow it. Default: none.
+   */
+  readonly toolsFolder?: string;
+  /**
    * `strict` (default): only the workspace, /tmp and /dev/shm are writable. `swe`: all that the image's file modes
    * allow.
    */

@@ -12,6 +12,7 @@ import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts
 import { prepareRuntime } from '../supervised/runtime.ts';
 import { dockerAddress, socketOf } from './address.ts';
 import { dockerClient } from './client.ts';
+import type { ToolsGuard } from '../tools-folder.ts';
 import type { Transport } from './container.ts';
 import { cannotLimit, type Engine, openEngine } from './engine.ts';
 import { type Images, openImages } from './images/images.ts';
@@ -35,6 +36,8 @@ export interface DockerOptions {
   readonly transport?: Transport;
   readonly docker?: Docker;
   readonly onProgress?: (line: string) => void;
+  /** Absent: sandboxes see no `toolsFolder`. */
+  readonly guardTools?: ToolsGuard;
 }
 
 export interface DockerProvider extends HostProvider {
@@ -112,5 +115,5 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
     transport,
     ownKernel: !sharesKernel(runtime ?? engine.defaultRuntime),
   });
-  return Object.assign(new SupervisedProvider(stateDir, launcher), { engine, images, transport });
+  return Object.assign(new SupervisedProvider(stateDir, launcher, options.guardTools), { engine, images, transport });
 }
