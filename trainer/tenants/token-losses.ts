@@ -135,6 +135,14 @@ export function datumLoss(
     const token = formula(datum, at, logprob, settings);
     slope[at] = token.slope;
     if (!Number.isFinite(slope[at]) || !Number.isFinite(token.loss)) {
+      // Of any token: a sequence's ratio is made of all.
+      const wrong = logprobs.find((value) => !Number.isFinite(value));
+      if (wrong !== undefined)
+        throw new UserInputError(
+          "the model's log-probabilities",
+          wrong,
+          'the weights of the model are not finite, or too large to compute with: load weights that were saved before',
+        );
       throw new UserInputError(
         `data[${index}].logprobs[${at}]`,
         datum.logprobs?.[at] ?? logprob,

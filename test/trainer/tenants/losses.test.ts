@@ -201,3 +201,14 @@ describe('refused before anything is computed', () => {
     },
   );
 });
+
+test.each<TinkerLoss>(['cross_entropy', 'importance_sampling', 'ppo', 'cispo', 'gspo'])(
+  '%s: numbers of a model that is not finite are the model, not a field of the request',
+  (loss) => {
+    const broken = p.map((x, i) => (i === 2 ? NaN : x));
+    const one = { ...sampled, ratioMask: p.map(() => 1) };
+    expect(() => datumLoss(pass(loss, one), 0, broken)).toThrow(
+      /^the model's log-probabilities: NaN cannot be used; the weights of the model are not finite/,
+    );
+  },
+);
