@@ -7,7 +7,7 @@ import type { TinkerSampler } from '../../store/tinker/journal.ts';
 import { ApiError } from '../http/api-error.ts';
 import { parsePath } from './paths.ts';
 import { readSample } from './read-sample.ts';
-import { baseNamed, type Call, checkpointOf, openSession, samplerOf } from './service.ts';
+import { baseNamed, type Call, checkpointOf, HIDDEN_SESSION, openSession, samplerOf } from './service.ts';
 import { seqOf, submit } from './submit.ts';
 
 export const samplerId = (session: string, seq: number | string): string => `${session}:sample:${seqOf(seq)}`;
@@ -65,7 +65,7 @@ export async function joinSampler(call: Call, id: string): Promise<object> {
 }
 
 function directSession(tenant: string, weights: string): string {
-  return `direct-${createHash('sha256').update(`${tenant}\n${weights}`).digest('hex').slice(0, 16)}`;
+  return `${HIDDEN_SESSION}${createHash('sha256').update(`${tenant}\n${weights}`).digest('hex').slice(0, 16)}`;
 }
 
 /** The future of such a request that was accepted before: what it samples may be gone by now. */

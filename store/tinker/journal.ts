@@ -113,6 +113,7 @@ export type TinkerWaiting = Pick<
 export interface TinkerJournal {
   putSession(session: TinkerSession): Promise<void>;
   session(id: string): Promise<TinkerSession | undefined>;
+  /** Those of clients: not the hidden ones (`direct-…`) for samples without a session. */
   sessions(
     tenant: string,
     page: { readonly limit: number; readonly offset: number },
