@@ -20,7 +20,8 @@ function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
   if (path === undefined) return finding('bubblewrap', false, undefined, 'sudo apt-get install -y bubblewrap');
   const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
   const remedy =
-    'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
+    'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 ' +
+    'kernel.apparmor_restrict_unprivileged_userns=0';
   return finding('bubblewrap', false, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
 }
 
