@@ -53,9 +53,10 @@ def reinforced(name, **loss):
     offline([{"question": f"What is {i} + {i}?", "answer": f"#### {2 * i}"} for i in range(80)])
     rl_loop.get_reward = lambda response, answer: sum(letter in "aeiou" for letter in response) / max(1, len(response))
     config = {"model_name": base, "log_path": str(folder / name), "batch_size": 4, "group_size": 8, "learning_rate": 1e-2, "lora_rank": 8, "max_tokens": 16, "save_every": 3, **loss}
-    rl_loop.main(rl_loop.Config(**config, max_steps=7))
+    rl_loop.main(rl_loop.Config(**config, max_steps=14))
     rewards = [line["reward/total"] for line in metrics_of(name) if "reward/total" in line]
-    assert max(rewards[-3:]) > rewards[0] + 0.05, rewards
+    # Means of three steps: one step's reward of 32 samples varies by some hundredths.
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.05, rewards
     print(f"rl_loop, {loss['loss_fn']}: mean reward {rewards[0]:.2f} to {rewards[-1]:.2f} in {len(rewards)} steps")
 
 
