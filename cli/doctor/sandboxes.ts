@@ -40,7 +40,8 @@ function examineChoice(settings: SandboxSettings, env: NodeJS.ProcessEnv) {
     const written = readChoice(join(stackHome(env), 'sandboxes'));
     const found =
       written &&
-      `${describeChoice(written)}${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
+      `${describeChoice(written)}` +
+        `${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
     return {
       needed: asked?.provider ?? written?.provider,
       choice: finding(CHOICE, false, found, 'not required: the first worker chooses'),

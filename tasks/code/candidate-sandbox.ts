@@ -215,7 +215,8 @@ export function whyEnded({ ended, code, stderr }: Line, seconds: number): string
   const last = typeof stderr === 'string' ? (stripLast(stderr) ?? '') : '';
   return (
     'ended with ' +
-    `${typeof code === 'number' && code < 0 ? `signal ${-code}` : `exit code ${String(code)}`}${last === '' ? '' : `: ${last}`}`
+    `${typeof code === 'number' && code < 0 ? `signal ${-code}` : `exit code ${String(code)}`}` +
+    `${last === '' ? '' : `: ${last}`}`
   );
 }
 

@@ -53,8 +53,8 @@ function sectionMessages(question: string, sections: readonly string[], number: 
         ? `${number} of ${sections.length} sections. Call next_with_summary for the next one.`
         : 'This is the last section. Call finish with the answer.';
   const content =
-    `<problem>\n${question}\n</problem>\n\n<memory>\n${known === '' ? 'It is empty.' : known}\n</memory>\n\n${part}\n\n**Progress:** ` +
-    `${progress}`;
+    `<problem>\n${question}\n</problem>\n\n<memory>\n${known === '' ? 'It is empty.' : known}\n</memory>\n\n` +
+    `${part}\n\n**Progress:** ${progress}`;
   return [
     { role: 'system', content: SYSTEM },
     { role: 'user', content },

@@ -66,7 +66,8 @@ function detailLines(details: ScheduleDetails): string[] {
   return [
     `schedule ${name}: ${when}`,
     '  ' +
-      `${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
+      `${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}` +
+      `${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
     `  overlap ${overlap}, catches up on firings that are at most ${catchUpSeconds} s ` +
       `late${pauseOnFailure ? ', pauses when a sweep fails' : ''}`,
     `  next: ${paused ? 'none while it is paused' : next.join(', ') || 'none'}`,
@@ -126,7 +127,7 @@ async function trigger(name: string, context: VerbContext): Promise<Outcome> {
     true: `fires now: ${sweep}`,
     false: `does not fire, since ${sweep ?? 'the previous sweep'} is running (overlap SKIP)`,
     undefined:
-      'was asked to fire, but the server has not reported whether it did; see: ' + `npx longhaul schedule show ${name}`,
+      'was asked to fire, but the server has not reported whether it did; ' + `see: npx longhaul schedule show ${name}`,
   }[`${fired}`];
   context.say(`schedule ${name} ${done}`);
   return { document: { schedule: name, done, fired: fired ?? null, sweep: sweep ?? null } };
