@@ -26,7 +26,8 @@ const NOT_FINITE =
   'and lower the learning rate';
 
 const LARGE_STEP =
-  'the weights after this step would not be finite: lower the learning rate or the weight decay. The model is as it was before the step';
+  'the weights after this step would not be finite: lower the learning rate or the weight decay. ' +
+  'The model is as it was before the step';
 
 interface Tenant {
   readonly lowRank: LowRankAdapter;
