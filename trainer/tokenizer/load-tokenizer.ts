@@ -45,6 +45,8 @@ export interface Tokenizer {
   tokenId(token: string): number | undefined;
   /** Number of vocabulary entries, added tokens included. */
   readonly size: number;
+  /** The highest id of an entry. */
+  readonly lastToken: number;
   /** Bytes of the longest entry: no token of a byte-level tokenizer stands for more bytes. */
   readonly longestToken: number;
 }
@@ -128,8 +130,11 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
   const stops = [...new Set([...(end === undefined ? [] : [end]), ...(await configuredStops(dir))])];
   const [first] = stops;
   const vocabulary = core.get_vocab(true);
-  let longestToken = 1;
-  for (const token of vocabulary.keys()) longestToken = Math.max(longestToken, Buffer.byteLength(token));
+  let [longestToken, lastToken] = [1, 0];
+  for (const [token, id] of vocabulary) {
+    longestToken = Math.max(longestToken, Buffer.byteLength(token));
+    lastToken = Math.max(lastToken, id);
+  }
   if (first === undefined)
     throw new UnusableTokenizer(dir, 'no token ends a turn: set eos_token in tokenizer_config.json');
   // The library throws for an empty list.
@@ -157,5 +162,6 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
     tokenId,
     size: vocabulary.size,
     longestToken,
+    lastToken,
   };
 }

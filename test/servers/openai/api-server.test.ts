@@ -57,6 +57,19 @@ describe('a request', () => {
     ],
     ['of too many answers', 'completions', { prompt: ['a', 'b'], n: 64 }, 'n'],
     ['of nothing', 'completions', { prompt: '' }, 'prompt'],
+    ['of a stop token that there is not', 'completions', { prompt: 'x', stop_token_ids: [1, 1e9] }, 'stop_token_ids.1'],
+    [
+      'of such a stop token',
+      'chat/completions',
+      { messages: [{ role: 'user', content: 'x' }], stop_token_ids: [1e9] },
+      'stop_token_ids.0',
+    ],
+    [
+      "of a stream's usage, without a stream",
+      'completions',
+      { prompt: 'x', stream_options: { include_usage: true } },
+      'stream_options',
+    ],
   ])('%s is refused by its name', async (_what, path, body, param) => {
     const { ask } = await serving();
     expect(await ask(path, { model: 'starter', ...body })).toMatchObject({

@@ -47,6 +47,10 @@ describe('chat', () => {
     }
 
     const chunks = await chunksOf('chat/completions', body);
+    expect(chunks.every((chunk) => !('usage' in chunk))).toBe(true);
+    const counted = await chunksOf('chat/completions', { ...body, stream_options: { include_usage: true } });
+    expect(counted.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
+    expect(counted.at(-1)).toMatchObject({ choices: [], usage: json.usage });
     const deltas = chunks.flatMap(
       ({ choices }) =>
         choices as unknown as Array<{
