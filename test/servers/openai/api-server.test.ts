@@ -158,6 +158,58 @@ describe('a request', () => {
   });
 });
 
+describe("a caller of Anthropic's API, and one that compresses,", () => {
+  const version = { 'anthropic-version': '2023-06-01' };
+
+  it("is refused in its shape on the paths that both APIs have and on unknown ones, and in OpenAI's on OpenAI's", async () => {
+    const { ask } = await serving();
+    const shaped = {
+      type: 'error',
+      error: { type: expect.stringMatching(/_error$/u) as string },
+      request_id: expect.any(String) as string,
+    };
+    expect(await ask('models/nope', undefined, version)).toMatchObject({
+      status: 404,
+      json: { ...shaped, error: { type: 'not_found_error' } },
+    });
+    for (const path of ['nowhere', '/nowhere', 'messages/batches', 'messagesfoo'])
+      expect(await ask(path, undefined, version)).toMatchObject({ status: 404, json: shaped });
+    expect(await ask('models', {}, version)).toMatchObject({ status: 405, json: shaped });
+    for (const [path, headers] of [
+      ['chat/completions', version],
+      ['models/nope', {}],
+      ['nowhere', {}],
+    ] as const) {
+      const { json } = await ask(path, undefined, headers);
+      expect(json).toMatchObject({ error: { type: 'invalid_request_error' } });
+      expect(json).not.toHaveProperty('type');
+    }
+  });
+
+  it('has its version checked on all paths of that API', async () => {
+    const { ask } = await serving();
+    for (const path of ['models', 'models/starter', 'messages'])
+      expect(await ask(path, path === 'messages' ? {} : undefined, { 'anthropic-version': '1999' })).toMatchObject({
+        status: 400,
+        json: { type: 'error', error: { message: expect.stringContaining('1999 is not known here') as string } },
+      });
+    expect(await ask('models', undefined, version)).toMatchObject({ status: 200, json: { first_id: 'starter' } });
+    expect(await ask('models/starter', undefined, version)).toMatchObject({ status: 200, json: { type: 'model' } });
+  });
+
+  it('is told that compressed bodies are not read, on every path that takes one', async () => {
+    const { ask } = await serving();
+    for (const path of ['completions', 'chat/completions', 'responses', 'messages', 'messages/count_tokens'])
+      for (const encoding of ['gzip', 'GZIP, identity', 'br']) {
+        const { status, headers, json } = await ask(path, { model: 'starter' }, { 'content-encoding': encoding });
+        expect([status, headers.get('accept-encoding')]).toEqual([415, 'identity']);
+        expect(json.error['message']).toContain('content-encoding');
+      }
+    const body = { model: 'starter', prompt: 'x', max_tokens: 1 };
+    expect((await ask('completions', body, { 'content-encoding': 'Identity' })).status).toBe(200);
+  });
+});
+
 describe('the server', () => {
   /** An engine that samples when the test says so. */
   function heldEngine() {
