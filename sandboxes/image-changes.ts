@@ -56,8 +56,8 @@ async function run(sandbox: Sandbox, callId: string, command: string): Promise<s
 }
 
 /**
- * Writes what belongs into the archive to `MINE`, and returns the names of the image that are to be removed. Returns a reason if a
- * snapshot would lack a change.
+ * Writes what belongs into the archive to `MINE`, and returns the names of the image that are to be removed. Returns a
+ * reason if a snapshot would lack a change.
  */
 export async function listChanges(
   sandbox: Sandbox,

@@ -1,6 +1,6 @@
 /**
- * A folder of this host that sandboxes see read-only at `/opt/tools`, such as the packages of an agent. It is mounted by
- * its real path, and only if the process that makes the sandbox allows that path.
+ * A folder of this host that sandboxes see read-only at `/opt/tools`, such as the packages of an agent. It is mounted
+ * by its real path, and only if the process that makes the sandbox allows that path.
  */
 
 import { realpathSync, statSync } from 'node:fs';

@@ -110,7 +110,9 @@ async function openChosen(
       throw new SandboxUnavailable('bubblewrap does not work');
     return await openProvider(provider, sandboxDir, sandbox, say);
   } catch (error) {
-    const remedy = `run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} runs`;
+    const remedy =
+      `run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=${other}, ` +
+      `or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} runs`;
     throw withRemedy(
       error,
       (reason) =>

@@ -84,7 +84,8 @@ export async function checkUnchanged({ source, digest, version, label }: Checkpo
   const now = await readCheckpoint({ folder: source, at: undefined, version });
   if (now.digest === digest) return;
   throw new CheckpointMissing(
-    `the files of ${source} changed while ${label} was pushed: give a changed checkpoint a folder and a version of its own`,
+    `the files of ${source} changed while ${label} was pushed: give a changed checkpoint a folder and a ` +
+      'version of its own',
   );
 }
 

@@ -1,6 +1,6 @@
 /**
- * One call to one server, in token ids, by one version of a policy. Its answer is used only if the server says that this
- * version sampled it; otherwise the server is brought to the version, and asked again.
+ * One call to one server, in token ids, by one version of a policy. Its answer is used only if the server says that
+ * this version sampled it; otherwise the server is brought to the version, and asked again.
  */
 
 import { roomIn } from '../endpoint-client.ts';
@@ -32,7 +32,9 @@ const kinds: Readonly<Record<SamplerKind, Kind>> = {
 /** Version that a server of this process was last seen with: it is looked at again when an answer says otherwise. */
 const held = new Map<string, string>();
 
-/** What a request ends in if the server has lost the version: an adapter that it does not know, other weights, a pause. */
+/**
+ * What a request ends in if the server has lost the version: an adapter that it does not know, other weights, a pause.
+ */
 const mayBeBehind = (error: unknown): error is Error =>
   error instanceof WrongVersion ||
   isBusy(error) ||

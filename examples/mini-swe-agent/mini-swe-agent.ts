@@ -1,7 +1,7 @@
 /**
- * The calculator's problems by mini-swe-agent: its own loop runs in the sandbox, asks the policy through the gateway and
- * runs the shell commands that it writes. What it submits is graded. Use it with mini-swe-agent-eval.yaml, which says how to
- * get its packages.
+ * The calculator's problems by mini-swe-agent: its own loop runs in the sandbox, asks the policy through the gateway
+ * and runs the shell commands that it writes. What it submits is graded. Use it with mini-swe-agent-eval.yaml, which
+ * says how to get its packages.
  */
 
 import { createHash } from 'node:crypto';

@@ -77,7 +77,8 @@ function launcherOf(stateDir: string, host: LaunchHost): Launcher {
       );
       if (spec.network !== undefined && host.uids === undefined)
         throw new SandboxImpossible(
-          `network of ${spec.network.names.join(', ')}: bubblewrap joins sandboxes for root only; run the workers as root, or use the docker provider`,
+          `network of ${spec.network.names.join(', ')}: bubblewrap joins sandboxes for root only; ` +
+            'run the workers as root, or use the docker provider',
         );
     },
     launch: (folder, spec) => launch(host, folder, spec),

@@ -106,7 +106,9 @@ export class DockerLauncher implements Launcher {
       throw new SandboxImpossible(`toolsFolder ${toolsFolder}: Podman mounts no path with commas or quotes`);
     if (network !== undefined && this.host.ownKernel)
       throw new SandboxImpossible(
-        `network of ${network.names.join(', ')}: containers of the runtime ${this.host.runtime ?? this.host.engine.defaultRuntime} each have a network of their own; unset LONGHAUL_DOCKER_RUNTIME`,
+        `network of ${network.names.join(', ')}: ` +
+          `containers of the runtime ${this.host.runtime ?? this.host.engine.defaultRuntime} each have a network ` +
+          'of their own; unset LONGHAUL_DOCKER_RUNTIME',
       );
   }
 
@@ -267,7 +269,8 @@ export class DockerLauncher implements Launcher {
       }
       if (there.scope !== this.scope || there.sandbox !== spec.id)
         throw new SandboxUnavailable(
-          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it: docker rm -f ${plan.name}`,
+          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; ` +
+            `remove it: docker rm -f ${plan.name}`,
         );
       writeRecord(folder, { name: plan.name, claim: there.claim });
       if (await this.clientOf(folder, spec.id).answers()) return false;

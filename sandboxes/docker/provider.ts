@@ -69,7 +69,8 @@ export function chooseTransport(
 
 const runtimeRemedy = ({ podman, runtimes }: Engine): string =>
   podman
-    ? `Podman's service starts every container with its own runtime (${runtimes.join(', ')}); set another in its containers.conf ([engine] runtime)`
+    ? `Podman's service starts every container with its own runtime (${runtimes.join(', ')}); ` +
+      'set another in its containers.conf ([engine] runtime)'
     : `the Docker daemon has only ${runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`;
 
 function ownDocker(env: NodeJS.ProcessEnv): Docker {
@@ -94,7 +95,8 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   // Podman's service writes a mount as one line, in which these characters have a meaning.
   if (engine.podman && /[,"\n]/u.test(stateDir))
     throw new SandboxImpossible(
-      `Podman cannot mount folders below ${JSON.stringify(stateDir)}: choose a home folder whose path has no commas, quotes or line ends`,
+      `Podman cannot mount folders below ${JSON.stringify(stateDir)}: choose a home folder whose path has no ` +
+        'commas, quotes or line ends',
     );
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;

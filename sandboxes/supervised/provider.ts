@@ -243,7 +243,8 @@ export class SupervisedProvider implements HostProvider {
       if (typeof result !== 'boolean' && result.exitCode !== 0)
         throw new SandboxUnavailable(
           result.timedOut
-            ? `its set-up took longer than ${spec.setUpSeconds ?? SET_UP_SECONDS} s (resources.setUpSeconds): ${result.output}`
+            ? `its set-up took longer than ${spec.setUpSeconds ?? SET_UP_SECONDS} s (resources.setUpSeconds): ` +
+                `${result.output}`
             : `its set-up failed with ${result.exitCode ?? result.signal}: ${result.output}`,
         );
     this.launcher.started?.(folderOf(this.stateDir, spec.id));

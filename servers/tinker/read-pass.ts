@@ -94,7 +94,8 @@ function lossNamed(name: string): TinkerLoss {
   if (loss !== undefined) return loss;
   const why = Object.hasOwn(NOT_HERE, name) ? NOT_HERE[name] : undefined;
   return refuse(
-    `loss_fn: ${quoted(name)} is not known here${why === undefined ? '' : ` (${why})`}; give ${TINKER_LOSSES.join(', ')}`,
+    `loss_fn: ${quoted(name)} is not known here${why === undefined ? '' : ` (${why})`}; ` +
+      `give ${TINKER_LOSSES.join(', ')}`,
   );
 }
 
@@ -106,7 +107,8 @@ function configOf(loss: TinkerLoss, config: PassRequest['config']): Record<strin
     Object.entries(config).map(([name, value]) => {
       if (!known.includes(name))
         refuse(
-          `loss_fn_config.${quoted(name)} has no effect on ${loss}; ${known.length > 0 ? `give ${known.join(', ')}` : 'leave it out'}`,
+          `loss_fn_config.${quoted(name)} has no effect on ${loss}; ` +
+            `${known.length > 0 ? `give ${known.join(', ')}` : 'leave it out'}`,
         );
       if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
         return refuse(`loss_fn_config.${name}: ${quoted(value)} cannot be used; give a finite number of at least 0`);

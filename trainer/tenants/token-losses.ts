@@ -138,7 +138,8 @@ export function datumLoss(
       throw new UserInputError(
         `data[${index}].logprobs[${at}]`,
         datum.logprobs?.[at] ?? logprob,
-        `the loss of this token is ${token.loss} at the log-probability ${logprob}: give the log-probability with which the token was sampled`,
+        `the loss of this token is ${token.loss} at the log-probability ${logprob}: ` +
+          'give the log-probability with which the token was sampled',
       );
     }
     loss += token.loss;
