@@ -15,8 +15,12 @@ export const neutral = <T extends z.core.util.Literal>(value: T) => z.literal(va
 /** A field that never changes the answer. */
 export const harmless = z.unknown().optional();
 
-/** OpenAI's and Anthropic's. They change no answer: the policy thinks and writes as it was trained to. */
-export const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish();
+/** It changes no answer: the policy thinks as it was trained to. Any word, since both companies add some. */
+export const effort = z
+  .string()
+  .regex(/^[a-z]{1,32}$/, 'give a word such as low')
+  .nullish();
+/** It changes no answer. */
 export const verbosity = z.enum(['low', 'medium', 'high']).nullish();
 
 export const flag = (otherwise: boolean) =>

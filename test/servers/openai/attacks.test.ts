@@ -45,6 +45,7 @@ it.each<[string, Body, string]>([
   ['a conversation', { conversation: 'c' }, 'conversation'],
   ['a truncation', { truncation: 'auto' }, 'truncation'],
   ['an effort that is none', { reasoning: { effort: 5 } }, 'reasoning.effort'],
+  ['an effort of no word', { reasoning: { effort: '5 percent' } }, 'reasoning.effort'],
   ['a verbosity that is none', { text: { verbosity: 5 } }, 'text.verbosity'],
   [
     'too many pairs of metadata',
