@@ -64,7 +64,7 @@ export class TinkerServer {
     this.#quotas = { ...DEFAULT_QUOTAS, ...quotas };
     this.#holdMs = holdMs;
     this.#host = options.host;
-    const admit: HttpServerOptions['admit'] = (headers) => this.#tenants.admit(headers);
+    const admit: HttpServerOptions['admit'] = (request) => this.#tenants.admit(request);
     const http = { ...options, limits: { ...LIMITS, ...limits }, admit, healthPaths: [`${ROOT}/healthz`] };
     this.#http = new HttpServer(http, TINKER_ERRORS);
     this.#routeService();
