@@ -38,6 +38,12 @@ function isPrice(value: unknown): boolean {
   return isDollars(value['prompt']) && isDollars(value['sampled']);
 }
 
+const MEANINGS = ['stop', 'length', 'filtered'];
+
+function isFinishWords(value: unknown): boolean {
+  return isObject(value) && Object.values(value).every((meaning) => isText(meaning) && MEANINGS.includes(meaning));
+}
+
 /** API keys whose form would also be valid as the name of a variable. */
 const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
 
@@ -66,6 +72,7 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   maxTokensField: oneOf(['max_tokens', 'max_completion_tokens']),
   images: [(value) => typeof value === 'boolean', 'give true or false'],
   pricePerMillionTokens: [isPrice, 'give { prompt, sampled }: US dollars for a million tokens of each'],
+  finishWords: [isFinishWords, `give words of the server, each with its meaning: ${MEANINGS.join(', ')}`],
   extraBody: plainObject,
 };
 
@@ -92,6 +99,7 @@ function shownValue(name: string, value: unknown): unknown {
 /** The modes in which a setting has no effect. Mode "auto" may become either; it takes the settings of "tokens". */
 const NOT_IN: Readonly<Partial<Record<keyof Endpoint, readonly string[]>>> = {
   extraBody: ['tokens', 'auto'],
+  finishWords: ['tokens', 'auto'],
   maxTokensField: ['tokens', 'auto'],
   images: ['tokens', 'auto'],
   protocol: ['chat'],
