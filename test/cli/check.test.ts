@@ -183,6 +183,39 @@ it.each<[string, string, string, Record<string, unknown>]>([
   expect(code).toBe(1);
 });
 
+it('a grader that never answers fails the check after gradeSeconds, which the message names', async () => {
+  writeModule('await new Promise(() => undefined)', 'resources: { gradeSeconds: 1 },');
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const { code, document } = await check('--oracle', '--set', 'tasks.count=1');
+  expect(document.graders?.wrong).toMatchObject(
+    ['oracle', 'empty'].map((policy) => ({
+      policy,
+      reward: null,
+      failure: 'grader-failed',
+      message: 'grade of sums-test-0 took longer than gradeSeconds (1)',
+    })),
+  );
+  expect(code).toBe(1);
+});
+
+it('an interrupt ends a check whose grader never answers, and does not speak of work that continues', async () => {
+  writeModule('(globalThis.graderOfCheckRuns?.(), await new Promise(() => undefined))');
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const interrupt = new AbortController();
+  Object.assign(globalThis, { graderOfCheckRuns: () => interrupt.abort() });
+  let text = '';
+  const code = await runCommandLine(['check', 'check.yaml', '--oracle', '--set', 'tasks.count=1'], {
+    out: () => undefined,
+    err: (said) => void (text += said),
+    env: { ...process.env, LONGHAUL_HOME: join(dir, '.longhaul') },
+    cwd: dir,
+    signal: interrupt.signal,
+  });
+  expect([code, text]).toEqual([130, expect.stringContaining('interrupted; nothing of check continues')]);
+});
+
 it('a module that was edited is loaded as it is now, without a restart of anything', async () => {
   write('sums.jsonl', rows(0));
   write('check.yaml', config);
