@@ -120,6 +120,33 @@ it('several bad records are named together, each by file, number and field', asy
   });
 });
 
+it.each([
+  ['file: 7', 'file', 'task.options.file: 7 cannot be used; give a string'],
+  ['fil: sums.jsonl', 'fil', 'remove it, there is no such option; did you mean file?'],
+  ['{}', 'file', 'give a string'],
+])('an option %s that the schema refuses is named with its remedy', async (options, field, said) => {
+  writeModule();
+  write('sums.jsonl', rows(0));
+  const given = options === '{}' ? '{}' : `{ file: sums.jsonl, ${options} }`.replace('file: sums.jsonl, file', 'file');
+  write('check.yaml', [config[0]!, `tasks: { name: sums, split: test, count: 1, options: ${given} }`, config[2]!]);
+  const { code, document } = await check();
+  expect(code).toBe(2);
+  expect(document.error).toMatchObject({ field: expect.stringContaining(`options.${field}`) as string });
+  expect(document.error?.message).toContain(said.replace('task.', ''));
+});
+
+it('a file of data without a record is bad, and named', async () => {
+  writeModule();
+  write('sums.jsonl', []);
+  write('check.yaml', config);
+  const { code, document } = await check();
+  expect(document.sources[0]).toMatchObject({
+    bad: 1,
+    problems: [{ file: join(dir, 'sums.jsonl'), message: expect.stringContaining('has no records') as string }],
+  });
+  expect(code).toBe(2);
+});
+
 it('each task that does not load is named, with the place of what threw', async () => {
   writeModule(
     'true',

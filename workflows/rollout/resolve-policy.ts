@@ -6,6 +6,7 @@
 import type { Endpoint } from '../../protocol/endpoint.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
+import { didYouMean } from '../../protocol/closest.ts';
 import { schemeOf } from '../../protocol/policy-uri.ts';
 
 /** Throws. `value` must be safe to print. */
@@ -146,12 +147,13 @@ export function resolveEndpoint(given: unknown, field: string, refuse: Refuse): 
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue;
     const rule = Object.hasOwn(RULES, name) ? RULES[name as keyof Endpoint] : undefined;
+    const isSecret = /key|token(?!s)|secret|password/i.test(name);
     const keyRemedy = 'set apiKeyEnv to the name of the environment variable that holds the key';
     if (!rule)
       return refuse(
         `${field}.${name}`,
-        HIDDEN,
-        /key|token|secret/i.test(name) ? keyRemedy : 'remove it, there is no such setting',
+        !isSecret && (typeof value === 'number' || typeof value === 'boolean') ? value : HIDDEN,
+        isSecret ? keyRemedy : `remove it, there is no such setting${didYouMean(name, Object.keys(RULES))}`,
       );
     const [holds, remedy] = rule;
     if (!holds(value)) return refuse(`${field}.${name}`, shownValue(name, value), remedy);
