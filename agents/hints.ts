@@ -99,7 +99,9 @@ function ofCalls(
   if (isDue(turned, 2 * alternating))
     hints.push({
       rule: 'alternating',
-      text: `You have made the same two calls in turn, ${turned / 2} times each: ${short(actions.at(-2) ?? '')} and ${short(action)}. Try something else.`,
+      text:
+        `You have made the same two calls in turn, ${turned / 2} times each: ${short(actions.at(-2) ?? '')} and ` +
+        `${short(action)}. Try something else.`,
     });
   return hints;
 }

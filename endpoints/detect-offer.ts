@@ -114,7 +114,9 @@ export async function detectOffer(
   const { owner, names, size } = await serverOf(endpoint, client, signal);
   const protocol = endpoint.protocol ?? OWNERS[owner ?? ''];
   if (!protocol) {
-    const reason = `${endpoint.baseUrl}/models reports no server that supports token ids (owned_by: ${JSON.stringify(owner ?? null)})`;
+    const reason =
+      `${endpoint.baseUrl}/models reports no server that supports token ids (owned_by: ` +
+      `${JSON.stringify(owner ?? null)})`;
     if (endpoint.mode === 'tokens') throw new EndpointError('protocol', reason);
     return { mode: 'chat', reason, ...size };
   }

@@ -87,7 +87,8 @@ export function environmentNamed(name: string, modules?: string): Environment {
   if (environment) return environment;
   const names = environmentNames(modules);
   throw new UnknownName(
-    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (modules define others)${didYouMean(name, names)}`,
+    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (modules define ` +
+      `others)${didYouMean(name, names)}`,
   );
 }
 

@@ -55,7 +55,8 @@ function guess(name: string, found: readonly Found[]): string {
 }
 
 const definitionLine = ({ file, symbol }: Found): string =>
-  `${file.path}:${symbol.line}-${symbol.endLine}: ${symbol.kind} ${fullName(symbol)}: ${shown(file.lines[symbol.line - 1])}`;
+  `${file.path}:${symbol.line}-${symbol.endLine}: ${symbol.kind} ${fullName(symbol)}: ` +
+  `${shown(file.lines[symbol.line - 1])}`;
 
 export function definitions(index: CodeIndex, name: string, path: string | undefined): string {
   const all = allSymbols(index, path);

@@ -24,7 +24,15 @@ function policyLine(policy: SweepPolicy): string {
   const { name } = policy;
   if (!('endpoint' in policy)) return `policy ${name === policy.policy ? name : `${name}: ${policy.policy}`}`;
   const { model, baseUrl, mode, apiKeyEnv } = policy.endpoint;
-  return `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ${apiKeyEnv === undefined ? 'no key' : `key from ${apiKeyEnv} (start the stack with LONGHAUL_KEYS=${apiKeyEnv}@${new URL(baseUrl).origin} and ${apiKeyEnv} in its environment)`}`;
+  return (
+    `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ` +
+    `${
+      apiKeyEnv === undefined
+        ? 'no key'
+        : `key from ${apiKeyEnv} (start the stack with LONGHAUL_KEYS=${apiKeyEnv}@${new URL(baseUrl).origin} and ` +
+          `${apiKeyEnv} in its environment)`
+    }`
+  );
 }
 
 /** The plan of an eval, as lines that are printed before it starts. */
@@ -51,9 +59,11 @@ export function evalPlanLines({
     ...policies.map(policyLine),
     ...sampling.map(
       ({ name, temperature, topP, topK, maxTokens, samples }) =>
-        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} samples of each task`,
+        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} ` +
+        `tokens a turn, ${samples} samples of each task`,
     ),
-    `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
+    `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ` +
+      `${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...judgeLines(judges, budget),
   ];
@@ -105,7 +115,8 @@ export function evalReportLines(results: EvalResults, why = results.message): st
     ...cells.flatMap(familyLines),
     ...cells.flatMap(gradedLines),
     `in brackets: ${100 * confidence}% bootstrap intervals over tasks; failures count as not passed`,
-    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} ` +
+      `masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
     ...spentLines(results.spent),
     `results: ${join(evalDir, 'results.json')} · each rollout: ${join(evalDir, 'rollouts.jsonl')}`,
     `picture: ${join(evalDir, 'pass-at-k.svg')}`,

@@ -73,7 +73,8 @@ export function checkPromptIds(
     const at = seen.findIndex((one, i) => one !== sent[i]);
     throw new EndpointError(
       'retokenised',
-      `the server used other prompt ids than were sent (${seen.length} instead of ${sent.length}, first difference at ${at < 0 ? seen.length : at})`,
+      `the server used other prompt ids than were sent (${seen.length} instead of ${sent.length}, ` +
+        `first difference at ${at < 0 ? seen.length : at})`,
     );
   }
   if (seen || count === sent.length) return;

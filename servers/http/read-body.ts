@@ -34,8 +34,9 @@ export class BodyReader {
   /**
    * Returns the result of `use` for the body; the body's bytes count in the budget until then. A refused body is not
    * read further: the HTTP adapter discards the rest for a moment, so that the caller can read the refusal, then closes
-   * the connection. `hold` counts what `use` makes of the body, as its decompressed bytes. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond
-   * the budget; `AbortError` if the caller closes the connection; those of `use`.
+   * the connection. `hold` counts what `use` makes of the body, as its decompressed bytes. Errors: `ApiError` for
+   * another content type, a body that is too long or too slow, and one beyond the budget; `AbortError` if the caller
+   * closes the connection; those of `use`.
    */
   async use<T>(
     request: IncomingMessage,

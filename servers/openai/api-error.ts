@@ -20,7 +20,9 @@ export function errorBody({ status, message, param, code }: ApiError): object {
 
 /** The message is vLLM's, since clients parse the numbers in it. */
 export function contextExceeded(limit: number, prompt: number, answer: number): ApiError {
-  const message = `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + answer} tokens (${prompt} in the messages, ${answer} in the completion).`;
+  const message =
+    `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + answer} tokens ` +
+    `(${prompt} in the messages, ${answer} in the completion).`;
   return new ApiError(400, message, { code: 'context_length_exceeded' });
 }
 

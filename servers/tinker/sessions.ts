@@ -14,7 +14,8 @@ export async function createSession(call: Call, body: z.output<typeof createSess
   if (sessions >= service.quotas.sessions)
     throw new ApiError(
       400,
-      `this API key has ${sessions} sessions, as many as it may have: finish some (those without heartbeats end by themselves)`,
+      `this API key has ${sessions} sessions, as many as it may have: finish some (those without heartbeats ` +
+        'end by themselves)',
     );
   const at = service.now().toISOString();
   const id = randomUUID();

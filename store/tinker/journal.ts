@@ -143,8 +143,8 @@ export interface TinkerJournal {
   /**
    * Writes an operation before it is acknowledged. `digest` names the request's body: a (lane, seq) that was accepted
    * with another digest throws `OperationConflict`. The model or sampler of the lane was put before. A model's lane
-   * starts with number 0, which makes it (`create_model` or `load_weights`). Without `seq` it gets the lane's next number,
-   * and is no repetition.
+   * starts with number 0, which makes it (`create_model` or `load_weights`). Without `seq` it gets the lane's next
+   * number, and is no repetition.
    */
   accept(operation: {
     readonly tenant: string;

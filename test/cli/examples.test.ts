@@ -84,3 +84,13 @@ it.each(['go-shopping', 'write-in-turns'])('%s.yaml: a known solution scores 1, 
   expect(checked.code, checked.stderr).toBe(0);
   expect(checked.stdout).toContain('oracle: 4 of 4 scored 1 · empty: 4 of 4 scored 0');
 });
+
+it('mini-swe-agent-eval.yaml is planned with a folder of packages and a policy; its starter’s recipe is read', async () => {
+  const folder = join(examples, 'mini-swe-agent');
+  const sets = [`tasks.options.packages=${folder}`, `policies=[${join(examples, 'calculator-starter')}]`];
+  const args = ['eval', join(examples, 'mini-swe-agent-eval.yaml'), '--dry-run'];
+  const planned = await longhaul([...args, ...sets.flatMap((one) => ['--set', one])], examples);
+  expect(planned.code, planned.stderr).toBe(0);
+  expect(planned.stdout).toMatch(/^128 rollouts; /mu);
+  expect((await readSftConfig(join(folder, 'starter.yaml'))).stages).toHaveLength(2);
+});

@@ -102,7 +102,8 @@ export function backendOfUri(uri: string, modules?: string, field = 'policy.uri'
   throw new UserInputError(
     field,
     uri,
-    `no backend has the scheme ${scheme}: give a path, a hub id or a URI with one of ${known}, or name the module that defines a backend for it in modules`,
+    `no backend has the scheme ${scheme}: give a path, a hub id or a URI with one of ${known}, ` +
+      'or name the module that defines a backend for it in modules',
   );
 }
 

@@ -22,7 +22,8 @@ const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
 const MLP = ['gate_proj', 'up_proj', 'down_proj'];
 
 const NOT_FINITE =
-  "the norm of the gradient's sum is not finite: check weights, advantages and log-probabilities, and lower the learning rate";
+  "the norm of the gradient's sum is not finite: check weights, advantages and log-probabilities, " +
+  'and lower the learning rate';
 
 interface Tenant {
   readonly lowRank: LowRankAdapter;
@@ -206,8 +207,8 @@ async function loadInto(tenant: Tenant, dir: string): Promise<void> {
 }
 
 /**
- * Adds a pass's gradient, which it owns from then on. Errors: `UserInputError` if the sum is not finite: then nothing is
- * added, since every later step would fail by it.
+ * Adds a pass's gradient, which it owns from then on. Errors: `UserInputError` if the sum is not finite: then nothing
+ * is added, since every later step would fail by it.
  */
 function addGradient(tenant: Tenant, gradient: Tensor): void {
   const before = tenant.gradient;

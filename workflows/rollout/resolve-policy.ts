@@ -196,6 +196,7 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   return refuse(
     'policy',
     given ?? null,
-    'give { uri, version }, such as file:// and the absolute path of a directory in Hugging Face layout, or { endpoint: { baseUrl, model } }',
+    'give { uri, version }, such as file:// and the absolute path of a directory in Hugging Face layout, ' +
+      'or { endpoint: { baseUrl, model } }',
   );
 }

@@ -24,7 +24,9 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
     return { document: config };
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
-  const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
+  const again =
+    'npx longhaul eval ' +
+    `${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
   return {
     document: await runEval(config, {
       detach: options.detach === true,
@@ -40,7 +42,8 @@ export const evalVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Runs the eval that CONFIG describes, or attaches to it if it is running; Ctrl-C leaves it running. An eval that ' +
+        'Runs the eval that CONFIG describes, or attaches to it if it is running; Ctrl-C leaves it running. ' +
+          'An eval that ' +
           'failed or was stopped runs only what is missing.',
       )
       .argument('<config>', 'eval configuration, YAML')
