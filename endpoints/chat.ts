@@ -172,7 +172,8 @@ export function readChat(body: unknown, words?: FinishWords): ChatAnswer {
   if (isEmpty && typeof message.content !== 'string' && !counted?.completionTokens)
     throw new EndpointError(
       'unavailable',
-      `the server sampled nothing (content, tool_calls and refusal are empty, ${counted ? 'usage.completion_tokens is 0' : 'and no usage is given'})`,
+      `the server sampled nothing (content, tool_calls and refusal are empty, ` +
+        `${counted ? 'usage.completion_tokens is 0' : 'and no usage is given'})`,
     );
   return { turn, finish: refusal === '' ? finish : 'filtered', usage: counted };
 }

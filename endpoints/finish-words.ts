@@ -47,6 +47,7 @@ export function finishOf(word: string | null | undefined, own: FinishWords = {})
     word === null || word === undefined ? 'no finish_reason' : `finish_reason ${JSON.stringify(said.slice(0, SHOWN))}`;
   const advice = FAILURES.includes(said.toLowerCase())
     ? ''
-    : `; if such an answer is whole, set mode: chat and finishWords: { ${JSON.stringify(said.slice(0, SHOWN))}: stop } of the endpoint`;
+    : `; if such an answer is whole, set of the endpoint: mode: chat, ` +
+      `finishWords: { ${JSON.stringify(said.slice(0, SHOWN))}: stop }`;
   throw new EndpointError('unavailable', `the server did not finish the answer (${shown})${advice}`);
 }

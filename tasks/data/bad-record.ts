@@ -9,7 +9,7 @@ const sentence = (file: string, number: number, field: string, reason: string): 
 export class BadRecord extends Error {
   override readonly name = 'BadRecord';
   readonly file: string;
-  /** From 1: the line, the element of the array, or the row; a table's header does not count. 0: the file as a whole. */
+  /** From 1: the line, the element of the array, or the row without a table's header. 0: the file as a whole. */
   readonly number: number;
   /** Dotted. Empty for the whole record. */
   readonly field: string;

@@ -24,7 +24,8 @@ const tableOf = <Row>(given: Records<Row> | RecordTable<Row>): RecordTable<Row> 
 };
 
 /**
- * Errors: `BadRecord` for a file without records. `taskOf` returns the task of a record, `labelOf` its name in its source, if the records of the split are in memory.
+ * `taskOf` returns the task of a record, `labelOf` its name in its source, if the records of the split are in memory.
+ * Errors: `BadRecord` for a file without records.
  */
 export function recordsDataset<Row>(
   splits: Readonly<Record<string, Records<Row> | RecordTable<Row>>>,
