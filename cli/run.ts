@@ -20,7 +20,6 @@ export interface CallSurroundings {
 
 /** Returns the exit code: 0 done, 1 the job failed, 2 bad input, 3 something is not reachable, 130 interrupted. */
 export async function runCommandLine(args: readonly string[], around: CallSurroundings): Promise<number> {
-  const wantsJson = args.includes('--json');
   let outcome: Outcome = { document: null };
   const perform = async (work: Work, json: boolean) => {
     const say = json ? () => undefined : (line: string) => around.out(`${visible(line)}\n`);

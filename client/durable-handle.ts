@@ -25,7 +25,7 @@ export class DurableHandle<Status, Result> {
     this.handle = client.workflow.getHandle(workflowId);
   }
 
-  /** Errors: `WorkflowNotFoundError`, with the remedy, if there is none; `ServiceError` if no answer within `withinMs`. */
+  /** Errors: `WorkflowNotFoundError`, with its remedy, if there is none; `ServiceError` after `withinMs`. */
   status(withinMs: number = ANSWERS_WITHIN_MS): Promise<Status> {
     return this.#found(() =>
       this.#client.withDeadline(Date.now() + withinMs, () => this.handle.query<Status>('status')),

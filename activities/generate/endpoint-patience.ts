@@ -25,7 +25,8 @@ export function patienceOf(policy: RolloutPolicy): { readonly patience?: Patienc
 
 /**
  * Ends `ask` when the patience ends: a server that accepts a request and never answers is as unavailable as one that
- * refuses it. `ask` reports the failures that it retries: the last one is the reason. Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
+ * refuses it. `ask` reports the failures that it retries: the last one is the reason.
+ * Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
  */
 export async function whilePatient<T>(
   endpoint: Endpoint,

@@ -147,7 +147,7 @@ export function resolveEndpoint(given: unknown, field: string, refuse: Refuse): 
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue;
     const rule = Object.hasOwn(RULES, name) ? RULES[name as keyof Endpoint] : undefined;
-    const isSecret = /key|token(?!s)|secret|password/i.test(name);
+    const isSecret = /key|token(?![is])|secret|password/i.test(name);
     const keyRemedy = 'set apiKeyEnv to the name of the environment variable that holds the key';
     if (!rule)
       return refuse(
