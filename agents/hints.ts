@@ -3,7 +3,7 @@
  * are short and stable. Pure: the same transcript gives the same hints.
  */
 
-import { closest } from '../modules/closest.ts';
+import { closest } from '../protocol/closest.ts';
 import type { Command } from '../protocol/command.ts';
 import type { CodecName } from '../protocol/conversation.ts';
 import { DEFAULT_HINTS, type HintRule, type HintSettings } from '../protocol/hints.ts';

@@ -2,7 +2,7 @@
 
 import { checkReach, checkServers } from '../agents/mcp/server.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
-import { closest } from '../modules/closest.ts';
+import { closest } from '../protocol/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';

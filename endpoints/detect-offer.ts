@@ -42,7 +42,7 @@ const OWNERS: Readonly<Record<string, TokenProtocol>> = {
 function isAbsence(error: unknown): error is EndpointError {
   return (
     error instanceof EndpointError &&
-    ['bad-request', 'unknown-model', 'protocol', 'retokenised', 'context'].includes(error.kind)
+    ['bad-request', 'unknown-model', 'malformed', 'protocol', 'retokenised', 'context'].includes(error.kind)
   );
 }
 

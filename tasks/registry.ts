@@ -1,7 +1,7 @@
 /** The environments by name. */
 
 import { Definition } from '../modules/check-definition.ts';
-import { didYouMean } from '../modules/closest.ts';
+import { didYouMean } from '../protocol/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import { humaneval } from './code/humaneval.ts';

@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 import { checkServers } from '../agents/mcp/server.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
-import { didYouMean } from '../modules/closest.ts';
+import { didYouMean } from '../protocol/closest.ts';
 import { type BundleStore, importStored } from '../modules/import-bundle.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';

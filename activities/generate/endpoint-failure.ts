@@ -44,7 +44,7 @@ export function endpointFailure(error: EndpointError, endpoint: Endpoint, field 
       return new UserInputError(
         `${field}.mode`,
         mode,
-        `give chat, or use a server and a tokenizer that agree on token ids (${said})`,
+        `give chat, or use a server that returns token ids and a tokenizer that agrees with it (${said})`,
       );
     case 'bad-request':
     case 'unreadable':

@@ -1,6 +1,6 @@
 /** The answers of `code_search` as text, from an index. Sorted, bounded, and the same for equal workspaces. */
 
-import { closest } from '../../modules/closest.ts';
+import { closest } from '../../protocol/closest.ts';
 import type { CodeIndex, IndexedFile, Passage } from './code-index.ts';
 import type { CodeSymbol } from './parse-file.ts';
 

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { dispatching, judgeLines } from '../train/plan.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { spentLines } from '../../reports/spent.ts';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
@@ -36,6 +37,19 @@ function policyLine(policy: SweepPolicy): string {
 }
 
 /** The plan of an eval, as lines that are printed before it starts. */
+/** What only the workers and the store know, so that a plan without a stack leaves it unchecked. */
+export function uncheckedLines({ eval: id, policies }: SweepConfig): string[] {
+  const ofRuns = policies.flatMap((one) => {
+    if ('endpoint' in one) return [];
+    const { kind } = parsePolicyReference(one.policy);
+    return kind === 'latest' || kind === 'checkpoint' ? [one.policy] : [];
+  });
+  return [
+    ...(ofRuns.length > 0 ? [`not checked: that there is a checkpoint for ${ofRuns.join(', ')}`] : []),
+    `not checked: that eval ${id}, if there is one already, has the same settings`,
+  ];
+}
+
 export function evalPlanLines({
   eval: id,
   dir,

@@ -45,6 +45,9 @@ it('quickstart.yaml is planned by a dry run, which refuses a policy that does no
 it('eval.yaml is planned by a dry run, which refuses a policy and tasks that do not exist', async () => {
   const config = join(examples, 'eval.yaml');
   const planned = await longhaul(['eval', config, '--dry-run'], examples);
+  const asText = await longhaul(['eval', config, '--dry-run', '--set', 'policies=[starter, "latest:nope"]'], examples);
+  expect(asText.stdout).toMatch(/^not checked: that there is a checkpoint for latest:nope$/m);
+  expect(asText.stdout).toMatch(/^not checked: that eval .+ has the same settings$/m);
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(/^120 rollouts; pass@1, pass@2, pass@4; 95% intervals/mu);
   for (const [set, field] of [

@@ -2,7 +2,7 @@
 
 import { allowEval } from '../../connect/allow-named.ts';
 import { checkEvalInputs } from '../../eval/check-inputs.ts';
-import { evalPlanLines } from '../../eval/format.ts';
+import { evalPlanLines, uncheckedLines } from '../../eval/format.ts';
 import { readSweepConfig } from '../../eval/read-config.ts';
 import { runEval } from '../../eval/run-eval.ts';
 import { shellWord } from '../../terminal-text.ts';
@@ -20,7 +20,7 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
   const config = await readSweepConfig(file, options, context.cwd);
   if (options.dryRun === true) {
     await checkEvalInputs(config);
-    for (const line of evalPlanLines(config)) context.say(line);
+    for (const line of [...evalPlanLines(config), ...uncheckedLines(config)]) context.say(line);
     return { document: config };
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
