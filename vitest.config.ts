@@ -1,8 +1,13 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    // Agents of other projects, whose packages `node test/interop/agents.ts` fetches.
+    exclude: [
+      ...configDefaults.exclude,
+      ...(process.env['LONGHAUL_INTEROP_AGENTS'] === undefined ? ['test/interop/**'] : []),
+    ],
     globalSetup: 'test/support/global-setup.ts',
     // Real servers, sandboxes and engines, on machines with other work too: generous, since no test asserts a time.
     testTimeout: 300_000,
