@@ -5,14 +5,25 @@ import type { Mutation } from '../mutation.ts';
 const FAULT = 'an endpoint is down, or accepts requests and never answers';
 const DISK = 'the disk is full or read-only, or another program locks the store';
 const ENDPOINT_DOWN_TEST = 'test/workflows/failures/endpoint-down.test.ts';
+const BROKEN = 'a server of a policy ends an answer with an error, with an unknown word, or without one';
+const CHAT_TEST = 'test/endpoints/chat.test.ts';
 const TRIES_TEST = 'test/activities/tries.test.ts';
 
 export const endpoints: readonly Mutation[] = [
   {
+    name: 'an answer that ends with a word that nobody knows is whole',
+    fault: BROKEN,
+    file: 'endpoints/finish-words.ts',
+    before: 'if (finish !== undefined) return finish;',
+    after: "return finish ?? 'stop';",
+    tests: [{ file: CHAT_TEST, test: 'error is no end: the answer is a failure of the server' }],
+  },
+  {
     name: 'patience that ends in the middle of a try is told as the deadline of the rollout',
     fault: FAULT,
     file: 'activities/generate/endpoint-patience.ts',
-    before: "new EndpointUnavailable('the last call had no answer yet', undefined);",
+    before:
+      "new EndpointUnavailable(last ? `the last failure: ${last.message}` : 'the last call had no answer yet', undefined);",
     after: "Object.assign(new EndpointUnavailable('over', undefined), { name: 'DeadlinePassed' });",
     tests: [{ file: ENDPOINT_DOWN_TEST, test: 'a server that takes a request and never answers is down as well' }],
   },
@@ -20,8 +31,8 @@ export const endpoints: readonly Mutation[] = [
     name: 'an endpoint that never answers is asked for as long as the rollout has',
     fault: FAULT,
     file: 'activities/generate/endpoint-patience.ts',
-    before: 'return within({ ms, clock, over }, signal, ask);',
-    after: 'return within({ ms: ms * 1e6, clock, over }, signal, ask);',
+    before: 'return within({ ms, clock, over }, signal, (own) =>',
+    after: 'return within({ ms: ms * 1e6, clock, over }, signal, (own) =>',
     tests: [{ file: TRIES_TEST, test: 'a call that hangs ends with the patience, and is the last' }],
   },
   {
