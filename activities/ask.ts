@@ -74,7 +74,9 @@ function judgeNamed(judges: Judges, asked: string | undefined): readonly [name: 
   throw new UserInputError(
     'judges',
     asked ?? null,
-    `ctx.ask has no such judge (${known}): give judges: { ${asked ?? 'NAME'}: { endpoint: { baseUrl, model } } } in the configuration${names.length > 1 && asked === undefined ? ', or name the judge: ctx.ask(question, { judge })' : ''}`,
+    `ctx.ask has no such judge (${known}): give judges: { ${asked ?? 'NAME'}: { endpoint: { baseUrl, model } } } ` +
+      'in the configuration' +
+      `${names.length > 1 && asked === undefined ? ', or name the judge: ctx.ask(question, { judge })' : ''}`,
   );
 }
 

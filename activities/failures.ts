@@ -12,7 +12,8 @@ export class NoValidRollouts extends Error {
   constructor(step: number, masked: Readonly<Record<string, number>>) {
     const reasons = Object.entries(masked).map(([reason, n]) => `${n} ${reason}`);
     super(
-      `No rollout of step ${step} was graded (${reasons.join(', ')}); fix what failed, then start a run with another name`,
+      `No rollout of step ${step} was graded (${reasons.join(', ')}); fix what failed, then start a run with ` +
+        'another name',
     );
     this.step = step;
     this.masked = masked;

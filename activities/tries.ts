@@ -29,7 +29,8 @@ export class WorkersLost extends Error {
 
   constructor({ activityType, workflowExecution }: Info, lost: number) {
     super(
-      `${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers in a row ended, froze or were silent for 15 s while they ran it`,
+      `${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers in a row ended, ` +
+        'froze or were silent for 15 s while they ran it',
     );
   }
 }

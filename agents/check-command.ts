@@ -55,7 +55,10 @@ function wrongDelegate(
   if (depthLeft < 1) return 'no sub-agent may work below this one (agent.maxDepth; see depthLeft)';
   const unknown = tools.find((tool) => !allTools.includes(tool));
   if (unknown !== undefined)
-    return `tools has ${JSON.stringify(unknown)}: give tools that the task or one of its agents lists (${allTools.join(', ')})`;
+    return (
+      `tools has ${JSON.stringify(unknown)}: give tools that the task or one of its agents lists ` +
+      `(${allTools.join(', ')})`
+    );
   if (call !== undefined && (parsed.kind !== 'calls' || call >= parsed.calls.length))
     return `call ${call}: the turn has ${parsed.kind === 'calls' ? parsed.calls.length : 'no'} calls`;
   try {

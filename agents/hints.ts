@@ -3,7 +3,7 @@
  * are short and stable. Pure: the same transcript gives the same hints.
  */
 
-import { closest } from '../modules/closest.ts';
+import { closest } from '../protocol/closest.ts';
 import type { Command } from '../protocol/command.ts';
 import type { CodecName } from '../protocol/conversation.ts';
 import { DEFAULT_HINTS, type HintRule, type HintSettings } from '../protocol/hints.ts';
@@ -99,7 +99,9 @@ function ofCalls(
   if (isDue(turned, 2 * alternating))
     hints.push({
       rule: 'alternating',
-      text: `You have made the same two calls in turn, ${turned / 2} times each: ${short(actions.at(-2) ?? '')} and ${short(action)}. Try something else.`,
+      text:
+        `You have made the same two calls in turn, ${turned / 2} times each: ${short(actions.at(-2) ?? '')} and ` +
+        `${short(action)}. Try something else.`,
     });
   return hints;
 }

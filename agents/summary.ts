@@ -15,7 +15,8 @@ export const summaryOptions = z.strictObject({
 export type SummaryOptions = z.output<typeof summaryOptions>;
 
 export const SUMMARY_REQUEST =
-  'Your context is nearly full. Answer with a summary alone, without a call: what was done and found, and what is left to do. You continue with the task and this summary.';
+  'Your context is nearly full. Answer with a summary alone, without a call: what was done and found, ' +
+  'and what is left to do. You continue with the task and this summary.';
 const NOT_USABLE = `The summary is empty or too long. Write it as text, at most ${MOST_SUMMARY_CHARACTERS} characters.`;
 
 const lastMessage = ({ earlier }: TurnView): string => {

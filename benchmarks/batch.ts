@@ -123,7 +123,8 @@ async function measureOne(rollouts: number, options: BatchBenchOptions) {
       const seconds = (performance.now() - begun) / 1000;
       if (result.graded !== result.rollouts)
         throw new Error(
-          `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`,
+          `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ` +
+            `${JSON.stringify(result.failures)}`,
         );
       const resultBytes = JSON.stringify(result).length;
       // Histories appear in the list a little after their end.

@@ -35,14 +35,19 @@ const TIMEOUT_MS = 120_000;
 const VERBS = ['load', 'save', 'parse', 'merge', 'check', 'render', 'count', 'split'];
 const NOUNS = ['order', 'price', 'user', 'page', 'cart', 'token', 'route', 'report'];
 const nameOf = (file: number, index: number): string =>
-  `${VERBS[(file + index) % VERBS.length]}_${NOUNS[(file * 3 + index) % NOUNS.length]}_${(file * FUNCTIONS + index) % 997}`;
+  `${VERBS[(file + index) % VERBS.length]}_${NOUNS[(file * 3 + index) % NOUNS.length]}_` +
+  `${(file * FUNCTIONS + index) % 997}`;
 
 /** A module of some 100 lines, which calls functions of the module before it. */
 function moduleText(file: number): string {
   const before = Math.max(0, file - 1);
   const functions = Array.from({ length: FUNCTIONS }, (_, index) => {
     const called = nameOf(before, (index * 5) % FUNCTIONS);
-    return `def ${nameOf(file, index)}(items, limit=${index}):\n    """Returns the ${NOUNS[index % NOUNS.length]} of the items."""\n    total = 0\n    for item in items:\n        total += item\n    return ${called}(items) + total * limit\n`;
+    return (
+      `def ${nameOf(file, index)}(items, limit=${index}):\n    """Returns the ${NOUNS[index % NOUNS.length]} of ` +
+      `the items."""\n    total = 0\n    for item in items:\n        total += item\n    return ${called}(items) ` +
+      `+ total * limit\n`
+    );
   });
   return `"""Module ${file}."""\n\nfrom package.module_${before} import *\n\n\n${functions.join('\n\n')}`;
 }

@@ -157,7 +157,9 @@ export async function benchPool(options: PoolBenchOptions) {
       for (const { toDir, dir } of [whole, shared, again])
         for (const each of [toDir, dir]) await rm(each, { recursive: true, force: true });
       note(
-        `bench   round ${round} of ${rounds}: one worker ${took.one.seconds.toFixed(2)} s, ${count} workers ${took.pool.seconds.toFixed(2)} s, one worker in shards ${took.oneInShards.seconds.toFixed(2)} s`,
+        `bench   round ${round} of ${rounds}: one worker ${took.one.seconds.toFixed(2)} s, ` +
+          `${count} workers ${took.pool.seconds.toFixed(2)} s, one worker in shards ` +
+          `${took.oneInShards.seconds.toFixed(2)} s`,
       );
       if (round === 0) continue;
       for (const kind of ['one', 'pool', 'oneInShards'] as const) measured[kind].push(took[kind]);

@@ -3,6 +3,8 @@
  * this Node cannot parse. A test compares its names with those of the library.
  */
 
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { isNewEnough, OLDEST_NODE } from '../scripts/setup/pinned-node.mjs';
 
 if (!isNewEnough(process.versions.node)) {
@@ -10,6 +12,16 @@ if (!isNewEnough(process.versions.node)) {
     `longhaul needs Node.js ${OLDEST_NODE.join('.')} or later; this is ${process.versions.node}. ` +
       'Run your program with a newer one. (The command line, npx longhaul, brings its own.)',
   );
+}
+
+const library = new URL('../dist/client/index.js', import.meta.url);
+if (!existsSync(library)) {
+  const error = new Error(
+    `longhaul is not built: run npm run build in ${fileURLToPath(new URL('..', import.meta.url))}`,
+  );
+  // One line: no frame of a user's program is at fault.
+  error.stack = error.message;
+  throw error;
 }
 
 export const {
@@ -34,4 +46,4 @@ export const {
   Unreachable,
   WrongStack,
   z,
-} = await import('../dist/client/index.js');
+} = await import(library.href);

@@ -15,8 +15,10 @@ const node = findNode();
 const isClone = existsSync(join(packageRoot, 'package-lock.json'));
 if (node === undefined || !existsSync(program) || dependencyDirectory('commander') === undefined) {
   const old =
-    `this is Node.js ${process.versions.node}, and ${OLDEST_NODE.join('.')} or later is required. The Node.js that comes with longhaul ` +
-    'is an optional dependency and was not installed: install longhaul again with optional dependencies, or use a newer Node.js';
+    `this is Node.js ${process.versions.node}, and ${OLDEST_NODE.join('.')} or later is required. ` +
+    'The Node.js that comes with longhaul ' +
+    'is an optional dependency and was not installed: install longhaul again with optional dependencies, ' +
+    'or use a newer Node.js';
   const undone = `the set-up was not done. Run: node ${join(packageRoot, 'scripts', 'setup.mjs')}`;
   process.stderr.write(`longhaul: ${node === undefined && !isClone ? old : undone}\n`);
   process.exit(3);
@@ -30,7 +32,8 @@ if (typeof process.execve === 'function' && process.platform !== 'win32') {
   const child = spawn(node.path, args, { stdio: 'inherit', env: launchedEnv(env) });
   child.on('error', (error) => {
     process.stderr.write(
-      `longhaul: ${node.path} did not start (${error.message}). Run: ${isClone ? 'npm run setup' : 'npm install longhaul'}\n`,
+      `longhaul: ${node.path} did not start (${error.message}). Run: ` +
+        `${isClone ? 'npm run setup' : 'npm install longhaul'}\n`,
     );
     process.exit(3);
   });

@@ -122,7 +122,8 @@ export function broken({ kills, accounting, uncut, identical, otherwise }: Claim
       const [first, ...others] = uncut.filter((one) => one.kind === kind);
       return first
         ? [
-            `${1 + others.length} ${words} started again although no kill had interrupted them, for example ${first.key}`,
+            `${1 + others.length} ${words} started again although no kill had interrupted them, ` +
+              `for example ${first.key}`,
           ]
         : [];
     }),

@@ -83,7 +83,8 @@ export async function runServeTinker(settings: TinkerSettings, context: VerbCont
       try {
         server.open({ journal: book, bases: [base] });
         context.note(
-          `Tinker API at ${server.url}: ${base.name}, ${base.contextTokens} tokens of context, ${keys === undefined ? 'for callers on this machine' : 'key required'}`,
+          `Tinker API at ${server.url}: ${base.name}, ${base.contextTokens} tokens of context, ` +
+            `${keys === undefined ? 'for callers on this machine' : 'key required'}`,
         );
         const ended = Promise.withResolvers<undefined>();
         context.signal.addEventListener('abort', () => ended.resolve(undefined), { once: true });

@@ -132,7 +132,8 @@ export async function runServe(settings: ServeSettings, context: VerbContext): P
     model = await loaded(settings, chosen);
     server.open(model);
     context.note(
-      `${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ${apiKey === undefined ? 'for callers on this machine' : 'key required'}`,
+      `${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ` +
+        `${apiKey === undefined ? 'for callers on this machine' : 'key required'}`,
     );
     const ended = Promise.withResolvers<undefined>();
     context.signal.addEventListener('abort', () => ended.resolve(undefined), { once: true });

@@ -6,7 +6,7 @@ import { wrongStackIn } from '../connection/stack-identity.ts';
 import { errorDocument, exitCodeOf } from '../client/errors.ts';
 import { buildProgram, isHelp } from './program.ts';
 import type { Outcome, Work } from './verb.ts';
-import type { VerbEntry } from './verbs/index.ts';
+import { VERBS, type VerbEntry } from './verbs/index.ts';
 
 export interface CallSurroundings {
   readonly out: (text: string) => void;
@@ -20,7 +20,6 @@ export interface CallSurroundings {
 
 /** Returns the exit code: 0 done, 1 the job failed, 2 bad input, 3 something is not reachable, 130 interrupted. */
 export async function runCommandLine(args: readonly string[], around: CallSurroundings): Promise<number> {
-  const wantsJson = args.includes('--json');
   let outcome: Outcome = { document: null };
   const perform = async (work: Work, json: boolean) => {
     const say = json ? () => undefined : (line: string) => around.out(`${visible(line)}\n`);
@@ -33,11 +32,20 @@ export async function runCommandLine(args: readonly string[], around: CallSurrou
     await program.parseAsync([...args], { from: 'user' });
     return outcome.exitCode ?? 0;
   } catch (error) {
-    return report(wrongStackIn(error) ?? error, around, wantsJson);
+    return report(wrongStackIn(error) ?? error, around, args);
   }
 }
 
-function report(error: unknown, around: CallSurroundings, wantsJson: boolean): number {
+/** What an interrupt leaves behind. */
+function interruptText({ verbs = VERBS }: CallSurroundings, args: readonly string[]): string {
+  const named = args.find((arg) => Object.hasOwn(verbs, arg));
+  return named !== undefined && verbs[named]?.endsHere === true
+    ? `interrupted; nothing of ${named} continues`
+    : 'interrupted; durable work continues';
+}
+
+function report(error: unknown, around: CallSurroundings, args: readonly string[]): number {
+  const wantsJson = args.includes('--json');
   if (error instanceof CommanderError) {
     if (isHelp(error)) return 0;
     if (wantsJson) printJson(around, { error: { name: 'UserInputError', message: error.message } });
@@ -46,7 +54,7 @@ function report(error: unknown, around: CallSurroundings, wantsJson: boolean): n
   const interrupted = around.signal.aborted && exitCodeOf(error) === 1;
   const code = interrupted ? 130 : exitCodeOf(error);
   if (wantsJson) printJson(around, errorDocument(error));
-  around.err(`longhaul: ${interrupted ? 'interrupted; durable work continues' : visible(messageOf(error, code))}\n`);
+  around.err(`longhaul: ${interrupted ? interruptText(around, args) : visible(messageOf(error, code))}\n`);
   return code;
 }
 

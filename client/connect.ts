@@ -29,7 +29,8 @@ export interface Surroundings {
 }
 
 const START =
-  'Start the stack: npx longhaul up --detach. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect({ address })';
+  'Start the stack: npx longhaul up --detach. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, ' +
+  'or in a program by connect({ address })';
 
 /**
  * Errors: `UserInputError` for a profile that does not exist; `Unreachable` if no address is given and the folder's

@@ -3,7 +3,7 @@
  * the connection is to a folder's stack, all methods throw `WrongStack` when another stack's server answers.
  */
 
-import type { Client, WorkflowHandle } from '@temporalio/client';
+import { type Client, type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
 import type { OpenedSweep, SweepResult, SweepStatus } from '../protocol/eval.ts';
 import type { Reconfiguration } from '../workflows/training/reconfigure.ts';
 import { naming } from '../connection/stack-identity.ts';
@@ -11,6 +11,8 @@ import { whileAway } from './while-away.ts';
 
 /** A query waits for a worker, which may be away. In milliseconds. */
 const ANSWERS_WITHIN_MS = 30_000;
+
+const REMEDY = 'start it, or see the names of this stack with: npx longhaul runs --all';
 
 export class DurableHandle<Status, Result> {
   readonly workflowId: string;
@@ -23,26 +25,28 @@ export class DurableHandle<Status, Result> {
     this.handle = client.workflow.getHandle(workflowId);
   }
 
-  /** Errors: `WorkflowNotFoundError` if there is no such workflow; `ServiceError` if no answer within `withinMs`. */
+  /** Errors: `WorkflowNotFoundError`, with its remedy, if there is none; `ServiceError` after `withinMs`. */
   status(withinMs: number = ANSWERS_WITHIN_MS): Promise<Status> {
-    return naming(() => this.#client.withDeadline(Date.now() + withinMs, () => this.handle.query<Status>('status')));
+    return this.#found(() =>
+      this.#client.withDeadline(Date.now() + withinMs, () => this.handle.query<Status>('status')),
+    );
   }
 
   async isRunning(): Promise<boolean> {
-    return (await naming(() => this.handle.describe())).status.name === 'RUNNING';
+    return (await this.#found(() => this.handle.describe())).status.name === 'RUNNING';
   }
 
   pause(): Promise<void> {
-    return naming(() => this.handle.signal('pause'));
+    return this.#found(() => this.handle.signal('pause'));
   }
 
   resume(): Promise<void> {
-    return naming(() => this.handle.signal('resume'));
+    return this.#found(() => this.handle.signal('resume'));
   }
 
   /** Asks it to end; every sandbox is released first. */
   async cancel(): Promise<void> {
-    await naming(() => this.handle.cancel());
+    await this.#found(() => this.handle.cancel());
   }
 
   /**
@@ -50,7 +54,18 @@ export class DurableHandle<Status, Result> {
    * Errors: `WorkflowFailedError` with the workflow's failure as its cause.
    */
   result(): Promise<Result> {
-    return whileAway(() => this.handle.result() as Promise<Result>);
+    return whileAway(() => this.#found(() => this.handle.result() as Promise<Result>));
+  }
+
+  /** The server's own error is kept, since callers know it by its class; its message says what to do. */
+  async #found<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await naming(work);
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError) || error.message.includes(REMEDY)) throw error;
+      error.message = `${this.workflowId}: ${error.message}; ${REMEDY}`;
+      throw error;
+    }
   }
 }
 

@@ -68,7 +68,9 @@ interface Seen extends Begun {
  */
 export async function* rolloutsAtWork(client: Client, run: string): AsyncGenerator<ExternalRollout> {
   if (run.includes("'")) throw new TypeError(`there is no run ${JSON.stringify(run)}`);
-  const query = `WorkflowType = 'rollout' AND ExecutionStatus = 'Running' AND ${stageKey.name} = 'agent-run' AND ${runKey.name} = '${run}'`;
+  const query =
+    `WorkflowType = 'rollout' AND ExecutionStatus = 'Running' AND ${stageKey.name} = 'agent-run' AND ` +
+    `${runKey.name} = '${run}'`;
   for await (const { workflowId } of client.workflow.list({ query })) yield new ExternalRollout(client, workflowId);
 }
 

@@ -69,7 +69,9 @@ export class Longhaul {
           ? WorkflowIdReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
           : WorkflowIdReusePolicy.REJECT_DUPLICATE,
         workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
-        staticSummary: `${config.tasks.map(({ source }) => source).join(' + ')} · ${config.steps} steps of ${config.batch.tasks} × ${config.batch.samples}`,
+        staticSummary:
+          `${config.tasks.map(({ source }) => source).join(' + ')} · ${config.steps} steps of ` +
+          `${config.batch.tasks} × ${config.batch.samples}`,
         memo: runMemo(config),
       });
     } catch (error) {

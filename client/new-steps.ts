@@ -12,7 +12,8 @@ export class StepsMissed extends Error {
   constructor(run: string, first: number, last: number) {
     const which = first === last ? `step ${first}` : `steps ${first}–${last}`;
     super(
-      `Missed ${which} of run ${run}: the run keeps only the last 20. See its metrics.jsonl; steps(${last}) continues after them`,
+      `Missed ${which} of run ${run}: the run keeps only the last 20. See its metrics.jsonl; ` +
+        `steps(${last}) continues after them`,
     );
     this.first = first;
     this.last = last;

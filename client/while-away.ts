@@ -50,7 +50,8 @@ export async function whileAway<T>(
       if (now - asked >= PRESENT_MS) since = undefined;
       if (since === undefined)
         onAway?.(
-          'Temporal does not answer: the run continues by itself when it is back (start the stack: npx longhaul up --detach)',
+          'Temporal does not answer: the run continues by itself when it is back (start the stack: ' +
+            'npx longhaul up --detach)',
         );
       since ??= now;
       if (now - since > limitMs) throw error;

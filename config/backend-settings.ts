@@ -27,7 +27,8 @@ export function checkSampling(backend: BackendAbilities, sampling: Sampling, fie
     throw new UserInputError(
       `${field}.${setting}`,
       sampling[setting],
-      `leave it out${option === 'greedy' ? ', or give a temperature above 0' : ''}: backend ${backend.name} does not have ${option}`,
+      `leave it out${option === 'greedy' ? ', or give a temperature above 0' : ''}: ` +
+        `backend ${backend.name} does not have ${option}`,
     );
   }
 }

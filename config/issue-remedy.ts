@@ -39,7 +39,9 @@ export function remedyOf(issue: Issue, settings: readonly string[] = []): string
   if (!/^(Invalid input|Invalid option|Too small|Too big)\b/u.test(issue.message)) return issue.message;
   switch (issue.code) {
     case 'invalid_type':
-      return `give ${NOUNS[issue.expected] ?? issue.expected}${issue.expected === 'object' ? ofSettings(settings) : ''}`;
+      return (
+        'give ' + `${NOUNS[issue.expected] ?? issue.expected}${issue.expected === 'object' ? ofSettings(settings) : ''}`
+      );
     case 'too_small':
       return `give ${bounded(issue, issue.minimum, 'least')}`;
     case 'too_big':

@@ -47,7 +47,8 @@ export function checkPriced(
   throw new UserInputError(
     'budget.usd',
     budget.usd,
-    'leave it out, or give pricePerMillionTokens: { prompt, sampled } of an endpoint: no model of this configuration has a price',
+    'leave it out, or give pricePerMillionTokens: { prompt, sampled } of an endpoint: ' +
+      'no model of this configuration has a price',
   );
 }
 

@@ -1,7 +1,7 @@
 /** The names of a schema's settings: to find what a misspelt one means, and where it belongs. */
 
 import type { z } from 'zod';
-import { closest } from '../modules/closest.ts';
+import { closest } from '../protocol/closest.ts';
 
 interface Definition {
   readonly type: string;

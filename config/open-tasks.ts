@@ -2,7 +2,7 @@
 
 import { checkReach, checkServers } from '../agents/mcp/server.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
-import { closest } from '../modules/closest.ts';
+import { closest } from '../protocol/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';
@@ -130,7 +130,8 @@ export async function checkPool(
       count,
       room === 0
         ? `${source} has ${size} ${split} tasks`
-        : `give at most ${room}: ${source} has ${size} ${split} tasks${from > 0 ? `, and the first one is ${from}` : ''}`,
+        : `give at most ${room}: ` +
+            `${source} has ${size} ${split} tasks${from > 0 ? `, and the first one is ${from}` : ''}`,
     );
   }
   const load = async (index: number): Promise<unknown> => {
@@ -208,7 +209,8 @@ function refuseUntrainable(
   throw new UserInputError(
     'agent.options.tokens',
     false,
-    `set true if the program reports the sampled tokens of every turn, or set agent.options.gateway: true: without them the rollouts of ${source} are for evals only`,
+    'set true if the program reports the sampled tokens of every turn, or set agent.options.gateway: true: ' +
+      `without them the rollouts of ${source} are for evals only`,
   );
 }
 
@@ -283,7 +285,8 @@ function checkKeys(pools: readonly TaskPool[]): void {
     throw new UserInputError(
       'tasks',
       source,
-      `give it another source: its keys begin with ${source}-${split}, which is also a split of ${read?.source ?? source}`,
+      `give it another source: its keys begin with ${source}-${split}, which is also a split of ` +
+        `${read?.source ?? source}`,
     );
   }
 }

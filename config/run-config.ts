@@ -311,7 +311,8 @@ function checkBatch({ batch, training, algorithm }: Pick<ParsedConfig, 'batch' |
     throw new UserInputError(
       'batch.dynamicSampling.type',
       type,
-      'give filter, or training.mode: sync or one-step-off: in async mode groups are trained on as they end, and no batch is judged as a whole',
+      'give filter, or training.mode: sync or one-step-off: in async mode groups are trained on as they end, ' +
+        'and no batch is judged as a whole',
     );
   }
   if (zeroVarianceFilter === false) {

@@ -162,7 +162,8 @@ export function resolveSweepConfig(given: unknown, cwd: string, folder = cwd): S
     throw new UserInputError(
       'samples',
       most,
-      `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`,
+      `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, ` +
+        `and there are ${tasks} tasks`,
     );
   if ('ids' in parsed.tasks)
     refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples sets how often each is rolled out)');

@@ -18,7 +18,8 @@ const PART = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
 export const part = z.string().regex(PART, 'give letters, digits, dot, dash, underscore and @, at most 100');
 
 const FORMS =
-  'give starter, oracle, empty, replay:RUN, RUN@STEP, latest:RUN or a directory, { name, policy } with one of them, or { name, endpoint: { baseUrl, model } }';
+  'give starter, oracle, empty, replay:RUN, RUN@STEP, latest:RUN or a directory, { name, policy } with one of ' +
+  'them, or { name, endpoint: { baseUrl, model } }';
 const FIELDS = ['name', 'policy', 'endpoint'];
 
 export const policySchema = z.union(

@@ -55,7 +55,8 @@ export function resolveTaskEntries({ task, tasks }: GivenTasks, cwd: string): re
     throw new UserInputError(
       task === undefined ? 'task' : 'tasks',
       undefined,
-      'give task: { name, options } for one environment, or tasks: [{ source, environment, options, weight }] for several',
+      'give task: { name, options } for one environment, or tasks: [{ source, environment, options, ' +
+        'weight }] for several',
     );
   const given =
     tasks ?? (task === undefined ? [] : [{ ...task, environment: task.name, source: undefined, weight: 1 }]);

@@ -32,7 +32,8 @@ export function makeHome(home: string): void {
     throw new UserInputError(
       'LONGHAUL_HOME',
       home,
-      'give a folder of its own: that one contains files of other programs, and other users can enter it (to use it anyway: chmod 700)',
+      'give a folder of its own: that one contains files of other programs, and other users can enter it (to ' +
+        'use it anyway: chmod 700)',
     );
   try {
     chmodSync(home, mode & ~OTHERS & 0o7777);

@@ -21,7 +21,9 @@ export class WrongStack extends Error {
   constructor({ address, home, expected, answered }: Pick<WrongStack, 'address' | 'home' | 'expected' | 'answered'>) {
     const who =
       answered === expected ? 'a copy of it answered, while the stack itself is down' : `stack ${answered} answered`;
-    const remedy = `Start the expected stack: LONGHAUL_HOME=${home} npx longhaul up --detach (it takes another port). To use the other one, set TEMPORAL_ADDRESS=${address}`;
+    const remedy =
+      `Start the expected stack: LONGHAUL_HOME=${home} npx longhaul up --detach (it takes another port). ` +
+      `To use the other one, set TEMPORAL_ADDRESS=${address}`;
     super(`Temporal at ${address} is not the stack in ${home}: stack ${expected} was expected, ${who}. ${remedy}`);
     [this.address, this.home, this.expected, this.answered, this.remedy] = [address, home, expected, answered, remedy];
   }

@@ -5,12 +5,13 @@
  * Source: platform.openai.com/docs/api-reference/chat/create; the same fields in vLLM, SGLang and llama.cpp.
  */
 
-import type { ChatTurn, ChatAnswer, Endpoint } from '../protocol/endpoint.ts';
+import type { ChatTurn, ChatAnswer, Endpoint, FinishWords } from '../protocol/endpoint.ts';
 import { z } from 'zod';
 import { type Message, readArguments, toolCallOf, type ToolSchema, type ParsedTurn } from '../protocol/message.ts';
 import { isTooDeep } from '../protocol/written-json.ts';
 import type { SamplingParameters } from '../protocol/sampling.ts';
 import { EndpointError } from './endpoint-error.ts';
+import { finishOf } from './finish-words.ts';
 import { readAs } from './tokens/token-call.ts';
 
 const toolCall = z.object({
@@ -136,18 +137,21 @@ export function promptTokensIn(body: unknown): number | undefined {
   return z.object({ usage: usageSchema }).safeParse(body).data?.usage.prompt_tokens || undefined;
 }
 
-/** Errors: `EndpointError` of kind `protocol`. */
-export function readChat(body: unknown): ChatAnswer {
+/**
+ * `words`: the endpoint's `finishWords`.
+ * Errors: `EndpointError` of kind `malformed`; `unavailable` if the server did not finish the answer, or gave none.
+ */
+export function readChat(body: unknown, words?: FinishWords): ChatAnswer {
   const { choices, usage } = readAs(chatCompletion, body, 'the chat completion');
   const [choice] = choices;
-  if (!choice) throw new EndpointError('protocol', 'the chat completion has no choice');
+  if (!choice) throw new EndpointError('malformed', 'the chat completion has no choice');
   const { message, finish_reason: reason } = choice;
+  const finish = finishOf(reason, words);
   const refusal = message.refusal ?? '';
   const counted = usage ? { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens } : null;
   // Arguments given as an object that is nested too deep cannot be stored as JSON.
   const isUnreadable = message.tool_calls?.some(({ function: { arguments: given } }) => isTooDeep(given)) ?? false;
   if (isUnreadable) return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: counted };
-  const filtered = reason === 'content_filter' || refusal !== '';
   const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: given } }, i) => ({
     // Some servers send no id, or an empty one.
     id: id || `call_${i}`,
@@ -163,7 +167,15 @@ export function readChat(body: unknown): ChatAnswer {
     ...(refusal === '' ? {} : { refusal }),
     ...(reasoning ? { reasoning } : {}),
   };
-  return { turn, finish: filtered ? 'filtered' : reason === 'length' ? 'length' : 'stop', usage: counted };
+  const isEmpty = toolCalls.length === 0 && refusal === '' && !reasoning && finish === 'stop';
+  // A policy that says nothing has sampled the end of its turn. Servers that warm up or fail have sampled nothing.
+  if (isEmpty && typeof message.content !== 'string' && !counted?.completionTokens)
+    throw new EndpointError(
+      'unavailable',
+      `the server sampled nothing (content, tool_calls and refusal are empty, ` +
+        `${counted ? 'usage.completion_tokens is 0' : 'and no usage is given'})`,
+    );
+  return { turn, finish: refusal === '' ? finish : 'filtered', usage: counted };
 }
 
 /** Parses a turn for the agent loop: all of its calls, or the error of the first one that cannot be parsed. */

@@ -42,7 +42,7 @@ const OWNERS: Readonly<Record<string, TokenProtocol>> = {
 function isAbsence(error: unknown): error is EndpointError {
   return (
     error instanceof EndpointError &&
-    ['bad-request', 'unknown-model', 'protocol', 'retokenised', 'context'].includes(error.kind)
+    ['bad-request', 'unknown-model', 'malformed', 'protocol', 'retokenised', 'context'].includes(error.kind)
   );
 }
 
@@ -114,7 +114,9 @@ export async function detectOffer(
   const { owner, names, size } = await serverOf(endpoint, client, signal);
   const protocol = endpoint.protocol ?? OWNERS[owner ?? ''];
   if (!protocol) {
-    const reason = `${endpoint.baseUrl}/models reports no server that supports token ids (owned_by: ${JSON.stringify(owner ?? null)})`;
+    const reason =
+      `${endpoint.baseUrl}/models reports no server that supports token ids (owned_by: ` +
+      `${JSON.stringify(owner ?? null)})`;
     if (endpoint.mode === 'tokens') throw new EndpointError('protocol', reason);
     return { mode: 'chat', reason, ...size };
   }

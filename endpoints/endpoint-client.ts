@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
 import { type ChatAnswer, type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from '../protocol/endpoint.ts';
 import { Permissions } from './permissions.ts';
-import { type Exchange, exchangeJson } from './post-json.ts';
+import { type Exchange, exchangeJson, withoutKey } from './post-json.ts';
 import { RateLimiter } from './rate-limiter.ts';
 import { dialectOf } from './tokens/sample-tokens.ts';
 import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
@@ -43,13 +43,38 @@ async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }
   }
 }
 
+/** One request; `read` parses its answer, and an answer that it rejects is retried as its error says. */
+interface Request<T> {
+  readonly endpoint: Endpoint;
+  readonly url: string;
+  /** Absent: a GET. */
+  readonly body?: unknown;
+  readonly cost: Cost;
+  readonly read: (answer: unknown) => T;
+}
+
+interface Shared {
+  readonly limiters?: Map<string, RateLimiter>;
+  readonly onFailure?: (error: EndpointError) => void;
+}
+
 export class EndpointClient {
+  readonly #env: NodeJS.ProcessEnv;
   readonly #permissions: Permissions;
-  readonly #limiters = new Map<string, RateLimiter>();
+  readonly #limiters: Map<string, RateLimiter>;
+  readonly #onFailure: (error: EndpointError) => void;
 
   /** Errors: `BadEntry` if a list in the environment cannot be parsed. */
-  constructor(env: NodeJS.ProcessEnv = process.env) {
+  constructor(env: NodeJS.ProcessEnv = process.env, { limiters, onFailure }: Shared = {}) {
+    this.#env = env;
     this.#permissions = new Permissions(env);
+    this.#limiters = limiters ?? new Map<string, RateLimiter>();
+    this.#onFailure = onFailure ?? (() => undefined);
+  }
+
+  /** A client with the same limits that also reports each try's failure, before it pauses. */
+  reporting(onFailure: (error: EndpointError) => void): EndpointClient {
+    return new EndpointClient(this.#env, { limiters: this.#limiters, onFailure });
   }
 
   /**
@@ -67,10 +92,8 @@ export class EndpointClient {
     const ask = async (maxTokens: number) => {
       const sized = { ...call, sampling: { ...call.sampling, maxTokens } };
       const body = dialect.request(endpoint.model, sized);
-      return dialect.read(
-        await this.#post(endpoint, url, body, { tokens: call.tokens.length + maxTokens }, signal),
-        sized,
-      );
+      const cost = { tokens: call.tokens.length + maxTokens };
+      return this.#post({ endpoint, url, body, cost, read: (answer) => dialect.read(answer, sized) }, signal);
     };
     return this.#fitting(ask, call.sampling.maxTokens, call.tokens.length);
   }
@@ -82,14 +105,15 @@ export class EndpointClient {
     const more = (answer: unknown) => (promptTokensIn(answer) ?? about) - about;
     const ask = async (maxTokens: number) => {
       const body = chatRequest(endpoint, { ...call, sampling: { ...call.sampling, maxTokens } });
-      return readChat(await this.#post(endpoint, url, body, { tokens: about + maxTokens, more }, signal));
+      const read = (answer: unknown) => readChat(answer, endpoint.finishWords);
+      return this.#post({ endpoint, url, body, cost: { tokens: about + maxTokens, more }, read }, signal);
     };
     return this.#fitting(ask, call.sampling.maxTokens);
   }
 
   /** Errors: those of `sampleTokens`. */
   get(endpoint: Endpoint, url: string, signal: AbortSignal): Promise<unknown> {
-    return this.#post(endpoint, url, undefined, { tokens: 0 }, signal);
+    return this.#post({ endpoint, url, cost: { tokens: 0 }, read: (answer) => answer }, signal);
   }
 
   async #fitting<T>(ask: (maxTokens: number) => Promise<T>, maxTokens: number, promptTokens?: number): Promise<T> {
@@ -102,7 +126,7 @@ export class EndpointClient {
     }
   }
 
-  async #post(endpoint: Endpoint, url: string, body: unknown, cost: Cost, signal: AbortSignal): Promise<unknown> {
+  async #post<T>({ endpoint, url, body, cost, read }: Request<T>, signal: AbortSignal): Promise<T> {
     const limiter = this.#limiterOf(endpoint);
     const isNamed = this.#permissions.isNamed(url);
     const apiKey = this.#permissions.keyOf(endpoint.apiKeyEnv, url);
@@ -116,9 +140,11 @@ export class EndpointClient {
     };
     for (let tries = 1; ; tries += 1) {
       try {
-        return await limiter.run(cost.tokens, signal, () => exchangeWithin(limiter, exchange, cost));
-      } catch (error) {
-        if (!(error instanceof EndpointError)) throw error;
+        return read(await limiter.run(cost.tokens, signal, () => exchangeWithin(limiter, exchange, cost)));
+      } catch (caught) {
+        if (!(caught instanceof EndpointError)) throw caught;
+        const error = withoutKey(caught, apiKey);
+        this.#onFailure(error);
         const wait = retryWaitMs(error, tries, endpoint.maxTries, Math.random());
         if (wait === undefined) throw error;
         await sleep(wait, undefined, { signal });

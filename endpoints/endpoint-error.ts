@@ -16,6 +16,8 @@ export type EndpointErrorKind =
   | 'context'
   /** The server could not parse its own model's answer, and returns nothing of it. */
   | 'unreadable'
+  /** The server's answer is not in the form of its API. */
+  | 'malformed'
   /** The server's answer lacks what the mode needs. */
   | 'protocol'
   /** The server used other prompt ids than were sent. */
@@ -49,6 +51,6 @@ export class EndpointError extends Error {
 
   /** True if the same request may succeed later. */
   get isTransient(): boolean {
-    return this.kind === 'rate-limited' || this.kind === 'unavailable' || this.kind === 'timeout';
+    return ['rate-limited', 'unavailable', 'timeout', 'malformed'].includes(this.kind);
   }
 }

@@ -53,7 +53,9 @@ function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSign
   });
 }
 
-/** Errors: those of the connection; `EndpointError` for an address that is never asked, and for an answer without end. */
+/**
+ * Errors: those of the connection; `EndpointError` for an address that is never asked, and for an answer without end.
+ */
 export async function exchangeBytes(request: ByteRequest, signal: AbortSignal): Promise<ByteAnswer> {
   const answer = await send(request, signal);
   const chunks: Buffer[] = [];

@@ -54,7 +54,8 @@ function untranslated(address: string): string {
 const refused = (host: string, address: string): EndpointError =>
   new EndpointError(
     'address-not-allowed',
-    `${host}${address === host ? '' : ` resolves to ${address}, which`} is a link-local address or a metadata service; these are never allowed`,
+    `${host}${address === host ? '' : ` resolves to ${address}, which`} is a link-local address or a metadata ` +
+      'service; these are never allowed',
   );
 
 /** Checks an address. An IPv4 address inside an IPv6 one is checked as IPv4. Errors: `EndpointError`. */

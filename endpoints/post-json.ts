@@ -46,7 +46,7 @@ function toldStatus(value: unknown): number | undefined {
  * Removes the key from an error's message: servers quote a key that they reject, and it must not get into logs or
  * histories.
  */
-function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
+export function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
   if (!apiKey || !error.message.includes(apiKey)) return error;
   return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), {
     status: error.status,

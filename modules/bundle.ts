@@ -120,7 +120,9 @@ async function build(paths: readonly string[]): Promise<Uint8Array> {
       nodePaths: [join(packageRoot, 'node_modules')],
       // CommonJS packages ask for Node's modules by `require`.
       banner: {
-        js: "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);",
+        js:
+          "import { createRequire as __createRequire } from 'node:module'; " +
+          'const require = __createRequire(import.meta.url);',
       },
     });
     return outputFiles[0]?.contents ?? new Uint8Array();
@@ -149,7 +151,8 @@ export async function bundleModules(paths: readonly string[], field = 'modules')
     throw new UserInputError(
       field,
       paths,
-      `the bundle has ${Math.ceil(code.length / 2 ** 20)} MiB, and ${MOST_BYTES / 2 ** 20} are the most: read data from files in open`,
+      `the bundle has ${Math.ceil(code.length / 2 ** 20)} MiB, and ${MOST_BYTES / 2 ** 20} are the most: ` +
+        'read data from files in open',
     );
   return { digest: `sha256:${createHash('sha256').update(code).digest('hex')}`, code, paths };
 }

@@ -1,6 +1,6 @@
 /** Checks a user's definition of a task or a tool at once, so that a mistake is reported before any rollout starts. */
 
-import { closest } from './closest.ts';
+import { closest } from '../protocol/closest.ts';
 
 /** An invalid definition of a task or a tool: the message has the member, its value, and the remedy. */
 export class DefinitionRefused extends TypeError {

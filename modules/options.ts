@@ -1,6 +1,7 @@
 /** Options of a user's or a built-in definition, checked by its own schema. */
 
-import type { z } from 'zod';
+import { z } from 'zod';
+import { didYouMean } from '../protocol/closest.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 
 /** An environment, an agent or another definition that may have options. */
@@ -11,6 +12,31 @@ export interface WithOptions {
 }
 
 type Options = Readonly<Record<string, unknown>>;
+
+/** What to give instead. A schema's own message stays. */
+function remedyOf(issue: z.core.$ZodIssue | undefined): string {
+  const said = issue?.message ?? 'see the documentation';
+  const wrongType = /^Invalid input: expected (\w+), received \w+$/.exec(said)?.[1];
+  if (wrongType !== undefined) return `give a ${wrongType === 'record' ? 'list of names and values' : wrongType}`;
+  return said.replace(/^Invalid (?:input|option): expected (?:one of )?/, 'give one of ');
+}
+
+/** Errors: `UserInputError` for the first unknown name, with the known one that it probably means. */
+function refuseUnknown(
+  { keys, path }: z.core.$ZodIssueUnrecognizedKeys,
+  options: Options,
+  schema: z.ZodType,
+  field: string,
+): never {
+  const [name = ''] = keys;
+  const inner = path.reduce<unknown>((all, part) => (all as Options | undefined)?.[String(part)], options);
+  const known = path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  throw new UserInputError(
+    [field, ...path.map(String), name].join('.'),
+    (inner as Options | undefined)?.[name],
+    `remove it, there is no such option${didYouMean(name, known)}`,
+  );
+}
 
 /**
  * `given` with the schema's defaults. Errors: `UserInputError` for the first option that cannot be used, under `field`
@@ -28,7 +54,8 @@ export function resolveOptions({ name, options: schema }: WithOptions, given: un
   const parsed = schema.safeParse(options);
   if (parsed.success) return parsed.data as Options;
   const [issue] = parsed.error.issues;
+  if (issue?.code === 'unrecognized_keys') refuseUnknown(issue, options as Options, schema, field);
   const path = (issue?.path ?? []).map(String);
   const value = path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], options);
-  throw new UserInputError([field, ...path].join('.'), value, issue?.message ?? 'see the documentation');
+  throw new UserInputError([field, ...path].join('.'), value, remedyOf(issue));
 }

@@ -4,7 +4,7 @@
  */
 
 import { loadingNow } from './loading.ts';
-import { didYouMean } from './closest.ts';
+import { didYouMean } from '../protocol/closest.ts';
 
 /** A name that is not defined. */
 export class UnknownName extends TypeError {

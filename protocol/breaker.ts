@@ -47,13 +47,25 @@ export function ungradedTrip({
 /** A sentence for a person: what failed, and what to do. */
 export function tripLine({ failure, failed, of, message, work }: Trip): string {
   if (work !== undefined && failure === 'cancelled') {
-    return `paused: ${work} was ended by hand (${message}); \`npx longhaul resume\` starts it again, \`npx longhaul cancel\` ends the run`;
+    return (
+      `paused: ${work} was ended by hand (${message}); \`npx longhaul resume\` starts it again, ` +
+      `\`npx longhaul cancel\` ends the run`
+    );
   }
   if (work !== undefined && failure === 'quarantined')
-    return `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; then \`npx longhaul resume\` retries it`;
+    return (
+      `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; ` +
+      `then \`npx longhaul resume\` retries it`
+    );
   // Its message names the budget, and how to raise it.
   if (failure === 'budget-spent') return `paused: ${message}`;
   if (work !== undefined)
-    return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`npx longhaul resume\` retries it`;
-  return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`npx longhaul resume\``;
+    return (
+      `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; ` +
+      `then \`npx longhaul resume\` retries it`
+    );
+  return (
+    `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ` +
+    `${FAILURES[failure].remedy}; then \`npx longhaul resume\``
+  );
 }

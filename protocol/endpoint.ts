@@ -41,9 +41,14 @@ export interface Endpoint {
   readonly images?: boolean;
   /** US dollars for a million tokens: for budgets and metrics. Absent: unknown, and counted as 0. */
   readonly pricePerMillionTokens?: Price;
+  /** In mode `chat`: values of `finish_reason` that Longhaul does not know. Answers with others are failures. */
+  readonly finishWords?: FinishWords;
   /** Further fields of every chat request, such as `chat_template_kwargs`. */
   readonly extraBody?: Readonly<Record<string, unknown>>;
 }
+
+/** What further words of a server for the end of an answer mean; the word `null` stands for a missing one. */
+export type FinishWords = Readonly<Record<string, 'stop' | 'length' | 'filtered'>>;
 
 /** How an endpoint can be used: detected, or given in its settings. */
 export type Offer =

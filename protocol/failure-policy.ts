@@ -95,13 +95,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'restore-failed': {
     detected:
-      "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's; an environment in Python, made again, gave other replies",
+      "the recorded tool calls, repeated in a fresh sandbox, gave another digest than the lost one's; " +
+      'an environment in Python, made again, gave other replies',
     errors: ['RestoreFailed', 'PythonReplayDiffers'],
     retried: [],
     recovery: 'restart',
     breaks: false,
     remedy:
-      'none required: the next attempt has started. Tools that answer differently each time (clocks, random names) cannot be replayed',
+      'none required: the next attempt has started. Tools that answer differently each time (clocks, ' +
+      'random names) cannot be replayed',
   },
   'record-mismatch': {
     detected: "a recorded answer belongs to another call than its turn's",
@@ -110,7 +112,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'restart',
     breaks: true,
     remedy:
-      'the next attempt has started. Two runs may write under one name, or a part of the store was lost or restored from a copy: check which programs use this store',
+      'the next attempt has started. Two runs may write under one name, or a part of the store was lost or ' +
+      'restored from a copy: check which programs use this store',
   },
   'engine-lost': {
     detected: "the engine's process ended or does not answer",
@@ -122,7 +125,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'backend-failed': {
     detected:
-      "a function of the policy's backend threw, did not return in its time, or returned what cannot be true (docs/backends.md)",
+      "a function of the policy's backend threw, did not return in its time, or returned what cannot be true " +
+      '(docs/backends.md)',
     errors: ['BackendFailed', 'BackendTimedOut', 'BackendAnswerWrong'],
     retried: ['gpu'],
     recovery: 'hold',
@@ -174,7 +178,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'environment-failed': {
     detected:
-      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not load, or an MCP server cannot be used",
+      "the environment's start or step threw, or returned what cannot be used, or the run's modules did not " +
+      'load, or an MCP server cannot be used',
     errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'PythonFailed', 'PythonTimedOut', 'McpFailed'],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
@@ -200,7 +205,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'collect-failed': {
     detected:
-      "the artifact could not be copied out of the rollout's sandbox, nor out of a control sandbox that no policy has used",
+      "the artifact could not be copied out of the rollout's sandbox, nor out of a control sandbox that no " +
+      'policy has used',
     errors: ['CollectFailed'],
     retried: ['agent-run'],
     recovery: 'mask',
@@ -230,7 +236,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'hold',
     breaks: true,
     remedy:
-      'stop the stack and restore the store from a copy, or start a run with another name; `npx longhaul doctor --store` lists the damaged records',
+      'stop the stack and restore the store from a copy, or start a run with another name; ' +
+      '`npx longhaul doctor --store` lists the damaged records',
   },
   'data-changed': {
     detected: 'the records of a dataset are not those with which the run or eval started, or a hub does not give them',
@@ -239,7 +246,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'hold',
     breaks: true,
     remedy:
-      'restore the files that the message names, or the way to the hub, then `npx longhaul resume RUN`; or start a run with another name',
+      'restore the files that the message names, or the way to the hub, then `npx longhaul resume RUN`; ' +
+      'or start a run with another name',
   },
   timeout: {
     detected: 'an activity ran over its time limit on every try, or no worker polled its queue for a week',
@@ -248,7 +256,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: true,
     remedy:
-      'find the worker that hangs: `npx longhaul ps`, then `npx longhaul logs ROLE`. A queue `gpu:KIND` needs an engine of that kind, or LONGHAUL_MIXED_ENGINES=1',
+      'find the worker that hangs: `npx longhaul ps`, then `npx longhaul logs ROLE`. ' +
+      'A queue `gpu:KIND` needs an engine of that kind, or LONGHAUL_MIXED_ENGINES=1',
   },
   quarantined: {
     detected: `${LOST_WORKERS} workers ended, froze or were silent for 15 s in the same activity`,
@@ -260,7 +269,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   deadline: {
     detected:
-      "a rollout's turns took longer than agent.deadlineSeconds, and the policy itself used less than half of that time (with agent.atDeadline: mask, any share)",
+      "a rollout's turns took longer than agent.deadlineSeconds, and the policy itself used less than half of " +
+      'that time (with agent.atDeadline: mask, any share)',
     errors: ['DeadlinePassed'],
     retried: [],
     recovery: 'mask',
@@ -277,7 +287,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'program-starved': {
     detected:
-      'a program that is the agent ended without an answer after its model calls had waited more than 60 s for a pause or an outage',
+      'a program that is the agent ended without an answer after its model calls had waited more than 60 s for ' +
+      'a pause or an outage',
     errors: [],
     retried: [],
     recovery: 'restart',
@@ -291,7 +302,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy:
-      'none required: batch.stragglers asks for it. To keep more rollouts, lower completeGroupWithout or raise deadlineSeconds',
+      'none required: batch.stragglers asks for it. To keep more rollouts, lower completeGroupWithout or raise ' +
+      'deadlineSeconds',
   },
   'failed-before': {
     detected: 'the rollout is recorded as failed: it was given up, or it failed in an earlier start of its batch',
@@ -308,7 +320,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy:
-      "shorten the task's prompt, or raise agent.maxContextTokens and policy.maxContextTokens, or the memory of the engine's cache (`npx longhaul model DIR` shows what fits)",
+      "shorten the task's prompt, or raise agent.maxContextTokens and policy.maxContextTokens, " +
+      "or the memory of the engine's cache (`npx longhaul model DIR` shows what fits)",
   },
   'bad-input': {
     detected: 'an input is invalid',

@@ -13,6 +13,8 @@ export interface TinkerDatum {
   readonly logprobs?: Float32Array;
   /** The other losses need them. */
   readonly advantages?: Float32Array;
+  /** Of `gspo`, which needs it: tokens that are not 0 make the sequence's ratio; at least one is not. */
+  readonly ratioMask?: Float32Array;
 }
 
 /** p: log-probability now; q: `logprobs`; A: `advantages`; r = exp(p − q). */
@@ -25,6 +27,10 @@ export const TINKER_LOSSES = [
   'ppo',
   /** −Σ sg(clip(r, low, high))·p·A; the same config. */
   'cispo',
+  /** −Σ (p·A − β/2·(p − q)²); config `beta`, which must be given. */
+  'dro',
+  /** `ppo` whose r is one per sequence, exp of the mean of p − q where the mask is not 0; each token's own gradient. */
+  'gspo',
 ] as const;
 export type TinkerLoss = (typeof TINKER_LOSSES)[number];
 

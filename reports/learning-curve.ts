@@ -41,7 +41,10 @@ function legend(entries: ReadonlyArray<readonly [string, string]>): string {
   return entries
     .map(([name, colour], i) => {
       const left = PAD.left + i * 200;
-      return `<rect x="${left}" y="28" width="12" height="4" fill="${colour}"/><text x="${left + 18}" y="34">${name}</text>`;
+      return (
+        `<rect x="${left}" y="28" width="12" height="4" fill="${colour}"/><text x="${left + 18}" ` +
+        `y="34">${name}</text>`
+      );
     })
     .join('\n');
 }

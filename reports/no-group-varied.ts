@@ -37,7 +37,10 @@ export function varyingSettings({ batch, sampling }: RunConfig, changes: readonl
 
 function aboutTasks(steps: readonly Pick<StepRecord, 'passRate'>[]): string {
   if (steps.every(({ passRate }) => passRate === 0))
-    return 'no rollout passed: give easier tasks, a better first policy (`longhaul sft`), or a grader with rewards between 0 and 1';
+    return (
+      'no rollout passed: give easier tasks, a better first policy (`longhaul sft`), or a grader with rewards ' +
+      'between 0 and 1'
+    );
   if (steps.every(({ passRate }) => passRate === 1)) return 'every rollout passed: give harder tasks';
   return 'give tasks that the policy solves at times, or a grader with rewards between 0 and 1';
 }

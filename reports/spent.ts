@@ -67,7 +67,8 @@ export function spentLines({ tokens, usd, hours, budget, judges }: SpentReport):
     ...(tokens > 0 || isLimited ? [`used: ${[...partsOf(tokens, usd, budget), ...time].join(' · ')}`] : []),
     ...Object.entries(judges).map(
       ([name, { calls, prompt, sampled, usd: paid, seconds, budget: most }]) =>
-        `judge ${name}: ${[`${whole(calls)} answers`, ...partsOf(prompt + sampled, paid, most), `${seconds.toFixed(1)} s`].join(' · ')}`,
+        `judge ${name}: ` +
+        `${[`${whole(calls)} answers`, ...partsOf(prompt + sampled, paid, most), `${seconds.toFixed(1)} s`].join(' · ')}`,
     ),
   ];
 }

@@ -5,6 +5,7 @@
  */
 
 import { type Sandbox, SandboxImpossible, type SandboxSpec } from './sandbox.ts';
+import { TOOLS_AT } from './tools-folder.ts';
 
 /** Paths from the root. */
 export interface ImageChanges {
@@ -55,19 +56,19 @@ async function run(sandbox: Sandbox, callId: string, command: string): Promise<s
 }
 
 /**
- * Writes what belongs into the archive to `MINE`, and returns the names of the image that are to be removed. Returns a reason if a
- * snapshot would lack a change.
+ * Writes what belongs into the archive to `MINE`, and returns the names of the image that are to be removed. Returns a
+ * reason if a snapshot would lack a change.
  */
 export async function listChanges(
   sandbox: Sandbox,
-  { workdir, folders = [] }: Pick<SandboxSpec, 'workdir' | 'folders'>,
+  { workdir, folders = [], toolsFolder }: Pick<SandboxSpec, 'workdir' | 'folders' | 'toolsFolder'>,
   callId: string,
 ): Promise<readonly string[] | string> {
   if (sandbox.imageChanges === undefined) return 'its provider does not list what it changed of its image';
   const bytes = Number((await run(sandbox, `${callId}/names`, NAMES)) ?? Number.NaN);
   if (!(bytes <= MOST_NAMES)) return `the names of its files have more than ${MOST_NAMES} bytes`;
   const changes = await sandbox.imageChanges();
-  const own = [...NOT_OF_IMAGE, workdir, ...folders];
+  const own = [...NOT_OF_IMAGE, workdir, ...folders, ...(toolsFolder === undefined ? [] : [TOOLS_AT])];
   const outside = (paths: readonly string[]) => paths.filter((path) => !own.some((place) => isBelow(path, place)));
   const [added, changed, removed] = [outside(changes.added), outside(changes.changed), outside(changes.removed)];
   for (const [path, paths] of [

@@ -32,13 +32,20 @@ export interface SandboxSpec {
   readonly limits: SandboxLimits;
   /** The sandbox's image, for providers that have images. Default: a base image with bash, git and Python. */
   readonly image?: string;
-  /** How `image` is made on this host if it is not there; its tag is then named by its content. Absent: it is pulled. */
+  /**
+   * How `image` is made on this host if it is not there; its tag is then named by its content. Absent: it is pulled.
+   */
   readonly build?: ImageBuild;
   /**
-   * Further folders at the top level that the sandbox's user may write, empty at the start (`/tests`). They share a part
-   * of `diskMiB`. Default: none.
+   * Further folders at the top level that the sandbox's user may write, empty at the start (`/tests`). They share a
+   * part of `diskMiB`. Default: none.
    */
   readonly folders?: readonly string[];
+  /**
+   * Absolute path of a folder of the host that the sandbox sees at `/opt/tools`, read-only: an agent's packages.
+   * Whoever makes the sandbox must allow it. Default: none.
+   */
+  readonly toolsFolder?: string;
   /**
    * `strict` (default): only the workspace, /tmp and /dev/shm are writable. `swe`: all that the image's file modes
    * allow.
@@ -184,8 +191,8 @@ export interface Sandbox {
   /** Restarts the shell in that state. Fails while a call runs. */
   resume?(state: ShellState): Promise<void>;
   /**
-   * What differs from its image outside of its mounts. Absent if its image cannot be written, or if nobody keeps a list.
-   * Errors: `SandboxUnavailable`.
+   * What differs from its image outside of its mounts. Absent if its image cannot be written, or if nobody keeps a
+   * list. Errors: `SandboxUnavailable`.
    */
   imageChanges?(): Promise<ImageChanges>;
   /** Extends the time to live to at least `ttlSeconds` from now. */

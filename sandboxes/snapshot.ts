@@ -41,7 +41,8 @@ const ARCHIVE = '.longhaul-restore.tgz';
 const OTHERS = ['/tmp', '/dev/shm'];
 /** Equal files give equal bytes: sorted by name, without owners, access and change times. Sparse files stay sparse. */
 const TAR =
-  'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf -';
+  'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime ' +
+  '--owner=0 --group=0 --numeric-owner -cf -';
 
 /** The journal keeps it, so that a restored sandbox is not restored again after tools have acted in it. */
 const RESTORED = { callId: 'longhaul:restored', path: '/tmp/.longhaul-restored', content: new Uint8Array(), note: '' };
@@ -118,7 +119,9 @@ function beyondExports(said: string, plain: string): string[] {
   ];
 }
 
-/** Prints the pid of each process but the supervisor, the shell `$SHELL_PID`, this command, and what has no parent here. */
+/**
+ * Prints the pid of each process but the supervisor, the shell `$SHELL_PID`, this command, and what has no parent here.
+ */
 const PROCESSES = `for f in /proc/[0-9]*/stat; do
   read -r line 2>/dev/null <"$f" || continue
   pid=\${line%% *}; set -- \${line##*) }

@@ -70,8 +70,8 @@ class Pool implements WarmPool {
 
   async create(spec: SandboxSpec): Promise<Sandbox> {
     const shape = shapeOf(spec);
-    // A network is joined when a sandbox starts.
-    if (spec.network !== undefined) return this.options.provider.create(spec);
+    // A network is joined, and a folder of tools mounted, when a sandbox starts.
+    if (spec.network !== undefined || spec.toolsFolder !== undefined) return this.options.provider.create(spec);
     const taken = await this.takeOne(keyOf(this.name, shape), spec);
     const made = taken ?? (await this.options.provider.create(spec));
     // After this sandbox is made, so that it does not wait for the ones that fill the pool.

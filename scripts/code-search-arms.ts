@@ -1,7 +1,7 @@
 /**
- * `node scripts/code-search-arms.ts [--seeds 3] [--steps 4] [--tasks 80] [--out FILE]`: what `code_search` is worth. One
- * starter is made from records, then trained with the tool and without it, by seed, in runs of the same settings; a run
- * that is there already is continued. Writes each run's pass rates before and after, in all and by family, as JSON.
+ * `node scripts/code-search-arms.ts [--seeds 3] [--steps 4] [--tasks 80] [--out FILE]`: what `code_search` is worth.
+ * One starter is made from records, then trained with the tool and without it, by seed, in runs of the same settings; a
+ * run that is there already is continued. Writes each run's pass rates before and after, in all and by family, as JSON.
  */
 
 import { execFile, execFileSync } from 'node:child_process';

@@ -12,8 +12,16 @@ import { parseArgs } from 'node:util';
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const SMALL = 20;
 const LARGE = 400;
-/** The document that describes the walk from a task's id to the optimizer's step, and the heading of the walk. */
-const WALK = { file: 'docs/architecture.md', heading: /^## The walk from task to gradient$/m };
+/**
+ * The document that describes the walk from the command to the next policy, the heading of the walk, and the paragraphs
+ * between which a task's id is drawn and the optimizer makes its step.
+ */
+const WALK = {
+  file: 'docs/architecture.md',
+  heading: /^## The walk from task to gradient$/m,
+  birth: /^Workflows call activities through/m,
+  step: /^The step becomes the next policy:/m,
+};
 
 const IMPORT = /^(?:import|export)\s[^;]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)/gmu;
 
@@ -62,13 +70,20 @@ function mutualPairs(): string[] {
   });
 }
 
-/** Number of distinct files in the walk. `undefined` if the walk is not documented. */
-function walk(): number | undefined {
+/**
+ * Number of distinct files: in the whole walk, and in its part from a task's id to the optimizer's step. `undefined` if
+ * the walk is not documented.
+ */
+function walk(): { readonly whole: number; readonly toStep: number } | undefined {
   if (!existsSync(join(ROOT, WALK.file))) return undefined;
   const [, after] = read(WALK.file).split(WALK.heading);
-  if (after === undefined) return undefined;
-  const [section = ''] = after.split(/^## /mu);
-  return new Set([...section.matchAll(/\]\(\.\.\/([^)#]+\.(?:ts|mjs))/gu)].map(([, path]) => path)).size;
+  const [section = ''] = after?.split(/^## /mu) ?? [];
+  const [, fromBirth] = section.split(WALK.birth);
+  const [toStep, rest] = fromBirth?.split(WALK.step) ?? [];
+  if (toStep === undefined || rest === undefined) return undefined;
+  const filesOf = (text: string) =>
+    new Set([...text.matchAll(/\]\(\.\.\/([^)#]+\.(?:ts|mjs))/gu)].map(([, path]) => path)).size;
+  return { whole: filesOf(section), toStep: filesOf(toStep) };
 }
 
 const importers = new Map(sources.map(({ path }) => [path, 0]));
@@ -101,7 +116,8 @@ const measured = {
     .slice(0, 5)
     .map(([path, count]) => `${path} ${count}`),
   foldersThatImportEachOther: mutualPairs(),
-  filesFromTaskToOptimizerStep: walk() ?? 'not written down',
+  filesOfTheWalk: walk()?.whole ?? 'not written down',
+  filesFromTaskToOptimizerStep: walk()?.toStep ?? 'not written down',
   patchedBranches: sources.reduce((sum, { path }) => sum + [...read(path).matchAll(/\bpatched\('/gu)].length, 0),
   testFiles: tests.length,
   testLines: tests.reduce((sum, path) => sum + linesOf(read(path)), 0),

@@ -111,7 +111,9 @@ function troubleOf(dir: string, what: readonly string[]): DiskTrouble | undefine
       dir,
       free,
       needed: NEEDED_BYTES,
-      line: `No space is left at ${place}: ${mib(free)} are free, and ${mib(NEEDED_BYTES)} are required; free some there, ${elsewhere}`,
+      line:
+        `No space is left at ${place}: ${mib(free)} are free, and ${mib(NEEDED_BYTES)} are required; ` +
+        `free some there, ${elsewhere}`,
     };
   // File systems that do not count files report 0.
   if (files === 0 || ffree >= NEEDED_FILES) return undefined;
@@ -121,7 +123,9 @@ function troubleOf(dir: string, what: readonly string[]): DiskTrouble | undefine
     dir,
     free: ffree,
     needed: NEEDED_FILES,
-    line: `No file can be created at ${place}: ${ffree} inodes are free, and ${NEEDED_FILES} are required; remove files there, ${elsewhere}`,
+    line:
+      `No file can be created at ${place}: ${ffree} inodes are free, and ${NEEDED_FILES} are required; ` +
+      `remove files there, ${elsewhere}`,
   };
 }
 

@@ -107,7 +107,8 @@ function refuseRetention({ [RETENTION_VARIABLE]: given }: StackSettings): void {
   throw new UserInputError(
     RETENTION_VARIABLE,
     given,
-    "leave it out: the cluster is not this stack's own; to set its retention: temporal operator namespace update --retention",
+    "leave it out: the cluster is not this stack's own; to set its retention: " +
+      'temporal operator namespace update --retention',
   );
 }
 
@@ -146,7 +147,9 @@ function lacksAttributes(
   const remedy = `Ask an administrator to register them (temporal operator search-attribute create, types: ${error.lacking
     .map((name) => `${name}=${SEARCH_ATTRIBUTES[name as keyof typeof SEARCH_ATTRIBUTES]}`)
     .join(', ')}).`;
-  const how = `lacks search attributes that every workflow sets, and they could not be registered: ${error.lacking.join(', ')}`;
+  const how =
+    'lacks search attributes that every workflow sets, and they could not be registered: ' +
+    `${error.lacking.join(', ')}`;
   return new Unreachable(`Temporal at ${address}, namespace ${namespace},`, remedy, { cause: error, how });
 }
 

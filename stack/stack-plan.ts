@@ -100,7 +100,9 @@ function gpuCommand(
     ...visible,
   });
   if (size === 1) return command;
-  const note = `${does === 'both' ? 'samples and trains' : does === 'train' ? 'trains' : 'samples'}, ${device === undefined ? `${ops} threads an op` : `device ${device}`}`;
+  const note =
+    `${does === 'both' ? 'samples and trains' : does === 'train' ? 'trains' : 'samples'}, ` +
+    `${device === undefined ? `${ops} threads an op` : `device ${device}`}`;
   return { ...command, name, note };
 }
 

@@ -24,7 +24,8 @@ export class StoreReadOnly extends Error {
 
   constructor(place: string, options?: ErrorOptions) {
     super(
-      `${place} can only be read: mount it for writing, or let this user write to it; waiting work then continues by itself`,
+      `${place} can only be read: mount it for writing, or let this user write to it; ` +
+        'waiting work then continues by itself',
       options,
     );
     this.place = place;
@@ -38,7 +39,8 @@ export class StoreBusy extends Error {
 
   constructor(place: string, options?: ErrorOptions) {
     super(
-      `The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); waiting work then continues by itself`,
+      `The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); ` +
+        'waiting work then continues by itself',
       options,
     );
     this.place = place;
@@ -57,7 +59,8 @@ export class StoreCorrupt extends Error {
     const remedy =
       key === undefined
         ? "restore the file from a copy, or repair it with sqlite3's .recover"
-        : 'restore store.sqlite from a copy, or start a run with another name (npx longhaul doctor --store lists all damaged records)';
+        : 'restore store.sqlite from a copy, or start a run with another name (npx longhaul doctor --store lists ' +
+          'all damaged records)';
     super(
       `The store${place === '' ? '' : ` at ${place}`} is damaged (${problem}): stop the stack, and ${remedy}`,
       options,

@@ -100,7 +100,8 @@ export class StorePruner implements Pruner {
 
   #refsUnder(begins: readonly string[]): Set<string> {
     const select = this.#db.prepare(
-      "SELECT coalesce(json_extract(value, '$.artifact'), json_extract(value, '$.exchange')) AS ref FROM results WHERE key >= ? AND key < ?",
+      "SELECT coalesce(json_extract(value, '$.artifact'), json_extract(value, '$.exchange')) AS ref FROM " +
+        'results WHERE key >= ? AND key < ?',
     );
     return new Set(
       begins.flatMap((begin) =>

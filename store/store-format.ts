@@ -12,7 +12,8 @@ export class StoreFormatUnknown extends Error {
 
   constructor(place: string, found: number) {
     super(
-      `The store at ${place} has format ${found}, and this version of Longhaul reads only format ${FORMAT}: use the version that made the store, or set LONGHAUL_HOME to another folder`,
+      `The store at ${place} has format ${found}, and this version of Longhaul reads only format ${FORMAT}: ` +
+        'use the version that made the store, or set LONGHAUL_HOME to another folder',
     );
     this.place = place;
   }

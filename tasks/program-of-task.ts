@@ -31,7 +31,8 @@ export function programOfTask(
     throw new UserInputError(
       'agent.options.gateway',
       true,
-      'give agent.options.command too: the gateway is for a program in the sandbox. One elsewhere reports its tokens (agent.options.tokens)',
+      'give agent.options.command too: the gateway is for a program in the sandbox. ' +
+        'One elsewhere reports its tokens (agent.options.tokens)',
     );
   return program;
 }

@@ -1,7 +1,7 @@
 /** The environments by name. */
 
 import { Definition } from '../modules/check-definition.ts';
-import { didYouMean } from '../modules/closest.ts';
+import { didYouMean } from '../protocol/closest.ts';
 import { Registry, UnknownName } from '../modules/registry.ts';
 import { JUDGE_NAME } from '../protocol/judge.ts';
 import { humaneval } from './code/humaneval.ts';
@@ -87,7 +87,8 @@ export function environmentNamed(name: string, modules?: string): Environment {
   if (environment) return environment;
   const names = environmentNames(modules);
   throw new UnknownName(
-    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (modules define others)${didYouMean(name, names)}`,
+    `there is no environment ${JSON.stringify(name)}; known: ${names.join(', ')} (modules define ` +
+      `others)${didYouMean(name, names)}`,
   );
 }
 

@@ -3,7 +3,7 @@
  * sandbox's own limit counts before the task's, and the task's before the default.
  */
 
-import { didYouMean } from '../modules/closest.ts';
+import { didYouMean } from '../protocol/closest.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import type { SandboxSpec } from '../sandboxes/sandbox.ts';
 import { MAIN, type Resources, type Task } from './environment.ts';

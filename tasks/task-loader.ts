@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 import { checkServers } from '../agents/mcp/server.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { type Toolbox, toolboxOf } from '../agents/tools/toolbox.ts';
-import { didYouMean } from '../modules/closest.ts';
+import { didYouMean } from '../protocol/closest.ts';
 import { type BundleStore, importStored } from '../modules/import-bundle.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { UnknownName } from '../modules/registry.ts';
@@ -214,7 +214,8 @@ function unknownKey(key: string, sources: readonly string[]): Error {
   if (begun !== undefined) return new UnknownTask(key, `expected ${begun}-SPLIT-N, N from 0`);
   const name = key.replace(/-(train|held-out|test|\d+).*$/, '');
   return new UnknownName(
-    `there is no environment for task ${key}; known: ${sources.join(', ')} (modules define others)${didYouMean(name, sources)}`,
+    `there is no environment for task ${key}; known: ${sources.join(', ')} (modules define ` +
+      `others)${didYouMean(name, sources)}`,
   );
 }
 
@@ -224,7 +225,8 @@ export class DataChanged extends Error {
 
   constructor(environment: string, options: unknown) {
     super(
-      `the records of ${environment} with the options ${JSON.stringify(options)} have changed since the run or eval started: restore the files, or start it under another name`,
+      `the records of ${environment} with the options ${JSON.stringify(options)} have changed since the run or ` +
+        'eval started: restore the files, or start it under another name',
     );
   }
 }

@@ -20,6 +20,11 @@ export class TrainingDiverged extends Error {
   }
 }
 
+/** The weights after the step are not finite, or so large that their norm is not. All is as it was before the step. */
+export class WeightsDiverged extends Error {
+  override readonly name = 'WeightsDiverged';
+}
+
 const firstPrefix = 'exp_avg.';
 const secondPrefix = 'exp_avg_sq.';
 
@@ -73,9 +78,10 @@ export class AdamW {
 
   /**
    * One step along `gradient` [layout.size], which is disposed (Loshchilov and Hutter 2019, algorithm 2; Kingma and
-   * Ba 2015, algorithm 1). Returns the gradient's norm before clipping. Errors: `TrainingDiverged`.
+   * Ba 2015, algorithm 1). Returns the gradient's norm before clipping. Errors: `TrainingDiverged`; if `isChecked`,
+   * `WeightsDiverged`, which leaves the gradient.
    */
-  apply(target: Trainable, gradient: Tensor, settings: AdamWSettings): number {
+  apply(target: Trainable, gradient: Tensor, settings: AdamWSettings, { isChecked = false } = {}): number {
     const norm = normOf(gradient);
     if (!Number.isFinite(norm)) {
       gradient.dispose();
@@ -84,6 +90,10 @@ export class AdamW {
     // PyTorch's clip_grad_norm_.
     const clip = Math.min(1, (settings.maxGradNorm ?? Infinity) / (norm + 1e-6));
     const next = inGraph(() => this.#next(target.flat, clip < 1 ? scale(gradient, clip) : gradient, settings));
+    if (isChecked && !Number.isFinite(normOf(next.weights))) {
+      tf.dispose([next.first, next.second, next.weights]);
+      throw new WeightsDiverged('the weights after the step would not be finite');
+    }
     tf.dispose([gradient, this.#first, this.#second]);
     this.#first = tf.keep(next.first);
     this.#second = tf.keep(next.second);

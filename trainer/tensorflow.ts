@@ -157,6 +157,7 @@ function rowsAreIndependent(): boolean {
 
 if (!backend.isUsingGpuDevice && process.arch === 'x64' && !rowsAreIndependent()) {
   throw new UnsuitableTensorflow(
-    'TensorFlow runs without oneDNN: TF_ENABLE_ONEDNN_OPTS was 0 when the process started. Unset it, then start the process again',
+    'TensorFlow runs without oneDNN: TF_ENABLE_ONEDNN_OPTS was 0 when the process started. Unset it, ' +
+      'then start the process again',
   );
 }

@@ -27,7 +27,8 @@ export interface PoolMachine {
 
 export const POOL_VARIABLE = 'LONGHAUL_GPU_WORKERS';
 export const DUTY_VARIABLE = 'LONGHAUL_GPU_DOES';
-const EXPECTED = `a whole number from 1 to 64, or what each worker does (${GPU_DUTIES.join(', ')}), separated by commas`;
+const EXPECTED =
+  `a whole number from 1 to 64, or what each worker does (${GPU_DUTIES.join(', ')}), ` + 'separated by commas';
 
 function refuse(name: string, text: string, remedy: string): never {
   throw new UserInputError(name, text, remedy);
@@ -71,7 +72,8 @@ export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMach
     refuse(
       POOL_VARIABLE,
       env[POOL_VARIABLE] ?? '',
-      `each worker needs its own device, and there are ${devices.length}; set CUDA_VISIBLE_DEVICES= (empty) to use processors instead`,
+      `each worker needs its own device, and there are ${devices.length}; set CUDA_VISIBLE_DEVICES= (empty) to ` +
+        'use processors instead',
     );
   // Temporal, tools and graders need the other half.
   const threads = Math.max(1, Math.floor(Math.floor(cores / 2) / pool.length));

@@ -73,7 +73,8 @@ async function refuseTaken(path: string): Promise<void> {
   const holder = await holderOf(path);
   if (holder === undefined || holder === process.pid || startTimeOf(holder) === undefined) return;
   throw new Error(
-    `the worker with process id ${holder} already has the ready file ${path}: unset LONGHAUL_WORKER_NAME, and this worker gets a file of its own`,
+    `the worker with process id ${holder} already has the ready file ${path}: unset LONGHAUL_WORKER_NAME, ` +
+      'and this worker gets a file of its own',
   );
 }
 

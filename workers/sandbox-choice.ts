@@ -50,7 +50,8 @@ export function readChoice(sandboxDir: string): SandboxChoice | undefined {
   const choice = parse(text);
   if (choice === undefined)
     throw new TypeError(
-      `${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove the file, and the next worker chooses again`,
+      `${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove the file, ` +
+        'and the next worker chooses again',
     );
   return choice;
 }

@@ -12,7 +12,9 @@ import { createBubblewrapProvider } from '../sandboxes/bubblewrap/provider.ts';
 import type { HostProvider } from '../sandboxes/supervised/provider.ts';
 import { SandboxImpossible, SandboxUnavailable } from '../sandboxes/sandbox.ts';
 import { buildSupervisor } from '../sandboxes/supervisor/build.ts';
+import type { ToolsGuard } from '../sandboxes/tools-folder.ts';
 import { openWarmPool, type WarmPool } from '../sandboxes/warm-pool.ts';
+import { checkToolsPlace, readPlaces } from './allowed/places.ts';
 import type { Store } from '../store/store.ts';
 import {
   askedFor,
@@ -51,6 +53,12 @@ async function tryBubblewrap(withinMs: number): Promise<Trial> {
   );
 }
 
+/** The folders of the process, as of now: what the command line allows later counts. */
+function guardTools(): ToolsGuard {
+  const places = readPlaces();
+  return (path) => checkToolsPlace(places, path);
+}
+
 async function openDocker(
   stateDir: string,
   supervisorPath: string,
@@ -64,6 +72,7 @@ async function openDocker(
     supervisorPath,
     cache: cacheDirectory(process.env),
     onProgress,
+    guardTools: guardTools(),
     ...(image === undefined ? {} : { image }),
     ...(runtime === undefined ? {} : { runtime }),
   });
@@ -78,7 +87,7 @@ export async function openProvider(
 ): Promise<HostProvider> {
   const supervisorPath = await buildSupervisor(join(cacheDirectory(process.env), 'supervisor'));
   if (name === 'docker') return await openDocker(stateDirOf('docker', sandboxDir), supervisorPath, sandbox, say);
-  return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath });
+  return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath, guardTools: guardTools() });
 }
 
 /** Adds to the message and keeps the class: an error that a retry cannot fix stays one. */
@@ -101,7 +110,9 @@ async function openChosen(
       throw new SandboxUnavailable('bubblewrap does not work');
     return await openProvider(provider, sandboxDir, sandbox, say);
   } catch (error) {
-    const remedy = `run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} runs`;
+    const remedy =
+      `run: npx longhaul doctor; to choose again, set LONGHAUL_SANDBOX=${other}, ` +
+      `or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} runs`;
     throw withRemedy(
       error,
       (reason) =>

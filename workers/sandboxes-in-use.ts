@@ -45,13 +45,16 @@ export async function leaveIdle(
     provider === 'docker' ? remainsInDocker(dir, open) : Promise.resolve(remainsOfBubblewrap(dir))
   ).catch((error: unknown) => {
     throw refused(
-      `cannot find out whether its sandboxes in ${dir} are live (${error instanceof Error ? error.message : String(error)}); fix that, or remove this folder`,
+      `cannot find out whether its sandboxes in ${dir} are live ` +
+        `(${error instanceof Error ? error.message : String(error)}); fix that, or remove this folder`,
     );
   });
   const { live } = remains;
   if (live.length > 0)
     throw refused(
-      `${live.length} of its sandboxes are live (${live.slice(0, 3).join(', ')}${live.length > 3 ? ', …' : ''}): cancel what they belong to, or wait for its end (sandboxes that nobody renews end by themselves), or set LONGHAUL_SANDBOX=${provider}`,
+      `${live.length} of its sandboxes are live ` +
+        `(${live.slice(0, 3).join(', ')}${live.length > 3 ? ', …' : ''}): cancel what they belong to, ` +
+        `or wait for its end (sandboxes that nobody renews end by themselves), or set LONGHAUL_SANDBOX=${provider}`,
     );
   await remains.clear();
 }

@@ -81,7 +81,8 @@ function checkSweepChange(change: Reconfiguration): void {
   const other = Object.keys(change ?? {}).find((name) => !isBudget(name));
   if (other !== undefined)
     throw new TypeError(
-      `${other}: cannot be changed on a live eval; give budget.tokens, budget.usd, budget.hours, judges.NAME.budget.tokens or judges.NAME.budget.usd`,
+      `${other}: cannot be changed on a live eval; give budget.tokens, budget.usd, budget.hours, ` +
+        'judges.NAME.budget.tokens or judges.NAME.budget.usd',
     );
   checkReconfiguration(change, 0);
 }
@@ -102,7 +103,9 @@ function refuseFailures({ done, opened }: Sweep): void {
     const reasons = Object.entries(failed).map(([reason, n]) => `${n} ${reason}`);
     return `${cell}: ${reasons.join(', ')} of ${rollouts}`;
   });
-  const message = `more rollouts were not graded than maxFailed allows, a share of ${opened.maxFailed} (${shown.join('; ')}); start the same eval again to run only those`;
+  const message =
+    `more rollouts were not graded than maxFailed allows, a share of ${opened.maxFailed} (${shown.join('; ')}); ` +
+    'start the same eval again to run only those';
   throw ApplicationFailure.nonRetryable(message, 'TooManyFailures');
 }
 

@@ -71,7 +71,9 @@ export class HoursBudget {
 
   #trip(name: string, limit: number): Trip {
     const used = Math.round((this.workedMs / HOUR_MS) * 1000) / 1000;
-    const message = `${name} has worked ${used} of budget.hours, which is ${limit}: npx longhaul set ${name} budget.hours=${limit * 2}, then npx longhaul resume ${name}`;
+    const message =
+      `${name} has worked ${used} of budget.hours, which is ${limit}: ` +
+      `npx longhaul set ${name} budget.hours=${limit * 2}, then npx longhaul resume ${name}`;
     return { failure: 'budget-spent', failed: 0, of: 0, message, work: name };
   }
 }

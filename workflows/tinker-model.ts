@@ -1,7 +1,7 @@
 /**
- * One lane of the Tinker API: the operations of a model, or the samples of a base. It runs one activity at a time, which
- * drains the lane, and ends when the lane was idle for long; the next request starts it again. Requests are in the
- * journal alone: no event of a history is about one.
+ * One lane of the Tinker API: the operations of a model, or the samples of a base. It runs one activity at a time,
+ * which drains the lane, and ends when the lane was idle for long; the next request starts it again. Requests are in
+ * the journal alone: no event of a history is about one.
  */
 
 import {

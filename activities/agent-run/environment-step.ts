@@ -41,7 +41,8 @@ function checked(result: StepResult | undefined, key: string): StepResult {
     typeof given === 'object' && given !== null && Array.isArray(given.messages) && given.state !== undefined;
   if (result !== undefined && isOne && (given.reward === undefined || Number.isFinite(given.reward))) return result;
   throw new EnvironmentFailed(
-    `step of ${key} returned ${JSON.stringify(result)?.slice(0, 200) ?? 'nothing'}: return { state, messages, done, reward }`,
+    `step of ${key} returned ${JSON.stringify(result)?.slice(0, 200) ?? 'nothing'}: return { state, messages, ` +
+      'done, reward }',
   );
 }
 

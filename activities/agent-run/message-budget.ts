@@ -46,7 +46,8 @@ export class MessageBudget {
       return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
     if (this.#spentMs < this.#seconds * 1000) return undefined;
     return refusal(
-      `not run: the calls of this message have taken their ${Math.ceil(this.#seconds)} seconds. Make it in the next one.`,
+      `not run: the calls of this message have taken their ${Math.ceil(this.#seconds)} seconds. ` +
+        'Make it in the next one.',
     );
   }
 }

@@ -138,8 +138,8 @@ async function destroyAll(specs: TaskSpecs, provider: SandboxProvider): Promise<
 
 /**
  * Makes the sandboxes of `specs` from the attempt's last snapshot. If an earlier execution left only some of them, none
- * of these is used: some may be further than others. Returns `undefined` if there is no snapshot, or if it does not fit;
- * else the turn after which it was taken.
+ * of these is used: some may be further than others. Returns `undefined` if there is no snapshot, or if it does not
+ * fit; else the turn after which it was taken.
  */
 export async function fromSnapshot(
   attempt: Attempt,

@@ -348,7 +348,8 @@ export async function replayTurns(
       const { observation } = await run(call, turn, index, 'replay', { ...acting, tools });
       if (!sameAnswer(record, index, observation.content))
         throw new RestoreFailed(
-          `${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`,
+          `${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the ` +
+            'new sandbox',
         );
     }
   }
@@ -356,7 +357,8 @@ export async function replayTurns(
   const now = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${lastTurn}/digest-replayed`);
   if (now !== digest)
     throw new RestoreFailed(
-      `${attemptKey(attempt)}: after turn ${lastTurn} the workspace had the digest ${digest.slice(0, 12)}, and after the replay it has ${now?.slice(0, 12) ?? 'none'}`,
+      `${attemptKey(attempt)}: after turn ${lastTurn} the workspace had the digest ${digest.slice(0, 12)}, ` +
+        `and after the replay it has ${now?.slice(0, 12) ?? 'none'}`,
     );
 }
 

@@ -40,7 +40,8 @@ async function checkMade({ step, shards }: UpdateInput, { toDir, input }: Update
   const there = await readCheckpointRecord(toDir);
   if (there !== undefined && isMadeFrom(there, input)) return;
   throw new Error(
-    `The update of step ${step} in ${shards} shards is not in ${toDir}: restore that folder, or start a run with another name`,
+    `The update of step ${step} in ${shards} shards is not in ${toDir}: restore that folder, ` +
+      'or start a run with another name',
   );
 }
 

@@ -15,13 +15,15 @@ export function endpointFailure(error: EndpointError, endpoint: Endpoint, field 
       return new UserInputError(
         `${field}.apiKeyEnv`,
         apiKeyEnv,
-        `start the workers with the key's name and address: ${restart(`LONGHAUL_KEYS=${apiKeyEnv}@${baseUrl}`)} (${error.message})`,
+        "start the workers with the key's name and address: " +
+          `${restart(`LONGHAUL_KEYS=${apiKeyEnv}@${baseUrl}`)} (${error.message})`,
       );
     case 'address-not-allowed':
       return new UserInputError(
         `${field}.baseUrl`,
         baseUrl,
-        `give an address that the workers may use, or start them with this one: ${restart(`LONGHAUL_ENDPOINTS=${baseUrl}`)} (${error.message})`,
+        'give an address that the workers may use, or start them with this one: ' +
+          `${restart(`LONGHAUL_ENDPOINTS=${baseUrl}`)} (${error.message})`,
       );
     case 'auth':
       return new UserInputError(
@@ -42,7 +44,7 @@ export function endpointFailure(error: EndpointError, endpoint: Endpoint, field 
       return new UserInputError(
         `${field}.mode`,
         mode,
-        `give chat, or use a server and a tokenizer that agree on token ids (${said})`,
+        `give chat, or use a server that returns token ids and a tokenizer that agrees with it (${said})`,
       );
     case 'bad-request':
     case 'unreadable':

@@ -25,16 +25,23 @@ export function patienceOf(policy: RolloutPolicy): { readonly patience?: Patienc
 
 /**
  * Ends `ask` when the patience ends: a server that accepts a request and never answers is as unavailable as one that
- * refuses it. Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
+ * refuses it. `ask` reports the failures that it retries: the last one is the reason.
+ * Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
  */
 export async function whilePatient<T>(
   endpoint: Endpoint,
   store: Pick<Store, 'list'>,
   signal: AbortSignal,
-  ask: (signal: AbortSignal) => Promise<T>,
+  ask: (signal: AbortSignal, onFailure: (error: Error) => void) => Promise<T>,
 ): Promise<T> {
   const clock = new OwnClock();
   const ms = await patienceLeft(patienceWith(endpoint), store, clock);
-  const over = () => new EndpointUnavailable('the last call had no answer yet', undefined);
-  return within({ ms, clock, over }, signal, ask);
+  let last: Error | undefined;
+  const over = () =>
+    new EndpointUnavailable(last ? `the last failure: ${last.message}` : 'the last call had no answer yet', undefined);
+  return within({ ms, clock, over }, signal, (own) =>
+    ask(own, (error) => {
+      last = error;
+    }),
+  );
 }

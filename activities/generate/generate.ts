@@ -107,7 +107,9 @@ async function sample(
   if ('scripted' in policy) return sampleScript(policy, input, deps, signal);
   if ('endpoint' in policy) {
     const { endpoint } = policy;
-    return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
+    return whilePatient(endpoint, deps.store, signal, (own, onFailure) =>
+      sampleEndpoint(input, endpoint, { ...deps, endpoints: deps.endpoints.reporting(onFailure) }, own),
+    );
   }
   const { uri, version } = policy;
   const backend = await backendOf(policy, input, deps);

@@ -43,7 +43,8 @@ async function contextOfRun(
       throw new UserInputError(
         CACHE_VARIABLE,
         process.env[CACHE_VARIABLE] ?? null,
-        `${run} began with a context of ${agreed} tokens, and ${field} has ${context.tokens} here: ${contextBound(context)}`,
+        `${run} began with a context of ${agreed} tokens, and ${field} has ${context.tokens} here: ` +
+          `${contextBound(context)}`,
       );
     lengths.push(checkContext(input, context, field));
   }

@@ -133,7 +133,8 @@ const MOST_CHARACTERS_A_TOKEN = 16;
 
 const tooLong = (prompt: number | string, limit: number): Refusal => ({
   code: 'context_length_exceeded',
-  message: `This model's maximum context length is ${limit} tokens. However, your messages resulted in ${prompt} tokens.`,
+  message:
+    `This model's maximum context length is ${limit} tokens. However, your messages resulted in ` + `${prompt} tokens.`,
 });
 
 /** Characters of all that the template writes, about. */

@@ -43,11 +43,13 @@ function mustFit(specs: readonly SandboxSpec[], task: string, room: LeaseRoom): 
   const memory = specs.reduce((sum, spec) => sum + memoryOf(spec), 0);
   if (memory > room.memoryMiB)
     throw new SandboxImpossible(
-      `${task} needs ${memory} MiB for its sandboxes, and this host may give ${room.memoryMiB}: lower resources.memoryMiB or diskMiB of the task, or set LONGHAUL_SANDBOX_MEMORY to at least ${memory}`,
+      `${task} needs ${memory} MiB for its sandboxes, and this host may give ${room.memoryMiB}: ` +
+        `lower resources.memoryMiB or diskMiB of the task, or set LONGHAUL_SANDBOX_MEMORY to at least ${memory}`,
     );
   if (specs.length > room.leases)
     throw new SandboxImpossible(
-      `${task} needs ${specs.length} sandboxes, and this host may hold ${room.leases}: set LONGHAUL_MAX_SANDBOXES to at least ${specs.length}`,
+      `${task} needs ${specs.length} sandboxes, and this host may hold ${room.leases}: ` +
+        `set LONGHAUL_MAX_SANDBOXES to at least ${specs.length}`,
     );
 }
 

@@ -82,6 +82,7 @@ export async function repeatStart(starting: Starting): Promise<void> {
   const now = await workspaceDigest(main, `${name}/start/digest`);
   if (now !== digest)
     throw new RestoreFailed(
-      `${name}: start left a workspace with the digest ${digest.slice(0, 12)}, and ${now?.slice(0, 12) ?? 'none'} in the new sandbox`,
+      `${name}: start left a workspace with the digest ${digest.slice(0, 12)}, ` +
+        `and ${now?.slice(0, 12) ?? 'none'} in the new sandbox`,
     );
 }

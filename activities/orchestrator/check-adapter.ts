@@ -49,7 +49,8 @@ export async function checkPolicyAdapter(field: string, lora: LoraSettings | und
     throw new UserInputError(
       field,
       lora,
-      `leave it out: training continues the adapter in ${dir} as it is, with ${more} = ${JSON.stringify(json[more])}, for which there is no setting`,
+      `leave it out: training continues the adapter in ${dir} as it is, ` +
+        `with ${more} = ${JSON.stringify(json[more])}, for which there is no setting`,
     );
   }
   await checkAdapter(field, lora, dir, 'the adapter is trained in any case');

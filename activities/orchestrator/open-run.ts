@@ -90,7 +90,8 @@ export function refuseOtherConfig({ kind, name, known, asked, instead }: Compare
   throw new UserInputError(
     field,
     value,
-    `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, ${instead ?? `or give another ${kind} name`}`,
+    `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, ` +
+      `${instead ?? `or give another ${kind} name`}`,
   );
 }
 
@@ -102,7 +103,9 @@ function checkSameConfig(config: RunConfig, { config: known, configSha256 }: Run
 async function checkFolder(run: string, runDir: string): Promise<void> {
   const found = await readdir(join(runDir, 'checkpoints')).catch(() => []);
   if (found.length === 0) return;
-  const remedy = `${runDir} has checkpoints of a run that this store does not know; give another run name, or move that folder away`;
+  const remedy =
+    `${runDir} has checkpoints of a run that this store does not know; give another run name, ` +
+    'or move that folder away';
   throw new UserInputError('run', run, remedy);
 }
 

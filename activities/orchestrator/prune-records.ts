@@ -115,7 +115,8 @@ export async function refusePruned(run: string, store: Store): Promise<void> {
   throw new UserInputError(
     'run',
     run,
-    `its records were pruned at ${mark.at}, so it cannot be started again; give another run name (to continue from one of its checkpoints, set policy.base to it)`,
+    `its records were pruned at ${mark.at}, so it cannot be started again; give another run name (to continue ` +
+      'from one of its checkpoints, set policy.base to it)',
   );
 }
 

@@ -103,7 +103,8 @@ function checkedVerdict(verdict: Verdict, name: string): Verdict {
     typeof given['passed'] === 'boolean';
   if (isGraded && areNumbers(given['parts']) && areNumbers(given['metrics'])) return verdict;
   throw new GraderFailed(
-    `grade of ${name} returned ${JSON.stringify(verdict) ?? 'nothing'}: return { code: 'graded', reward: a number, passed: true or false, reason }, and in parts and metrics numbers by name`,
+    `grade of ${name} returned ${JSON.stringify(verdict) ?? 'nothing'}: return { code: 'graded', reward: ` +
+      'a number, passed: true or false, reason }, and in parts and metrics numbers by name',
   );
 }
 

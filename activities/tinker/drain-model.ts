@@ -222,8 +222,8 @@ class ModelDrain {
     const { id, tenant } = this.#model;
     return turns.run(tenant, id, this.#signal, async () => {
       const started = performance.now();
-      // A pass that took too long, or whose lane is lost, stops: it must not run beside its next try, or hold the engine
-      // from others. One that is under way when the worker stops ends, and is saved.
+      // A pass that took too long, or whose lane is lost, stops: it must not run beside its next try, or hold the
+      // engine from others. One that is under way when the worker stops ends, and is saved.
       const over = new AbortController();
       const lose = () => this.#signal.reason instanceof LaneLost && over.abort(this.#signal.reason);
       this.#signal.addEventListener('abort', lose);

@@ -1,6 +1,6 @@
 /**
- * Which samples start: the tenant with the fewest sequences under way comes first. A tenant that has less than its share
- * starts although others fill the engine, so that nobody waits for the end of another's long samples.
+ * Which samples start: the tenant with the fewest sequences under way comes first. A tenant that has less than its
+ * share starts although others fill the engine, so that nobody waits for the end of another's long samples.
  */
 
 import type { WaitingSample } from '../../store/tinker/work.ts';

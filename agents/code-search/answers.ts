@@ -1,6 +1,6 @@
 /** The answers of `code_search` as text, from an index. Sorted, bounded, and the same for equal workspaces. */
 
-import { closest } from '../../modules/closest.ts';
+import { closest } from '../../protocol/closest.ts';
 import type { CodeIndex, IndexedFile, Passage } from './code-index.ts';
 import type { CodeSymbol } from './parse-file.ts';
 
@@ -55,7 +55,8 @@ function guess(name: string, found: readonly Found[]): string {
 }
 
 const definitionLine = ({ file, symbol }: Found): string =>
-  `${file.path}:${symbol.line}-${symbol.endLine}: ${symbol.kind} ${fullName(symbol)}: ${shown(file.lines[symbol.line - 1])}`;
+  `${file.path}:${symbol.line}-${symbol.endLine}: ${symbol.kind} ${fullName(symbol)}: ` +
+  `${shown(file.lines[symbol.line - 1])}`;
 
 export function definitions(index: CodeIndex, name: string, path: string | undefined): string {
   const all = allSymbols(index, path);

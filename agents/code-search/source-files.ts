@@ -26,7 +26,10 @@ const SKIPPED = ['.git', '.hg', '.svn', 'node_modules', '__pycache__', '.venv', 
 const listed = (): string => {
   const skipped = SKIPPED.map((name) => `-name ${name}`).join(' -o ');
   const sources = EXTENSIONS.map((extension) => `-name '*${extension}'`).join(' -o ');
-  return `find . -mindepth 1 -type d \\( ${skipped} \\) -prune -o -type f \\( ${sources} \\) -size -${MOST_FILE_BYTES >> 10}k -printf '%s\\t%T@ %C@ %i\\t%P\\n' 2>/dev/null`;
+  return (
+    `find . -mindepth 1 -type d \\( ${skipped} \\) -prune -o -type f \\( ${sources} \\) -size ` +
+    `-${MOST_FILE_BYTES >> 10}k -printf '%s\\t%T@ %C@ %i\\t%P\\n' 2>/dev/null`
+  );
 };
 
 const byPath = (a: SourceFile, b: SourceFile): number => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0);

@@ -6,7 +6,9 @@
 import type { TextCodecName } from '../../protocol/conversation.ts';
 import type { ParsedTurn, ToolCall, ToolSchema } from '../../protocol/message.ts';
 
-/** What starts at an opening: a call, a mistake, or text that only looks like an opening (with `error`, a mistake too). */
+/**
+ * What starts at an opening: a call, a mistake, or text that only looks like an opening (with `error`, a mistake too).
+ */
 export type Section =
   | { readonly kind: 'call'; readonly end: number; readonly call: ToolCall }
   | { readonly kind: 'mistake'; readonly error: string }

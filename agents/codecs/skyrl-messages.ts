@@ -98,7 +98,9 @@ export const openAiCall = (call: ToolCall, number = 1) => ({
   function: { name: call.name, arguments: argumentsText(call) },
 });
 
-/** Errors: `ConversionRefused` for another role than system, user and assistant, and for a call that breaks its schema. */
+/**
+ * Errors: `ConversionRefused` for another role than system, user and assistant, and for a call that breaks its schema.
+ */
 export function skyrlToMessages(messages: readonly OpenAiMessage[], tools: readonly ToolSchema[]): OpenAiMessage[] {
   let calls = 0;
   return messages.map((message) => {

@@ -133,7 +133,10 @@ export async function callOverHttp(call: HttpCall): Promise<string> {
       case 'refused':
         return `Error: ${serverText(name, spec)} refuses the call (status ${answered.status})`;
       case 'too-long':
-        return `Error: ${serverText(name, spec)} answered the call with more than can be read (${MOST_ANSWER_BYTES >> 20} MiB)`;
+        return (
+          `Error: ${serverText(name, spec)} answered the call with more than can be read ` +
+          `(${MOST_ANSWER_BYTES >> 20} MiB)`
+        );
       case 'forgotten':
         if (spec.effect !== 'none')
           throw new McpFailed(name, spec, 'has ended the session, and what earlier calls left in it', { unsent: true });

@@ -159,7 +159,8 @@ export async function openCorpus(options: CorpusOptions, digest?: string): Promi
   const corpus = await once(opened, MOST_OPEN, keyOf(options, files), () => build(options, files));
   if (digest !== undefined && digest !== corpus.digest)
     throw new CorpusChanged(
-      `the corpus ${options.path} has changed since the run or eval started: restore its files, or start it under another name`,
+      `the corpus ${options.path} has changed since the run or eval started: restore its files, ` +
+        'or start it under another name',
     );
   return corpus;
 }

@@ -17,7 +17,8 @@ export const codeSearch = makeTool({
   name: NAME,
   description:
     'Searches code in Python, TypeScript, JavaScript, Go, Rust, Java and C. definitions: where a name is defined. ' +
-    'references: where it is used. outline: what a file defines. search: the parts of the code that match a description.',
+    'references: where it is used. outline: what a file defines. search: the parts of the code that match a ' +
+    'description.',
   parameters: {
     action: {
       type: 'string',

@@ -35,7 +35,10 @@ export function checkServer(field: string, url: URL, env: Environment = process.
 /** Why a key cannot be sent, with the remedy; `undefined` if the operator's list has it for this address. */
 export function keyNotListed(name: string, url: URL, env: Environment = process.env): string | undefined {
   if (allowedKeys(env).some((one) => one.name === name && covers(one, url.href))) return undefined;
-  return `the key ${name} is not allowed for ${url.origin}: start the stack with ${KEYS_VARIABLE}=${name}@${url.origin} and ${name} in its environment`;
+  return (
+    `the key ${name} is not allowed for ${url.origin}: ` +
+    `start the stack with ${KEYS_VARIABLE}=${name}@${url.origin} and ${name} in its environment`
+  );
 }
 
 /** The key, which may be sent to this address only. Errors: `ServiceUnavailable` with the variable and the remedy. */

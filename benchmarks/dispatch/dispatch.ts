@@ -67,7 +67,8 @@ async function begin(
     const stages = 3 * given.times.length;
     if (graded !== given.times.length || job.intervals.length !== stages) {
       throw new Error(
-        `${idOf(given, order)}: ${job.intervals.length} stages ran, expected ${stages}; on an overloaded machine give a larger --scale`,
+        `${idOf(given, order)}: ${job.intervals.length} stages ran, expected ${stages}; ` +
+          'on an overloaded machine give a larger --scale',
       );
     }
     return measure(job.intervals, given.maxParallelAgents, seconds / scale);

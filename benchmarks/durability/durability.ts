@@ -187,7 +187,8 @@ async function measure(place: Place, options: DurabilityOptions, parts: Durabili
     const kept = await durable(`durable-${n}`, parts, options, place);
     blocks.push({ durable: kept, inMemory: memory });
     note(
-      `block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s in memory`,
+      `block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s ` +
+        'in memory',
     );
   }
   const all = blocks.length * options.steps;

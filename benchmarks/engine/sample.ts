@@ -31,7 +31,8 @@ export async function benchSample({ model, batch, promptTokens, newTokens, round
       ours.push(mine);
       theirs.push(its);
       note(
-        `bench   ${model} round ${round} of ${rounds}: ${(mine.tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(its.tokens / its.seconds).toFixed(0)}`,
+        `bench   ${model} round ${round} of ${rounds}: ${(mine.tokens / mine.seconds).toFixed(0)} tokens/s, ` +
+          `peer ${(its.tokens / its.seconds).toFixed(0)}`,
       );
     }
     const tokensPerSecond = speedOf(ours);

@@ -187,7 +187,8 @@ function report(name: string, direct: readonly Round[], through: readonly Round[
   console.log(
     `${name}: in process ${rate(direct)}, API ${rate(through)} tokens/s, share ${median(ratios).toFixed(2)}; ` +
       `processor ms per 1,000 tokens: in process ${per(direct, (one) => one.worker)}, API ` +
-      `worker ${per(through, (one) => one.worker)} + server ${per(through, (one) => one.server)} (client ${per(through, (one) => one.client)})`,
+      `worker ${per(through, (one) => one.worker)} + server ${per(through, (one) => one.server)} (client ` +
+      `${per(through, (one) => one.client)})`,
   );
 }
 

@@ -125,7 +125,8 @@ try {
       const [low, middle, high] = [Math.min(...all), median(all), Math.max(...all)].map(Math.round);
       const processor = Math.round(median(speeds.map(({ perProcessorSecond }) => perProcessorSecond)));
       process.stdout.write(
-        `${many} samplers x ${TOKENS}, ${name}: ${middle} tokens/s (${low} to ${high}), ${processor} per processor second\n`,
+        `${many} samplers x ${TOKENS}, ${name}: ${middle} tokens/s (${low} to ${high}), ` +
+          `${processor} per processor second\n`,
       );
     }
   }

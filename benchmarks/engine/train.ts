@@ -60,7 +60,8 @@ export async function benchTrain({
       ours.push(mine);
       theirs.push(its);
       note(
-        `bench   ${model} step ${round} of ${rounds}: ${(tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(tokens / its.seconds).toFixed(0)}`,
+        `bench   ${model} step ${round} of ${rounds}: ${(tokens / mine.seconds).toFixed(0)} tokens/s, ` +
+          `peer ${(tokens / its.seconds).toFixed(0)}`,
       );
     }
     const speedOf = (steps: readonly Trained[]): number => median(steps.map(({ seconds }) => tokens / seconds));

@@ -21,9 +21,11 @@ export function memoryCurve(samples: readonly Sample[], unit: string): string {
     Number((HEIGHT - PAD.bottom - (mebibytes / most) * (HEIGHT - PAD.top - PAD.bottom)).toFixed(1));
   const rows = [0, 0.25, 0.5, 0.75, 1].map(
     (share) =>
-      `<line x1="${PAD.left}" x2="${WIDTH - PAD.right}" y1="${y(share * most)}" y2="${y(share * most)}" stroke="#e5e7eb"/>` +
+      `<line x1="${PAD.left}" x2="${WIDTH - PAD.right}" y1="${y(share * most)}" y2="${y(share * most)}" ` +
+      'stroke="#e5e7eb"/>' +
       `<text x="${PAD.left - 8}" y="${y(share * most) + 4}" text-anchor="end">${Math.round(share * most)}</text>` +
-      `<text x="${x(share * end)}" y="${HEIGHT - PAD.bottom + 18}" text-anchor="middle">${Math.round(share * end)}</text>`,
+      `<text x="${x(share * end)}" y="${HEIGHT - PAD.bottom + 18}" ` +
+      `text-anchor="middle">${Math.round(share * end)}</text>`,
   );
   const lines = names.map((name, i) => {
     const points = samples.flatMap(({ at, processes }) =>
@@ -32,7 +34,8 @@ export function memoryCurve(samples: readonly Sample[], unit: string): string {
     const [left, top] = [PAD.left + (i % PER_ROW) * 160, 34 + Math.floor(i / PER_ROW) * 16];
     const colour = COLOURS[i % COLOURS.length] ?? '#374151';
     return (
-      `<rect x="${left}" y="${top - 6}" width="12" height="4" fill="${colour}"/><text x="${left + 18}" y="${top}">${name}</text>` +
+      `<rect x="${left}" y="${top - 6}" width="12" height="4" fill="${colour}"/><text x="${left + 18}" ` +
+      `y="${top}">${name}</text>` +
       `<polyline points="${points.join(' ')}" fill="none" stroke="${colour}" stroke-width="2"/>`
     );
   });

@@ -150,7 +150,8 @@ export async function soakRollouts(rollouts: number, options: SoakOptions): Prom
         });
         if (result.graded !== result.rollouts)
           throw new Error(
-            `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`,
+            `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ` +
+              `${JSON.stringify(result.failures)}`,
           );
         done += result.rollouts;
         record.take(done);

@@ -77,8 +77,8 @@ function problemsOf(source: string, error: unknown): Problem[] {
   const bad = badRecordOf(error);
   const { more = [] } = bad ?? {};
   if (bad === undefined || more.length === 0) return [problemOf(source, error)];
-  const { file, number, field, reason } = bad;
-  const first = `${file}, record ${number}${field === '' ? '' : `, field ${field}`}: ${reason}`;
+  // The message of the first has those of all, one a line.
+  const [first = bad.reason] = bad.message.split('\n');
   return [
     { source, ...placeOf(bad), message: first },
     ...more.map((one) => ({ source, ...placeOf(one), message: one.message })),

@@ -9,6 +9,9 @@ import { join } from 'node:path';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { type GenerateDeps, generateTurn } from '../../activities/generate/generate.ts';
+import { orAborted } from '../../activities/or-aborted.ts';
+import { OwnClock, within } from '../../activities/own-time.ts';
+import { GraderFailed } from '../../activities/reward/grading-rounds.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
@@ -40,6 +43,8 @@ import {
 const HOST = 'check';
 const RUN = 'check';
 const TTL_SECONDS = 1800;
+/** Of one grading, if the task sets no `gradeSeconds`. */
+const GRADE_SECONDS = 900;
 
 interface Parts {
   readonly store: Store;
@@ -62,6 +67,22 @@ interface UnderWay {
 }
 
 const limitsOf = ({ maxTurns }: AgentSettings) => ({ maxTurns, maxAttempts: 1, maxRestores: 0 });
+
+/** The activities' context: only its signal is real. */
+function asActivity<T>(cancellationSignal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const context = { info: {}, heartbeat: () => undefined, cancellationSignal };
+  return asyncLocalStorage.run(context as unknown as Context, work);
+}
+
+/** Ends `work` after `seconds`, whether it heeds its signal or not. */
+function inTime<T>(what: string, seconds: number, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const limit = {
+    ms: seconds * 1000,
+    clock: new OwnClock(),
+    over: () => new GraderFailed(`${what} took longer than gradeSeconds (${seconds})`),
+  };
+  return within(limit, signal, (own) => asActivity(own, work));
+}
 
 async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: AbortSignal): Promise<LoopEvent> {
   const { store, tasks, catalog, agent, asking, activities } = parts;
@@ -118,6 +139,7 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
       one.collected = await activities.collect({ ...attempt, ...sandbox });
       return { type: 'collected' };
     case 'grade': {
+      const seconds = one.card?.limits?.gradeSeconds ?? GRADE_SECONDS;
       const input = {
         ...attempt,
         ...asking,
@@ -125,10 +147,11 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
         turns: turn,
         ...(one.collected && { artifact: one.collected.artifact }),
       };
-      const verdict =
+      const verdict = await inTime(`grade of ${task}`, seconds, signal, () =>
         one.card?.gradedIn === 'agents' && sandbox !== undefined
-          ? await activities.gradeInPlace({ ...input, ...sandbox })
-          : await activities.computeReward(input);
+          ? activities.gradeInPlace({ ...input, ...sandbox })
+          : activities.computeReward(input),
+      );
       if (verdict.code === 'graded') return { ...verdict, type: 'graded' };
       return { type: 'failed', failure: 'grader-failed', message: verdict.reason };
     }
@@ -151,7 +174,8 @@ async function rollOut(one: UnderWay, parts: Parts, signal: AbortSignal): Promis
   let state = initialState;
   while (stageOf(state) !== 'done') {
     signal.throwIfAborted();
-    const event = await perform(state, one, parts, signal).catch((error: unknown) => {
+    const before = state;
+    const event = await orAborted(() => perform(before, one, parts, signal), signal).catch((error: unknown) => {
       if (signal.aborted) throw error;
       return failed(error);
     });
@@ -234,8 +258,7 @@ export async function openHere(
     rollOut: (task, scripted, signal) => {
       made += 1;
       const one = { rollout: `check/${made}`, task, policy: { scripted, version: 0 } };
-      const context = { info: {}, heartbeat: () => undefined, cancellationSignal: signal };
-      return asyncLocalStorage.run(context as unknown as Context, () => rollOut(one, parts, signal));
+      return asActivity(signal, () => rollOut(one, parts, signal));
     },
     async close() {
       const real = await opened()?.catch(() => undefined);

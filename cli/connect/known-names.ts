@@ -36,7 +36,9 @@ export interface SingleRollout {
 
 /** Rollouts that no run and no eval started, within Temporal's retention. */
 export async function singleRollouts({ client }: Longhaul, onlyRunning = false): Promise<SingleRollout[]> {
-  const query = `WorkflowType = 'rollout' AND ParentWorkflowId IS NULL${onlyRunning ? " AND ExecutionStatus = 'Running'" : ''}`;
+  const query =
+    "WorkflowType = 'rollout' AND ParentWorkflowId IS " +
+    `NULL${onlyRunning ? " AND ExecutionStatus = 'Running'" : ''}`;
   const found: SingleRollout[] = [];
   for await (const { workflowId, status, startTime } of client.workflow.list({ query })) {
     found.push({ id: workflowId, status: status.name.toLowerCase(), startedAt: startTime.toISOString() });

@@ -90,8 +90,14 @@ async function remedyFor(run: string, context: VerbContext): Promise<string> {
   if (evalOf(run) !== undefined) return 'no eval with this name is running';
   const known = await knownRuns(context);
   if (isSingleRollout(run))
-    return `no rollout with this id is running${(await knownNames(context)).includes(run) ? `; show it with: npx longhaul trajectory ${run}` : ''}`;
+    return (
+      'no rollout with this id is ' +
+      `running${(await knownNames(context)).includes(run) ? `; show it with: npx longhaul trajectory ${run}` : ''}`
+    );
   if (known.includes(run))
-    return `it has ended; show it with: npx longhaul show ${run}. If it failed or was cancelled, resume it with: npx longhaul train CONFIG --again`;
+    return (
+      `it has ended; show it with: npx longhaul show ${run}. If it failed or was cancelled, resume it with: ` +
+      'npx longhaul train CONFIG --again'
+    );
   return known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet';
 }

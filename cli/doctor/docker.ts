@@ -25,7 +25,10 @@ const shared = ({ version, cgroupVersion, rootless }: Engine, runtimes: readonly
 function daemonRemedy(error: unknown, env: NodeJS.ProcessEnv): string {
   const cause = error instanceof Error ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
   if (cause?.code === 'EACCES' || cause?.code === 'EPERM')
-    return `a daemon is running, but this user may not use its socket: sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to a daemon of your own`;
+    return (
+      'a daemon is running, but this user may not use its socket: sudo usermod -aG docker "$USER" and log in ' +
+      'again, or set DOCKER_HOST to a daemon of your own'
+    );
   if (error instanceof SandboxImpossible) return error.message;
   const { host, by } = dockerAddress(env);
   if (by !== undefined)
@@ -65,7 +68,8 @@ export async function examineDocker(settings: SandboxSettings, env: NodeJS.Proce
   if (unlimited !== undefined) return { daemon: finding(DAEMON, false, undefined, unlimited) };
   const { runtime } = settings;
   const lacksRuntime = runtime !== undefined && !engine.runtimes.includes(runtime);
-  const remedy = `add the runtime ${runtime} to the daemon (it has ${runtimes.join(', ')}), or unset LONGHAUL_DOCKER_RUNTIME`;
+  const remedy =
+    `add the runtime ${runtime} to the daemon (it has ${runtimes.join(', ')}), ` + 'or unset LONGHAUL_DOCKER_RUNTIME';
   const daemon = finding(DAEMON, false, lacksRuntime ? undefined : shared(engine, runtimes), remedy);
   return { daemon, image: await examineImage(engine, settings, env) };
 }

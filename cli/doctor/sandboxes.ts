@@ -20,7 +20,8 @@ function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
   if (path === undefined) return finding('bubblewrap', false, undefined, 'sudo apt-get install -y bubblewrap');
   const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
   const remedy =
-    'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
+    'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 ' +
+    'kernel.apparmor_restrict_unprivileged_userns=0';
   return finding('bubblewrap', false, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
 }
 
@@ -39,7 +40,8 @@ function examineChoice(settings: SandboxSettings, env: NodeJS.ProcessEnv) {
     const written = readChoice(join(stackHome(env), 'sandboxes'));
     const found =
       written &&
-      `${describeChoice(written)}${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
+      `${describeChoice(written)}` +
+        `${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
     return {
       needed: asked?.provider ?? written?.provider,
       choice: finding(CHOICE, false, found, 'not required: the first worker chooses'),

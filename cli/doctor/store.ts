@@ -108,7 +108,9 @@ export async function examineRecords({ env, cwd, note, signal }: VerbContext): P
 }
 
 export function recordLines({ ok, dir, read, unknownCheckpoints, damaged, first, runs }: StoreVerdict): string[] {
-  const counts = `${read.records} records, ${read.objects} objects, ${read.events} events, ${read.executions} executions, ${read.checkpoints} checkpoints`;
+  const counts =
+    `${read.records} records, ${read.objects} objects, ${read.events} events, ${read.executions} executions, ` +
+    `${read.checkpoints} checkpoints`;
   if (ok) return [`the store at ${dir} is undamaged: ${counts}`];
   return [
     ...first.map(
@@ -120,6 +122,7 @@ export function recordLines({ ok, dir, read, unknownCheckpoints, damaged, first,
       ? [`${unknownCheckpoints} more checkpoints were not verified: the records of their steps are damaged`]
       : []),
     ...(runs.length > 0 ? [`affected runs: ${runs.join(', ')}`] : []),
-    'stop the stack (npx longhaul down) and restore the store, or the checkpoint, from a copy; or start these runs under other names',
+    'stop the stack (npx longhaul down) and restore the store, or the checkpoint, from a copy; ' +
+      'or start these runs under other names',
   ];
 }

@@ -31,6 +31,7 @@ export function noteOnPriorities(version: string): string[] {
   return late
     ? []
     : [
-        `server ${version}: set matching.useNewMatcher: true, or its queues do not put training's work before that of evals`,
+        `server ${version}: set matching.useNewMatcher: true, or its queues do not put training's work before ` +
+          'that of evals',
       ];
 }

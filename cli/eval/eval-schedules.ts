@@ -305,7 +305,9 @@ async function untilPaused(handle: ScheduleHandle, name: string, paused: boolean
   const deadline = Date.now() + TOLD_WITHIN_MS;
   while ((await handle.describe()).state.paused !== paused) {
     if (Date.now() > deadline) {
-      const how = `was asked to ${paused ? 'pause' : 'resume'} schedule ${name}, but has not done so within ${TOLD_WITHIN_MS / 1000} s`;
+      const how =
+        `was asked to ${paused ? 'pause' : 'resume'} schedule ${name}, but has not done so within ` +
+        `${TOLD_WITHIN_MS / 1000} s`;
       throw new Unreachable('Temporal', `See: npx longhaul schedule show ${name}`, { how });
     }
     await sleep(TOLD_POLL_MS);

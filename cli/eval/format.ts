@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { dispatching, judgeLines } from '../train/plan.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { spentLines } from '../../reports/spent.ts';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
@@ -24,10 +25,31 @@ function policyLine(policy: SweepPolicy): string {
   const { name } = policy;
   if (!('endpoint' in policy)) return `policy ${name === policy.policy ? name : `${name}: ${policy.policy}`}`;
   const { model, baseUrl, mode, apiKeyEnv } = policy.endpoint;
-  return `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ${apiKeyEnv === undefined ? 'no key' : `key from ${apiKeyEnv} (start the stack with LONGHAUL_KEYS=${apiKeyEnv}@${new URL(baseUrl).origin} and ${apiKeyEnv} in its environment)`}`;
+  return (
+    `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ` +
+    `${
+      apiKeyEnv === undefined
+        ? 'no key'
+        : `key from ${apiKeyEnv} (start the stack with LONGHAUL_KEYS=${apiKeyEnv}@${new URL(baseUrl).origin} and ` +
+          `${apiKeyEnv} in its environment)`
+    }`
+  );
 }
 
 /** The plan of an eval, as lines that are printed before it starts. */
+/** What only the workers and the store know, so that a plan without a stack leaves it unchecked. */
+export function uncheckedLines({ eval: id, policies }: SweepConfig): string[] {
+  const ofRuns = policies.flatMap((one) => {
+    if ('endpoint' in one) return [];
+    const { kind } = parsePolicyReference(one.policy);
+    return kind === 'latest' || kind === 'checkpoint' ? [one.policy] : [];
+  });
+  return [
+    ...(ofRuns.length > 0 ? [`not checked: that there is a checkpoint for ${ofRuns.join(', ')}`] : []),
+    `not checked: that eval ${id}, if there is one already, has the same settings`,
+  ];
+}
+
 export function evalPlanLines({
   eval: id,
   dir,
@@ -51,9 +73,11 @@ export function evalPlanLines({
     ...policies.map(policyLine),
     ...sampling.map(
       ({ name, temperature, topP, topK, maxTokens, samples }) =>
-        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} samples of each task`,
+        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} ` +
+        `tokens a turn, ${samples} samples of each task`,
     ),
-    `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
+    `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ` +
+      `${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...judgeLines(judges, budget),
   ];
@@ -105,7 +129,8 @@ export function evalReportLines(results: EvalResults, why = results.message): st
     ...cells.flatMap(familyLines),
     ...cells.flatMap(gradedLines),
     `in brackets: ${100 * confidence}% bootstrap intervals over tasks; failures count as not passed`,
-    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} ` +
+      `masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
     ...spentLines(results.spent),
     `results: ${join(evalDir, 'results.json')} · each rollout: ${join(evalDir, 'rollouts.jsonl')}`,
     `picture: ${join(evalDir, 'pass-at-k.svg')}`,

@@ -87,7 +87,8 @@ async function onStack(
   for (const line of evalReportLines(results, failure === undefined ? results.message : '')) screen.line(line);
   if (failure === undefined) return results;
   throw new JobFailed(
-    `eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; make what is missing with the same command: ${options.again}`,
+    `eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; ` +
+      `make what is missing with the same command: ${options.again}`,
     results,
     { cause: failure },
   );

@@ -20,7 +20,8 @@ export class StepDiffers extends Error {
 
   constructor(turn: number, what: string) {
     super(
-      `step of turn ${turn} ${what} today than it did then: the policy would have read something else, so its rollout cannot be graded again`,
+      `step of turn ${turn} ${what} today than it did then: the policy would have read something else, ` +
+        'so its rollout cannot be graded again',
     );
   }
 }

@@ -35,7 +35,8 @@ function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
     throw new UserInputError(
       '--again',
       run,
-      'it has completed, and there is nothing to resume: leave --again out to show it, or start another with --run-id NEW',
+      'it has completed, and there is nothing to resume: leave --again out to show it, or start another with ' +
+        '--run-id NEW',
     );
 }
 
@@ -61,14 +62,18 @@ export async function alreadyEnded(config: RunConfig, screen: Screen, again = fa
     if (again) {
       refuseCompleted(config, summary);
       screen.line(
-        `run ${config.run} has ${summary.status === 'failed' ? 'failed' : 'been cancelled'}: it is resumed from its records`,
+        `run ${config.run} has ${summary.status === 'failed' ? 'failed' : 'been cancelled'}: ` +
+          'it is resumed from its records',
       );
       return undefined;
     }
     const ended =
       summary.status === 'completed' ? 'completed' : summary.status === 'failed' ? 'failed' : 'been cancelled';
     screen.line(
-      `run ${config.run} exists and has ${ended}: showing it (${summary.status === 'completed' ? '' : 'resume it from its records with --again, or '}start another with --run-id NEW)`,
+      `run ${config.run} exists and has ${ended}: ` +
+        'showing it ' +
+        `(${summary.status === 'completed' ? '' : 'resume it from its records with --again, or '}start another ` +
+        'with --run-id NEW)',
     );
     const end = endOf(config, temporal);
     for (const line of await reportLines(summary, end.runDir, store)) screen.line(line);

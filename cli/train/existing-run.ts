@@ -64,6 +64,7 @@ export async function existingRun(asked: RunConfig, store: Store): Promise<RunRe
   const stored = await storedConfig(record);
   const found = stored ? firstDifference(stored, asked) : byRecord(record, asked);
   if (!found) return record;
-  const remedy = `run ${asked.run} exists with ${JSON.stringify(found.stored ?? null)}; start another with --run-id NEW`;
+  const remedy =
+    `run ${asked.run} exists with ${JSON.stringify(found.stored ?? null)}; ` + 'start another with --run-id NEW';
   throw new UserInputError(asWritten(found.field, asked), found.asked ?? null, remedy);
 }

@@ -94,7 +94,9 @@ export function progressBar(status: TrainStatus, { started, ended, total, passed
 export function liveLines(status: TrainStatus, progress: BatchProgress): string[] {
   const { step, steps, policyVersion, batch, overlap } = status;
   const { started, ended, total, passed, failed } = progress;
-  const rollouts = `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ${started - ended} running`;
+  const rollouts =
+    `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ` +
+    `${started - ended} running`;
   const why = status.tripped ? [tripLine(status.tripped)] : [];
   const ahead = overlap
     ? [`${overlap.running} batches are running, ${overlap.waiting} have ended and wait for their step`]
@@ -133,7 +135,10 @@ export function askedText({
   seconds,
 }: AskedQuestion): string {
   const said = question.map(({ role, content }) => (role === 'user' ? content : `[${role}] ${content}`)).join('\n');
-  return `── ${place} · asked judge ${judge} · ${promptTokens + sampledTokens} tokens, ${seconds.toFixed(1)} s\n${said}\n── ${place} · judge ${judge} answered\n${answer}`;
+  return (
+    `── ${place} · asked judge ${judge} · ${promptTokens + sampledTokens} tokens, ${seconds.toFixed(1)} ` +
+    `s\n${said}\n── ${place} · judge ${judge} answered\n${answer}`
+  );
 }
 
 /** A whole trajectory: every message, then how it ended. */
@@ -149,7 +154,9 @@ export function trajectoryText(trajectory: Trajectory): string {
     trajectory.status === 'graded'
       ? `reward ${trajectory.reward ?? 0} (${trajectory.passed ? 'passed' : 'not passed'}): ${trajectory.reason}`
       : `failed: ${trajectory.failure ?? 'internal'}: ${trajectory.reason}`;
-  const turns = `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ${trajectory.finish ?? 'none'}`;
+  const turns =
+    `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ` +
+    `${trajectory.finish ?? 'none'}`;
   const untrainable = trajectory.untrainable === undefined ? [] : [`cannot be trained on: ${trajectory.untrainable}`];
   const counts = Object.entries(trajectory.hints ?? {}).map(([rule, count]) => `${rule} ${count}`);
   const hints = counts.length === 0 ? [] : [`hints: ${counts.join(', ')}`];

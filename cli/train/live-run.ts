@@ -47,7 +47,10 @@ export function whyUnanswered(error: unknown): string {
 /** Why `askLive` failed. */
 export function whyUnknown(run: string, error: unknown): string {
   if (error instanceof WorkflowNotFoundError)
-    return `Temporal has no workflow train/${run}: it was started on another server, or its history is gone. Resume it from its records with: npx longhaul train CONFIG`;
+    return (
+      `Temporal has no workflow train/${run}: it was started on another server, or its history is gone. ` +
+      'Resume it from its records with: npx longhaul train CONFIG'
+    );
   return whyUnanswered(error);
 }
 

@@ -64,7 +64,11 @@ function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: Surroundings
   const kept = ownCluster
     ? "its namespace's retention is over"
     : `${readRetention(env)}h after it closed (${RETENTION_VARIABLE})`;
-  return `disk: a step adds up to ${bytes(HISTORY_KIB)} to Temporal's database, kept until ${kept}, and ${bytes(STORE_KIB)} to the store, ${gibibytes(STORE_KIB * 1024 * rollouts * steps)} in ${steps} steps (npx longhaul prune)`;
+  return (
+    `disk: a step adds up to ${bytes(HISTORY_KIB)} to Temporal's database, kept until ${kept}, ` +
+    `and ${bytes(STORE_KIB)} to the store, ${gibibytes(STORE_KIB * 1024 * rollouts * steps)} in ${steps} steps ` +
+    '(npx longhaul prune)'
+  );
 }
 
 async function contextLine(config: RunConfig, around: Surroundings): Promise<string[]> {
@@ -75,7 +79,9 @@ async function contextLine(config: RunConfig, around: Surroundings): Promise<str
   const { bytesPerToken, cacheBytes } = context;
   const full = tokens * bytesPerToken;
   return [
-    `context: ${tokens} tokens of prompt and answers, ${gibibytes(full)} of keys and values each, and ${Math.floor(cacheBytes / full)} of them fit the cache at once; the policy has ${context.tokens} here (${contextBound(context)})`,
+    `context: ${tokens} tokens of prompt and answers, ${gibibytes(full)} of keys and values each, ` +
+      `and ${Math.floor(cacheBytes / full)} of them fit the cache at once; the policy has ${context.tokens} here ` +
+      `(${contextBound(context)})`,
   ];
 }
 
@@ -92,8 +98,11 @@ export async function memoryLines(config: RunConfig, shell: NodeJS.ProcessEnv, h
   const each = workers > 1 ? `each of ${workers} GPU workers` : 'the GPU worker';
   return [
     ...(await contextLine(config, around)),
-    `memory: ${each} takes up to ${gibibytes(ENGINE_BYTES + weights + cache + pass)}: ${gibibytes(ENGINE_BYTES)} without a policy, weights ${gibibytes(weights)}, ` +
-      `cached keys and values at most ${gibibytes(cache)} (LONGHAUL_KV_CACHE_MIB), a pass of ${config.algorithm.microBatchTokens} tokens about ${gibibytes(pass)} (algorithm.microBatchTokens); ` +
+    `memory: ${each} takes up to ${gibibytes(ENGINE_BYTES + weights + cache + pass)}: ` +
+      `${gibibytes(ENGINE_BYTES)} without a policy, weights ${gibibytes(weights)}, ` +
+      `cached keys and values at most ${gibibytes(cache)} (LONGHAUL_KV_CACHE_MIB), ` +
+      `a pass of ${config.algorithm.microBatchTokens} tokens about ${gibibytes(pass)} ` +
+      '(algorithm.microBatchTokens); ' +
       'every other worker and the server about 300 MiB',
     diskLine(config, around),
   ];

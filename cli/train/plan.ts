@@ -10,7 +10,10 @@ import type { RunConfig } from '../../protocol/run-config.ts';
 export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
   if (type === 'batch') return 'all rollouts at once';
   if (type === 'bounded') return `at most ${maxParallelAgents} rollouts at once`;
-  return `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in reward at once`;
+  return (
+    `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in ` +
+    'reward at once'
+  );
 }
 
 /** Empty for a synchronous run. */
@@ -25,7 +28,8 @@ function overlapping({ training, algorithm }: RunConfig): string[] {
     training.maskStalenessSteps === undefined ? '' : `, masked if more than ${training.maskStalenessSteps} late`;
   const correction = algorithm.offPolicyCorrection?.tisRatioType ?? 'none';
   return [
-    `${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`,
+    `${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ` +
+      `${correction}`,
   ];
 }
 
@@ -34,7 +38,8 @@ function criticLines({ algorithm: { critic, gamma = 1, lambd = 1 }, policy }: Ru
   const { rank, alpha } = critic.lora ?? {};
   const adapter = critic.lora === undefined ? '' : `, an adapter of rank ${rank} (alpha ${alpha})`;
   return [
-    `critic from ${critic.base ?? policy.base}${adapter}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`,
+    `critic from ${critic.base ?? policy.base}${adapter}: learning rate ${critic.learningRate} ` +
+      `(${critic.schedule}), γ ${gamma}, λ ${lambd}`,
   ];
 }
 
@@ -94,10 +99,12 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   return [
     `run ${config.run} in ${config.dir}/${config.run}, seed ${config.seed}`,
     `policy ${config.policy.base}`,
-    `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
+    `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ` +
+      `${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
-    `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+    `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} ` +
+      `(${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
     ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,

@@ -45,7 +45,8 @@ function unvariedLines({ noGroupVaried }: RunSummary): string[] {
   const { steps, of, advice } = noGroupVaried;
   const which = steps.length === of ? 'any step' : `${steps.length} of ${of} steps`;
   return [
-    `no group varied in ${which}: all rollouts of a task had the same reward, so nothing was learned from them. Change:`,
+    `no group varied in ${which}: all rollouts of a task had the same reward, so nothing was learned from ` +
+      'them. Change:',
     ...advice.map((line) => `  - ${line}`),
   ];
 }
@@ -67,7 +68,9 @@ export async function reportLines(summary: RunSummary, runDir: string, store: St
     ...(before ? evaluationLines('before', before) : []),
     ...(after ? evaluationLines('after', after) : []),
     ...unvariedLines(summary),
-    `rollouts: ${accounting.dispatched} dispatched = ${accounting.trained} trained + ${accounting.masked} masked + ${accounting.dropped} dropped + ${accounting.evaluated} evaluated; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    `rollouts: ${accounting.dispatched} dispatched = ${accounting.trained} trained + ${accounting.masked} ` +
+      `masked + ${accounting.dropped} dropped + ${accounting.evaluated} evaluated; ${accounting.lost} lost, ` +
+      `${accounting.duplicated} duplicated`,
     ...spentLines(summary.spent),
     `learning curve: ${join(runDir, 'learning-curve.svg')}`,
     `summary: ${join(runDir, 'summary.json')} · metrics: ${join(runDir, 'metrics.jsonl')}`,

@@ -26,7 +26,8 @@ export function requireCompleted(summary: RunSummary): void {
   if (status === 'completed') return;
   if (status === 'running') throw new JobFailed(`run ${runId} was stopped before it recorded how it ended`, summary);
   throw new JobFailed(
-    `run ${runId} ${status}${message ? `: ${message}` : ''}; resume it from its records with: npx longhaul train CONFIG --again`,
+    `run ${runId} ${status}${message ? `: ${message}` : ''}; resume it from its records with: ` +
+      'npx longhaul train CONFIG --again',
     summary,
   );
 }

@@ -29,16 +29,19 @@ function printReport(
   for (const [name, { kills: n, p50, p95, max }] of Object.entries(recovery)) {
     if (n > 0)
       say(
-        `${n} kills of ${name === 'server' ? 'the server' : name === 'worker' ? 'workers' : 'others'}: back in ${seconds(p50)} (p95 ${seconds(p95)}, at most ${seconds(max)})`,
+        `${n} kills of ${name === 'server' ? 'the server' : name === 'worker' ? 'workers' : 'others'}: ` +
+          `back in ${seconds(p50)} (p95 ${seconds(p95)}, at most ${seconds(max)})`,
       );
   }
   const { dispatched, trained, masked, dropped, evaluated, lost, duplicated } = accounting;
   say(
-    `rollouts: ${dispatched} dispatched = ${trained} trained + ${masked} masked + ${dropped} dropped + ${evaluated} evaluated; ${lost} lost, ${duplicated} duplicated`,
+    `rollouts: ${dispatched} dispatched = ${trained} trained + ${masked} masked + ${dropped} dropped + ` +
+      `${evaluated} evaluated; ${lost} lost, ${duplicated} duplicated`,
   );
   const under = kills.reduce((sum, { underWay }) => sum + underWay.modelCalls + underWay.toolCalls, 0);
   say(
-    `repeated: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ${repeated.updates} updates (${under} calls were in flight at kills)`,
+    `repeated: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ` +
+      `${repeated.updates} updates (${under} calls were in flight at kills)`,
   );
   say(`disturbed  ${checkpoint}  ${runs.disturbed}`);
   say(`reference  ${reference}  ${runs.reference}`);
@@ -91,7 +94,8 @@ export const chaosVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Starts a stack of its own, kills its processes with SIGKILL while it trains, and compares weights and records with those of an ' +
+        'Starts a stack of its own, kills its processes with SIGKILL while it trains, and compares weights and ' +
+          'records with those of an ' +
           'undisturbed run. Fails if they differ, or if anything was lost or done twice.',
       )
       .argument('[config]', 'run configuration, YAML; default: swe-mini from the starter policy')

@@ -5,6 +5,8 @@ import type { Verb } from '../verb.ts';
 export interface VerbEntry {
   readonly summary: string;
   readonly load: () => Promise<Verb>;
+  /** True if all of its work ends with its process. */
+  readonly endsHere?: true;
 }
 
 export const VERBS: Readonly<Record<string, VerbEntry>> = {
@@ -15,6 +17,7 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
   doctor: {
     summary: 'check this machine, with a remedy for each missing part',
     load: async () => (await import('./stack/doctor.ts')).doctor,
+    endsHere: true,
   },
   up: { summary: 'start the stack: Temporal server and workers', load: async () => (await import('./stack/up.ts')).up },
   down: { summary: 'drain and stop the stack', load: async () => (await import('./stack/down.ts')).down },
@@ -28,10 +31,12 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
   check: {
     summary: 'check the modules, tasks, data and graders of a run or an eval',
     load: async () => (await import('./jobs/check.ts')).checkVerb,
+    endsHere: true,
   },
   model: {
     summary: 'a policy: its size, its context here, and the memory for it',
     load: async () => (await import('./model.ts')).modelVerb,
+    endsHere: true,
   },
   rollout: {
     summary: 'one rollout, its turns shown as they happen',

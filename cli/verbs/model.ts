@@ -22,12 +22,15 @@ async function describe(model: string, { say, env, cwd }: VerbContext): Promise<
   const weightBytes = 4 * parameters;
   say(`${dir}`);
   say(
-    `${family}: ${parameters} parameters, ${vocabulary} vocabulary entries, ${layers} layers, ${heads} heads of ${headDim} (${kvHeads} of keys and values)`,
+    `${family}: ${parameters} parameters, ${vocabulary} vocabulary entries, ${layers} layers, ` +
+      `${heads} heads of ${headDim} (${kvHeads} of keys and values)`,
   );
   say(`weights: ${gibibytes(weightBytes)} in float32`);
   say(`context: ${tokens} tokens here (${contextBound(context)})`);
   say(
-    `cache: ${gibibytes(cacheBytes)} of keys and values; a token takes ${(bytesPerToken / 1024).toFixed(1)} KiB, a full context ${gibibytes(tokens * bytesPerToken)}, and ${Math.floor(cacheBytes / (tokens * bytesPerToken))} of them fit`,
+    `cache: ${gibibytes(cacheBytes)} of keys and values; a token takes ${(bytesPerToken / 1024).toFixed(1)} ` +
+      `KiB, a full context ${gibibytes(tokens * bytesPerToken)}, ` +
+      `and ${Math.floor(cacheBytes / (tokens * bytesPerToken))} of them fit`,
   );
   return { document: { dir, family, parameters, vocabulary, weightBytes, context } };
 }

@@ -88,7 +88,8 @@ export const serveVerb: Verb = {
   define(command, run) {
     command
       .description(
-        "Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until SIGTERM or Ctrl-C; open requests then finish.",
+        "Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until " +
+          'SIGTERM or Ctrl-C; open requests then finish.',
       )
       .option('--model <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
       .option('--served-name <name>', "the model's name for clients; default: the last part of the policy's name")

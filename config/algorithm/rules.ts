@@ -86,7 +86,8 @@ export const RULES: readonly Rule[] = [
     field: 'offPolicyCorrection',
     applies: (s) => !(isCispoAtRollout(s) && isWeighting(s)),
     remedy:
-      'give tisRatioType: none (masks only), or cispo.anchor: old. With anchor: rollout, cispo itself weights by the ratio to the sampling policy',
+      'give tisRatioType: none (masks only), or cispo.anchor: old. With anchor: ' +
+      'rollout, cispo itself weights by the ratio to the sampling policy',
   },
   {
     field: 'lossReduction',

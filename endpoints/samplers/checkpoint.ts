@@ -9,6 +9,8 @@ import type { SamplerPolicy } from '../../protocol/sampler-uri.ts';
 export interface Checkpoint {
   /** As the servers see it. */
   readonly folder: string;
+  /** As this machine sees it. */
+  readonly source: string;
   /** An adapter is loaded under a name of its own, beside others. Whole weights take the place of the served ones. */
   readonly isAdapter: boolean;
   readonly version: number;
@@ -43,7 +45,11 @@ async function digestOf(folder: string, files: readonly string[]): Promise<strin
 }
 
 /** Errors: `CheckpointMissing`. */
-export async function readCheckpoint({ folder, at, version }: SamplerPolicy): Promise<Checkpoint> {
+export async function readCheckpoint({
+  folder,
+  at,
+  version,
+}: Pick<SamplerPolicy, 'folder' | 'version'> & { readonly at?: string | undefined }): Promise<Checkpoint> {
   const missing = (what: string) =>
     new CheckpointMissing(`${folder} ${what}: give the folder of a complete checkpoint, in safetensors`);
   const listed = await readdir(folder).catch(() => {
@@ -60,7 +66,27 @@ export async function readCheckpoint({ folder, at, version }: SamplerPolicy): Pr
   digests.set(name, known);
   known.catch(() => digests.delete(name));
   const digest = await known;
-  return { folder: at ?? folder, isAdapter, version, digest, label: `${version}-${digest.slice(0, 16)}` };
+  return {
+    folder: at ?? folder,
+    source: folder,
+    isAdapter,
+    version,
+    digest,
+    label: `${version}-${digest.slice(0, 16)}`,
+  };
+}
+
+/**
+ * Of a push: a server reads the files later than their digest was taken, and its label must not name others. Errors:
+ * `CheckpointMissing` if they are others now.
+ */
+export async function checkUnchanged({ source, digest, version, label }: Checkpoint): Promise<void> {
+  const now = await readCheckpoint({ folder: source, at: undefined, version });
+  if (now.digest === digest) return;
+  throw new CheckpointMissing(
+    `the files of ${source} changed while ${label} was pushed: give a changed checkpoint a folder and a ` +
+      'version of its own',
+  );
 }
 
 /** The name under which servers have the adapter. Another version, or other contents, have another name. */

@@ -36,7 +36,8 @@ export async function waitTurn(
   const left = until - Date.now();
   if (left <= 0)
     throw new SamplerBehind(
-      `${server.address} did not have ${label} within ${seconds} s (${last}): check whether it can read the checkpoint and has its routes to change weights, or raise patience`,
+      `${server.address} did not have ${label} within ${seconds} s (${last}): ` +
+        'check whether it can read the checkpoint and has its routes to change weights, or raise patience',
     );
   await sleep(Math.min(left, LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(tries, 10)), undefined, { signal });
 }

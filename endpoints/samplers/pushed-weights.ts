@@ -45,7 +45,8 @@ export function refuseBackward(label: string, checkpoint: Checkpoint, { address 
   if (found.version === checkpoint.version && checkpoint.label.endsWith(found.digest)) return;
   const what = found.version > checkpoint.version ? 'a later version' : 'other weights under this version';
   throw new SamplerAhead(
-    `${address} has ${label}, and ${checkpoint.label} is asked for: it has ${what}. Give another server, a higher version, or start the server again`,
+    `${address} has ${label}, and ${checkpoint.label} is asked for: it has ${what}. Give another server, ` +
+      'a higher version, or start the server again',
   );
 }
 
@@ -53,7 +54,8 @@ export function refuseBackward(label: string, checkpoint: Checkpoint, { address 
 export function refuseOtherBase(label: string, checkpoint: Checkpoint, { address }: SamplerServer): void {
   if (versionIn(label) === undefined) return;
   throw new SamplerAhead(
-    `${address} has the pushed weights ${label}, and the adapter ${checkpoint.label} is of the base model. Give another server, or start the server again`,
+    `${address} has the pushed weights ${label}, and the adapter ${checkpoint.label} is of the base model. ` +
+      'Give another server, or start the server again',
   );
 }
 

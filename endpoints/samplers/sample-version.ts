@@ -1,6 +1,6 @@
 /**
- * One call to one server, in token ids, by one version of a policy. Its answer is used only if the server says that this
- * version sampled it; otherwise the server is brought to the version, and asked again.
+ * One call to one server, in token ids, by one version of a policy. Its answer is used only if the server says that
+ * this version sampled it; otherwise the server is brought to the version, and asked again.
  */
 
 import { roomIn } from '../endpoint-client.ts';
@@ -32,7 +32,9 @@ const kinds: Readonly<Record<SamplerKind, Kind>> = {
 /** Version that a server of this process was last seen with: it is looked at again when an answer says otherwise. */
 const held = new Map<string, string>();
 
-/** What a request ends in if the server has lost the version: an adapter that it does not know, other weights, a pause. */
+/**
+ * What a request ends in if the server has lost the version: an adapter that it does not know, other weights, a pause.
+ */
 const mayBeBehind = (error: unknown): error is Error =>
   error instanceof WrongVersion ||
   isBusy(error) ||
@@ -85,6 +87,7 @@ export async function sampleVersion(
   const kind = kinds[policy.kind];
   const name = `${policy.kind} ${server.address}`;
   const version = `${checkpoint.label} ${checkpoint.isAdapter}`;
+  let refusals = 0;
   for (let tries = 0; ; tries += 1) {
     const wasHeld = held.get(name) === version;
     if (!wasHeld) await holdVersion(kind.weights, server, checkpoint, patience, signal);
@@ -94,9 +97,10 @@ export async function sampleVersion(
     } catch (error) {
       held.delete(name);
       if (!mayBeBehind(error)) throw error;
-      // The server has just said that it has the version: what it refuses is the request itself.
-      const refuses = error instanceof EndpointError && error.kind === 'bad-request';
-      if (refuses && !wasHeld) throw error;
+      // The server has just said that it has the version: what it refuses is the request itself. A model that it does
+      // not know may be an adapter that it lost since: it is asked a second time.
+      const refused = error instanceof EndpointError && error.status !== 503 ? error.kind : undefined;
+      if (refused !== undefined && !wasHeld && (refused === 'bad-request' || ++refusals > 1)) throw error;
       await waitTurn(server, checkpoint, patience, tries, error.message, signal);
     }
   }

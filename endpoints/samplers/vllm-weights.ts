@@ -7,9 +7,10 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
-import { adapterName, type Checkpoint, outdated } from './checkpoint.ts';
+import { adapterName, type Checkpoint, checkUnchanged, outdated } from './checkpoint.ts';
 import {
   checkLabels,
   type PushedWeights,
@@ -27,6 +28,8 @@ const LOADING = 'loading';
 /** Weights of no known version. */
 const UNKNOWN = 'unknown';
 const ABANDON_MS = 5000;
+/** So often a push says that its process lives. Others wait for half of their patience without a word. */
+const RENEW_MS = 400;
 const info = z.object({ weight_version: z.string() });
 const paused = z.object({ is_paused: z.boolean() });
 const models = z.object({ data: z.array(z.object({ id: z.string() })) });
@@ -67,39 +70,81 @@ async function pushAdapter(server: SamplerServer, checkpoint: Checkpoint, signal
     // Another process was first, or this one before it was killed.
     if (!(await namesOf(server, signal)).includes(name)) throw error;
   }
+  try {
+    await checkUnchanged(checkpoint);
+  } catch (error) {
+    await server
+      .post('v1/unload_lora_adapter', { lora_name: name }, AbortSignal.timeout(ABANDON_MS))
+      .catch(() => undefined);
+    throw error;
+  }
 }
 
 const rename = (server: SamplerServer, label: string, signal: AbortSignal) =>
   server.post('update_weight_version', { new_version: label }, signal);
 
+const isOf = (label: string | undefined, mark: string): boolean =>
+  label === mark || label?.startsWith(`${mark} `) === true;
+
 /** Ends without a label of the weights if another push has begun: that one is complete or is repeated. */
-async function pushWhole(server: SamplerServer, { folder, label }: Checkpoint, signal: AbortSignal): Promise<void> {
-  const mark = `${LOADING} ${label} ${randomBytes(6).toString('hex')}`;
+async function pushWhole(server: SamplerServer, checkpoint: Checkpoint, signal: AbortSignal): Promise<void> {
+  const mark = `${LOADING} ${checkpoint.label} ${randomBytes(6).toString('hex')}`;
   try {
-    await loadBetweenLabels(server, folder, mark, label, signal);
+    await loadBetweenLabels(server, checkpoint, mark, signal);
   } catch (error) {
     // Whoever comes next need not wait for this push. If the server does not take this, they wait.
     const brief = AbortSignal.timeout(ABANDON_MS);
     const own = await labelOf(server, brief).catch(() => undefined);
-    if (own === mark) await rename(server, UNKNOWN, brief).catch(() => undefined);
+    if (isOf(own, mark)) {
+      await rename(server, UNKNOWN, brief).catch(() => undefined);
+      // Its other callers are answered again. What it samples now is of no version, and is used by no policy.
+      await server.post('resume', {}, brief).catch(() => undefined);
+    }
     throw error;
+  }
+}
+
+/**
+ * Does `work`, and meanwhile changes the label's last word, so that those who wait see that the push goes on. Ends when
+ * no such change is under way. A label of another push is left as it is.
+ */
+async function renewing<T>(server: SamplerServer, mark: string, signal: AbortSignal, work: Promise<T>): Promise<T> {
+  const ended = new AbortController();
+  const renew = async (): Promise<void> => {
+    for (let n = 1; ; n += 1) {
+      await sleep(RENEW_MS, undefined, { signal: ended.signal });
+      // A server that cannot answer now cannot answer those who wait either.
+      const label = await labelOf(server, signal).catch(() => undefined);
+      if (isOf(label, mark) && !ended.signal.aborted)
+        await rename(server, `${mark} ${n}`, signal).catch(() => undefined);
+    }
+  };
+  const renewals = renew().catch(() => undefined);
+  try {
+    return await work;
+  } finally {
+    ended.abort();
+    await renewals;
   }
 }
 
 async function loadBetweenLabels(
   server: SamplerServer,
-  folder: string,
+  checkpoint: Checkpoint,
   mark: string,
-  label: string,
   signal: AbortSignal,
 ): Promise<void> {
+  const { folder, label } = checkpoint;
   await rename(server, mark, signal);
-  await server.post('pause?mode=wait', {}, signal);
-  if ((await labelOf(server, signal)) !== mark) return;
-  await server.post('collective_rpc', { method: 'reload_weights', kwargs: { weights_path: folder } }, signal);
+  // Both last: the first one until all answers under way are complete.
+  await renewing(server, mark, signal, server.post('pause?mode=wait', {}, signal));
+  if (!isOf(await labelOf(server, signal), mark)) return;
+  const reload = { method: 'reload_weights', kwargs: { weights_path: folder } };
+  await renewing(server, mark, signal, server.post('collective_rpc', reload, signal));
+  await checkUnchanged(checkpoint);
   const { success } = told(done, await server.post('reset_prefix_cache', {}, signal), '/reset_prefix_cache', REMEDY);
   if (!success) throw new EndpointError('unavailable', `${server.address} kept its prefix cache of earlier weights`);
-  if ((await labelOf(server, signal)) !== mark) {
+  if (!isOf(await labelOf(server, signal), mark)) {
     // Which weights were loaded last is unknown: nobody may take them for those of the other push.
     await rename(server, UNKNOWN, signal);
     return;

@@ -1,6 +1,6 @@
 /**
- * Passes of an update as Tinker's datums. Position i of a datum predicts the sequence's token i + 1; targets that do not
- * count have weight and advantage 0. Tinker's log-probabilities are of temperature 1.
+ * Passes of an update as Tinker's datums. Position i of a datum predicts the sequence's token i + 1; targets that do
+ * not count have weight and advantage 0. Tinker's log-probabilities are of temperature 1.
  *
  * Every loss works on every server: the server's loss, linear in the log-probabilities, is given the slopes of ours as
  * weights. Its gradient is then Σ dL/dlogp · ∇logp, which is ours.
@@ -62,7 +62,8 @@ export const crossEntropyDatum = (sequence: ScoredSequence, slopes: ArrayLike<nu
 
 /**
  * `importance_sampling` −Σ exp(p − q)·A with q the log-probabilities of now, so that the ratio is 1, and A = −dL/dp.
- * For servers that take means: they divide by the weights' sum, which a weight may not be negative for. `scale` undoes it.
+ * For servers that take means: they divide by the weights' sum, which a weight may not be negative for. `scale` undoes
+ * it.
  */
 export const importanceDatum = (
   sequence: ScoredSequence,

@@ -13,7 +13,7 @@ import { EndpointError } from '../endpoint-error.ts';
 import { checkPromptIds, id, readAs, type TokenDialect, wholeLogprobs } from './token-call.ts';
 
 const completion = z.object({
-  tokens: z.array(id),
+  tokens: z.array(id).nullish(),
   tokens_evaluated: z.int().nullish(),
   truncated: z.boolean().nullish(),
   stop_type: z.string().nullish(),
@@ -40,11 +40,12 @@ export const llamaCpp: TokenDialect = {
   }),
   read(body, call) {
     const answer = readAs(completion, body, 'the completion');
-    if (call.sampling.maxTokens > 0 && answer.tokens.length === 0) {
+    const tokens = answer.tokens ?? [];
+    if (call.sampling.maxTokens > 0 && tokens.length === 0) {
       throw new EndpointError('protocol', 'the server returns no token ids: it does not support return_tokens');
     }
+    if (answer.stop_type === 'none') throw new EndpointError('unavailable', 'the server did not finish the answer');
     checkPromptIds(call.tokens, undefined, answer.tokens_evaluated ?? undefined);
-    const { tokens } = answer;
     const probabilities = answer.completion_probabilities ?? [];
     const same = probabilities.length === tokens.length && probabilities.every((one, i) => one.id === tokens[i]);
     const finish = answer.truncated || answer.stop_type === 'limit' ? 'length' : 'stop';

@@ -34,7 +34,8 @@ export function cutAtStop(answer: TokenAnswer, { stopTokenIds }: Pick<TokenCall,
   const last = answer.tokens.at(-1);
   throw new EndpointError(
     'protocol',
-    `the turn ended after id ${last ?? 'none'}, which is not a stop token of the tokenizer (${stopTokenIds.join(', ')})`,
+    `the turn ended after id ${last ?? 'none'}, which is not a stop token of the tokenizer ` +
+      `(${stopTokenIds.join(', ')})`,
   );
 }
 

@@ -7,13 +7,14 @@
 
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
+import { finishOf } from '../finish-words.ts';
 import { checkPromptIds, id, readAs, sharedSampling, type TokenDialect, wholeLogprobs } from './token-call.ts';
 
 const generated = z.object({
   meta_info: z.object({
     prompt_tokens: z.int().nullish(),
     finish_reason: z.object({ type: z.string(), message: z.string().nullish() }).nullish(),
-    output_token_logprobs: z.array(z.tuple([z.number().nullable(), id], z.unknown())),
+    output_token_logprobs: z.array(z.tuple([z.number().nullable(), id], z.unknown())).nullish(),
   }),
 });
 
@@ -30,12 +31,15 @@ export const sglang: TokenDialect = {
   read(body, call) {
     const { meta_info } = readAs(generated, body, 'the answer');
     checkPromptIds(call.tokens, undefined, meta_info.prompt_tokens ?? undefined);
-    const { type = 'stop', message } = meta_info.finish_reason ?? {};
+    const { type, message } = meta_info.finish_reason ?? {};
     if (type === 'abort') {
       const full = /context length|maximum allowed length/i.test(message ?? '');
       throw new EndpointError(full ? 'context' : 'unavailable', `the server ended the call: ${message ?? type}`);
     }
+    const finish = finishOf(type);
     const sampled = meta_info.output_token_logprobs;
+    if (!sampled)
+      throw new EndpointError('protocol', 'the server returns no token ids: it lacks output_token_logprobs');
     const tokens = sampled.map(([, token]) => token);
     return {
       tokens,
@@ -43,7 +47,7 @@ export const sglang: TokenDialect = {
         tokens,
         sampled.map(([logprob]) => logprob),
       ),
-      finish: type === 'length' ? 'length' : 'stop',
+      finish,
     };
   },
 };

@@ -25,7 +25,7 @@ export interface TokenDialect {
   readonly path: string;
   readonly native: boolean;
   request(model: string, call: TokenCall): Readonly<Record<string, unknown>>;
-  /** Errors: `EndpointError` of kind `protocol`, `retokenised`, `context`, `unavailable`. */
+  /** Errors: `EndpointError` of kind `malformed`, `protocol`, `retokenised`, `context`, `unavailable`. */
   read(body: unknown, call: TokenCall): TokenAnswer;
   /** True: log-probabilities are at the sampling temperature. False: at temperature 1. */
   readonly logprobsAtTemperature: boolean;
@@ -49,14 +49,14 @@ export const sharedSampling = ({ sampling, stopTokenIds }: TokenCall) => ({
   skip_special_tokens: false,
 });
 
-/** Errors: `EndpointError` of kind `protocol`, with the name of the field. */
+/** Errors: `EndpointError` of kind `malformed`, with the name of the field. */
 export function readAs<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const issue = read.error.issues[0];
   throw new EndpointError(
-    'protocol',
-    `${what} lacks ${issue?.path.join('.') || 'its fields'}: ${issue?.message ?? 'unreadable'}`,
+    'malformed',
+    `${what} that the server sent is wrong at ${issue?.path.join('.') || 'its top'}: ${issue?.message ?? 'unreadable'}`,
   );
 }
 
@@ -73,7 +73,8 @@ export function checkPromptIds(
     const at = seen.findIndex((one, i) => one !== sent[i]);
     throw new EndpointError(
       'retokenised',
-      `the server used other prompt ids than were sent (${seen.length} instead of ${sent.length}, first difference at ${at < 0 ? seen.length : at})`,
+      `the server used other prompt ids than were sent (${seen.length} instead of ${sent.length}, ` +
+        `first difference at ${at < 0 ? seen.length : at})`,
     );
   }
   if (seen || count === sent.length) return;

@@ -8,6 +8,7 @@
 
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
+import { finishOf } from '../finish-words.ts';
 import { checkPromptIds, id, readAs, sharedSampling, type TokenDialect, wholeLogprobs } from './token-call.ts';
 
 const completion = z.object({
@@ -56,13 +57,10 @@ export const vllm: TokenDialect = {
   read(body, call) {
     const { choices, usage } = readAs(completion, body, 'the completion');
     const [choice] = choices;
-    if (!choice) throw new EndpointError('protocol', 'the completion has no choice');
+    if (!choice) throw new EndpointError('malformed', 'the completion has no choice');
     checkPromptIds(call.tokens, choice.prompt_token_ids ?? undefined, usage?.prompt_tokens);
-    const reason = choice.finish_reason ?? 'stop';
-    if (reason === 'abort' || reason === 'error')
-      throw new EndpointError('unavailable', `the server ended the call: ${reason}`);
+    const finish = finishOf(choice.finish_reason);
     const tokens = choice.token_ids ?? idsIn(choice.logprobs?.tokens);
-    const finish = reason === 'length' ? 'length' : reason === 'content_filter' ? 'filtered' : 'stop';
     return { tokens, logprobs: wholeLogprobs(tokens, choice.logprobs?.token_logprobs), finish };
   },
 };

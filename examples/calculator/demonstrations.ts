@@ -48,8 +48,8 @@ export function clean(n: number): readonly ChatMessage[] {
 }
 
 /**
- * Somewhat less than half of the problems are solved. The others are misread, or answered with a number of the question.
- * Nothing is made up, and nothing has a form that right solutions never have: either would unlearn copying.
+ * Somewhat less than half of the problems are solved. The others are misread, or answered with a number of the
+ * question. Nothing is made up, and nothing has a form that right solutions never have: either would unlearn copying.
  */
 export function mixed(n: number): readonly ChatMessage[] {
   const problem = problemOf('mixed', n);

@@ -1,7 +1,7 @@
 /**
  * An agent that is a Python program in the sandbox: it calls the policy through the gateway, runs the commands that the
- * policy asks for, and prints the last message. Any program that speaks OpenAI's API may stand in its place. Use it with
- * call-the-policy.yaml.
+ * policy asks for, and prints the last message. Any program that speaks OpenAI's API may stand in its place. Use it
+ * with call-the-policy.yaml.
  */
 
 import { defineEnvironment, type Task } from 'longhaul';

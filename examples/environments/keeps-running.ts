@@ -25,7 +25,9 @@ defineEnvironment({
           messages: [
             {
               role: 'user' as const,
-              content: `Start a process that appends a line to /tmp/beat-${index} every second. Leave it running, then finish.`,
+              content:
+                `Start a process that appends a line to /tmp/beat-${index} every second. Leave it running, ` +
+                'then finish.',
             },
           ],
           tools: ['bash', 'finish'],

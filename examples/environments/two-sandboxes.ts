@@ -29,7 +29,9 @@ function taskOf(index: number) {
   const files = [file('server.py', SERVER), file('prices.json', prices)];
   const up = 'until (exec 3<>/dev/tcp/127.0.0.1/7000) 2>/dev/null; do sleep 0.05; done';
   const setup = `setsid python3 server.py >/dev/null 2>&1 </dev/null & ${up}`;
-  const content = `A server at db:7000 answers a line with a name by its price (in bash: ${ask('apple')}). What do ${bought.join(', ')} cost together? Give the number as the answer of finish.`;
+  const content =
+    `A server at db:7000 answers a line with a name by its price (in bash: ${ask('apple')}). ` +
+    `What do ${bought.join(', ')} cost together? Give the number as the answer of finish.`;
   return {
     messages: [{ role: 'user' as const, content }],
     tools: ['bash', 'finish'],

@@ -16,7 +16,8 @@ interface State {
 
 function taskOf(index: number, lines: number, summaryAt: number): Task {
   const next = (line: number) => `Line ${line + 1} must have the word ${wordOf(index, line)}.`;
-  const rule = `Write a text of ${lines} lines of at most 60 characters, one line in each message. Each has its own word.`;
+  const rule =
+    `Write a text of ${lines} lines of at most 60 characters, one line in each message. ` + 'Each has its own word.';
   return {
     messages: [user(`${rule} ${next(0)}`)],
     tools: [],

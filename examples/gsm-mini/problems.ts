@@ -89,7 +89,8 @@ const together: Family = [
   'together',
   ({ one, other, things }, draw) => {
     const [a, b] = [draw.integer(3, 12), draw.integer(2, 5)];
-    const question = `${one} has ${a} ${things}. ${other} has ${b} more than ${one}. How many ${things} do they have together?`;
+    const question =
+      `${one} has ${a} ${things}. ${other} has ${b} more than ${one}. ` + `How many ${things} do they have together?`;
     return { question, steps: [step(a, '+', b), step(a, '+', a + b)], mistake: [step(a, '+', b)] };
   },
 ];
@@ -97,7 +98,9 @@ const times: Family = [
   'times',
   ({ one, other, things }, draw) => {
     const [a, b, c] = [draw.integer(3, 8), draw.integer(2, 5), draw.integer(2, 5)];
-    const question = `${one} has ${a} ${things}. ${other} has ${b} times as many, and loses ${c}. How many ${things} are left to ${other}?`;
+    const question =
+      `${one} has ${a} ${things}. ${other} has ${b} times as many, and loses ${c}. ` +
+      `How many ${things} are left to ${other}?`;
     return { question, steps: [step(a, '*', b), step(a * b, '-', c)], mistake: [step(a, '*', b)] };
   },
 ];

@@ -44,7 +44,9 @@ function makeTask(log: readonly string[]): Task {
     messages: [
       {
         role: 'user',
-        content: `How many lines of ${WORKDIR}/server.log have the level ERROR? Give the number by the tool answer, then finish.`,
+        content:
+          `How many lines of ${WORKDIR}/server.log have the level ERROR? Give the number by the tool answer, ` +
+          'then finish.',
       },
     ],
     tools: ['bash', 'answer', 'finish'],

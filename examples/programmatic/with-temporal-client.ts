@@ -1,7 +1,8 @@
 /**
  * The same with Temporal's own client, which exists in several languages: `node with-temporal-client.ts RUN
- * POLICY_DIRECTORY`. The names of workflow, queue, query, signals and update are Longhaul's interface. `TEMPORAL_ADDRESS`
- * must name the server, as `npx longhaul up --detach` prints it: another folder's stack may have the usual port.
+ * POLICY_DIRECTORY`. The names of workflow, queue, query, signals and update are Longhaul's interface.
+ * `TEMPORAL_ADDRESS` must name the server, as `npx longhaul up --detach` prints it: another folder's stack may have the
+ * usual port.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 
 /** `weight: 0`: context, not trained. */
 export interface ChatMessage {
-  readonly role: 'user' | 'assistant' | 'tool';
+  readonly role: 'system' | 'user' | 'assistant' | 'tool';
   readonly content: string;
   readonly name?: string;
   readonly weight?: 0;

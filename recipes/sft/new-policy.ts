@@ -50,9 +50,10 @@ function modelConfig(model: Shape, vocabulary: number, end: number): ModelConfig
 async function allTexts(config: SftConfig, chatTemplate: string, most: number): Promise<string[]> {
   const template = new ChatTemplate(chatTemplate, {});
   const texts: string[] = [];
-  for (const settings of Object.values(config.data)) {
+  for (const [name, settings] of Object.entries(config.data)) {
     const { files } = settings;
-    if (files !== undefined) texts.push(...(await textsOf({ ...settings, files }, template, most - texts.length)));
+    if (files !== undefined)
+      texts.push(...(await textsOf(name, { ...settings, files }, template, most - texts.length)));
   }
   if (texts.length > 0) return texts;
   throw new UserInputError(

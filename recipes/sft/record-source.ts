@@ -8,6 +8,8 @@ import type { z } from 'zod';
 import { shuffled } from '../../trainer/data/batching.ts';
 import type { TokenSequence } from '../../trainer/model/token-batch.ts';
 import type { Tokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { NO_RECORDS } from '../../tasks/data/bad-record.ts';
 import { readRecords } from '../../tasks/data/read-records.ts';
 import { type Chat, chatSchema, type RecordForm } from './chat-records.ts';
 import { chatRenderer, chatSequences } from './chat-sequences.ts';
@@ -104,9 +106,14 @@ function encodedSchema(form: RecordForm, settings: EncodeSettings): z.ZodType<En
   });
 }
 
-async function readAll<Row>(files: readonly string[], schema: z.ZodType<Row>) {
+/** Errors: those of `openRecords`. */
+async function readAll<Row>(field: string, files: readonly string[], schema: z.ZodType<Row>) {
   const read = [];
-  for (const file of files) read.push(await readRecords(file, schema));
+  for (const file of files) {
+    const records = await readRecords(file, schema);
+    if (records.rows.length === 0) throw new UserInputError(field, file, NO_RECORDS);
+    read.push(records);
+  }
   return { digests: read.map(({ digest }) => digest), rows: read.flatMap(({ rows }) => rows) };
 }
 
@@ -137,15 +144,15 @@ function epochOrder(name: string, size: number, seed: number): (n: number) => nu
   };
 }
 
-/** Errors: `BadRecord`, and those of reading the files. */
+/** Errors: `BadRecord`, and those of reading the files; `UserInputError` for a file without records. */
 export async function openRecords(
   name: string,
   records: RecordSettings,
   settings: EncodeSettings,
 ): Promise<RecordSource> {
   const schema = encodedSchema(records, settings);
-  const all = await readAll(records.files, schema);
-  const apart = await readAll(records.evaluation?.files ?? [], schema);
+  const all = await readAll(`data.${name}.files`, records.files, schema);
+  const apart = await readAll(`data.${name}.evaluation.files`, records.evaluation?.files ?? [], schema);
   const { share } = records.evaluation ?? {};
   const held = share === undefined ? new Set(apart.rows.map(({ key }) => key)) : chosenKeys(all.rows, share);
   const evaluated = share === undefined ? apart.rows : all.rows.filter(({ key }) => held.has(key));
@@ -166,10 +173,11 @@ export async function openRecords(
 
 /** The chats of the training files as texts, from which a tokenizer is learned. Errors: as `openRecords`. */
 export async function textsOf(
+  name: string,
   records: RecordSettings,
   template: Tokenizer['template'],
   most: number,
 ): Promise<string[]> {
-  const { rows } = await readAll(records.files, chatSchema(records));
+  const { rows } = await readAll(`data.${name}.files`, records.files, chatSchema(records));
   return rows.slice(0, most).map((chat) => chatRenderer({ template }, chat)(chat.turns.length, false));
 }

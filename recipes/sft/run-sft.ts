@@ -75,7 +75,8 @@ function reporter({ stages }: PreparedSft, note: (line: string) => void) {
     const seconds = (performance.now() - begun) / 1000;
     const speed = Math.round(totals.tokens / seconds);
     note(
-      `stage ${step.stage + 1} (${data}) step ${step.step + 1}/${steps} · loss ${(totals.loss / totals.steps).toFixed(4)} · ${speed} tok/s · ${seconds.toFixed(0)} s`,
+      `stage ${step.stage + 1} (${data}) step ${step.step + 1}/${steps} · loss ` +
+        `${(totals.loss / totals.steps).toFixed(4)} · ${speed} tok/s · ${seconds.toFixed(0)} s`,
     );
     totals.loss = 0;
     totals.steps = 0;

@@ -20,7 +20,8 @@ const TOOLS_AFTER = [
   '',
   '</tools>',
   '',
-  'For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:',
+  'For each function call, return a json object with function name and arguments within ' +
+    '<tool_call></tool_call> XML tags:',
   '<tool_call>',
   '{"name": <function-name>, "arguments": <args-json-object>}',
   '</tool_call>',
@@ -38,7 +39,8 @@ const CHAT_TEMPLATE = [
   '{%- for message in messages -%}',
   "{%- if not (tools and loop.first and message.role == 'system') -%}",
   `{{- '${START}' + message.role + '\\n' -}}`,
-  "{%- if message.reasoning_content -%}{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' -}}{%- endif -%}",
+  "{%- if message.reasoning_content -%}{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' " +
+    '-}}{%- endif -%}',
   '{%- if message.content -%}{{- message.content -}}{%- endif -%}',
   '{%- if message.tool_calls -%}',
   '{%- for tool_call in message.tool_calls -%}',

@@ -41,7 +41,8 @@ function drawn({ label, colour, mean, low, high }: Row, index: number): string {
   const y = PAD.top + index * ROW + ROW / 2;
   return [
     `<text x="${PAD.left - 12}" y="${y + 4}" text-anchor="end">${escaped(shortened(label))}</text>`,
-    `<line x1="${x(low)}" x2="${x(high)}" y1="${y}" y2="${y}" stroke="${colour}" stroke-width="3" stroke-opacity="0.4"/>`,
+    `<line x1="${x(low)}" x2="${x(high)}" y1="${y}" y2="${y}" stroke="${colour}" stroke-width="3" ` +
+      'stroke-opacity="0.4"/>',
     `<circle cx="${x(mean)}" cy="${y}" r="4.5" fill="${colour}"/>`,
     `<text x="${WIDTH - PAD.right + 14}" y="${y + 4}">${mean.toFixed(3)}</text>`,
   ].join('');

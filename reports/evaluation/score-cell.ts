@@ -77,7 +77,8 @@ export function checkFamilies(all: Scores, families: Record<string, Scores>, lar
   const isSame = Math.abs(whole - rewards) <= 1e-9 * largest * all.tasks;
   if (sum(({ tasks }) => tasks) === all.tasks && sum(({ rollouts }) => rollouts) === all.rollouts && isSame) return;
   throw new Error(
-    `the scores of ${all.rollouts} rollouts contradict those of their families: rewards of ${whole} and ${rewards} over ${all.tasks} tasks`,
+    `the scores of ${all.rollouts} rollouts contradict those of their families: ` +
+      `rewards of ${whole} and ${rewards} over ${all.tasks} tasks`,
   );
 }
 

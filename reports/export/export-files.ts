@@ -1,6 +1,6 @@
 /**
- * The files of an export: written into a folder aside, which takes its name when all of them are complete. A folder that
- * has files is never touched.
+ * The files of an export: written into a folder aside, which takes its name when all of them are complete. A folder
+ * that has files is never touched.
  */
 
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';

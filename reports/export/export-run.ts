@@ -1,6 +1,6 @@
 /**
- * Exports the rollouts of a run or an eval. One group's turns are in memory at a time beside what its format buffers, so
- * memory does not grow with the number of rollouts. Every rollout has a line in `rollouts.jsonl`, also without rows.
+ * Exports the rollouts of a run or an eval. One group's turns are in memory at a time beside what its format buffers,
+ * so memory does not grow with the number of rollouts. Every rollout has a line in `rollouts.jsonl`, also without rows.
  */
 
 import { join } from 'node:path';
@@ -158,7 +158,9 @@ function lineOf(
   };
 }
 
-/** The rollout with sequences, encoded from its messages if it has no ids. Errors: `UserInputError` without a tokenizer. */
+/**
+ * The rollout with sequences, encoded from its messages if it has no ids. Errors: `UserInputError` without a tokenizer.
+ */
 async function withSequences(
   outcome: OutcomeGroup['outcomes'][number],
   { name, tokenizer, removesReasoning, format }: ExportSettings,
@@ -170,7 +172,8 @@ async function withSequences(
     throw new UserInputError(
       '--format',
       format,
-      `${outcome.rollout} has no token ids (an endpoint was asked in chat, or a script was played): give --tokenizer DIR, or --format jsonl or parquet`,
+      `${outcome.rollout} has no token ids (an endpoint was asked in chat, or a script was played): ` +
+        'give --tokenizer DIR, or --format jsonl or parquet',
     );
   const { contexts } = await toldOf(outcome, name, deps);
   return { ...rollout, sequences: encodedFromText(contexts, tokenizer, removesReasoning) };
@@ -199,7 +202,8 @@ async function writeFormat(settings: ExportSettings, folder: string, deps: Deps)
 }
 
 /**
- * Errors: `UserInputError` for a folder that has files, for a run without rollouts, and for what the format cannot hold;
+ * Errors: `UserInputError` for a folder that has files, for a run without rollouts, and for what the format cannot
+ * hold;
  * `StoreCorrupt`.
  */
 export async function exportRun(settings: ExportSettings, deps: Deps): Promise<ExportReport> {

@@ -1,6 +1,6 @@
 /**
- * The rollouts of a run's training steps, or of an eval, group by group: what an export reads. One batch, or one cell of
- * an eval, is in memory at a time. Held-out rollouts of a run are never among them.
+ * The rollouts of a run's training steps, or of an eval, group by group: what an export reads. One batch, or one cell
+ * of an eval, is in memory at a time. Held-out rollouts of a run are never among them.
  */
 
 import { batchesOf, type OutcomeRecord, type StepEntry } from '../../protocol/records.ts';

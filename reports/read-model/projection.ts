@@ -301,7 +301,8 @@ export class Projection {
     this.#rows.flush();
     for (const batch of batchesOf(record)) {
       this.#run(
-        'INSERT INTO batches (run, batch, step) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET step = max(step, excluded.step)',
+        'INSERT INTO batches (run, batch, step) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET step = max(step, ' +
+          'excluded.step)',
         run,
         batch,
         record.step,

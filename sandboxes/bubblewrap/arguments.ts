@@ -7,6 +7,7 @@
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 
 import type { SandboxSpec } from '../sandbox.ts';
+import { TOOLS_AT } from '../tools-folder.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
 import { MOST_PSEUDO_TERMINALS } from '../supervised/spec.ts';
 import { hostsFile, type Runtime } from '../supervised/runtime.ts';
@@ -45,7 +46,7 @@ function etcFolder(runtime: Runtime, { network }: Pick<SandboxSpec, 'network'>):
   return mounts;
 }
 
-type Places = Pick<SandboxSpec, 'workdir' | 'limits' | 'folders'>;
+type Places = Pick<SandboxSpec, 'workdir' | 'limits' | 'folders' | 'toolsFolder'>;
 
 function writableFolders({ workdir, limits, folders = [] }: Places): string[] {
   const share = diskShares(limits.diskMiB, folders.length);
@@ -92,6 +93,7 @@ export function bubblewrapArguments(
     etcFolder(runtime, spec),
     ['--proc', '/proc', '--dev', '/dev'],
     writableFolders(spec),
+    spec.toolsFolder === undefined ? [] : ['--ro-bind', spec.toolsFolder, TOOLS_AT],
     ['--ro-bind', runtime.supervisor, SUPERVISOR, '--remount-ro', '/', '--chdir', '/'],
     ['--', SUPERVISOR, 'supervise'],
   );

@@ -4,6 +4,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { SandboxImpossible, type SandboxSpec } from '../sandbox.ts';
+import type { ToolsGuard } from '../tools-folder.ts';
 import type { Launcher } from '../supervised/launcher.ts';
 import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts';
 import { prepareRuntime } from '../supervised/runtime.ts';
@@ -31,6 +32,8 @@ export interface BubblewrapOptions {
    * for root, else `stateDir`.
    */
   readonly runtimeDir?: string;
+  /** Absent: sandboxes see no `toolsFolder`. */
+  readonly guardTools?: ToolsGuard;
 }
 
 /** How the limits of a spec are enforced on this machine. */
@@ -60,6 +63,7 @@ function hostOf(options: BubblewrapOptions): LaunchHost {
 function launcherOf(stateDir: string, host: LaunchHost): Launcher {
   return {
     name: 'bubblewrap',
+    asOther: host.uids !== undefined,
     whole: {
       memory: host.cgroups !== undefined,
       processes: false,
@@ -73,7 +77,8 @@ function launcherOf(stateDir: string, host: LaunchHost): Launcher {
       );
       if (spec.network !== undefined && host.uids === undefined)
         throw new SandboxImpossible(
-          `network of ${spec.network.names.join(', ')}: bubblewrap joins sandboxes for root only; run the workers as root, or use the docker provider`,
+          `network of ${spec.network.names.join(', ')}: bubblewrap joins sandboxes for root only; ` +
+            'run the workers as root, or use the docker provider',
         );
     },
     launch: (folder, spec) => launch(host, folder, spec),
@@ -107,5 +112,8 @@ export function createBubblewrapProvider(options: BubblewrapOptions): Bubblewrap
     disk: 'tmpfs',
     user: host.uids === undefined ? 'caller' : 'pool',
   };
-  return Object.assign(new SupervisedProvider(options.stateDir, launcherOf(options.stateDir, host)), { limits });
+  return Object.assign(
+    new SupervisedProvider(options.stateDir, launcherOf(options.stateDir, host), options.guardTools),
+    { limits },
+  );
 }

@@ -56,7 +56,8 @@ function fromContext(name: string, by: string, env: NodeJS.ProcessEnv): DockerAd
   const host = (readJson(join(folder, 'meta', id, 'meta.json')) as ContextFile | undefined)?.Endpoints?.docker?.Host;
   if (!host)
     throw new SandboxImpossible(
-      `${by}: there is no Docker context ${JSON.stringify(name)} in ${folder}; choose one with docker context use, or set DOCKER_HOST`,
+      `${by}: there is no Docker context ${JSON.stringify(name)} in ${folder}; ` +
+        'choose one with docker context use, or set DOCKER_HOST',
     );
   const certificates = join(folder, 'tls', id, 'docker');
   return { host, by: `${by}, context ${name}`, ...(existsSync(certificates) ? { certificates } : {}) };
@@ -93,7 +94,8 @@ export function urlOf({ host, by }: DockerAddress): URL {
   const url = URL.parse(host.includes('//') ? host : `tcp://${host}`);
   if (url === null || url.hostname === '' || !['tcp:', 'http:', 'https:', 'ssh:'].includes(url.protocol))
     throw new SandboxImpossible(
-      `${by ?? 'the address'}: ${JSON.stringify(host)} is not the address of a Docker daemon; use one such as unix:///var/run/docker.sock or tcp://localhost:2375`,
+      `${by ?? 'the address'}: ${JSON.stringify(host)} is not the address of a Docker daemon; ` +
+        'use one such as unix:///var/run/docker.sock or tcp://localhost:2375',
     );
   return url;
 }

@@ -58,7 +58,8 @@ function keysIn(folder: string): { readonly ca: Buffer; readonly cert: Buffer; r
       return readFileSync(join(folder, name));
     } catch (error) {
       throw new SandboxImpossible(
-        `Docker's certificates cannot be read: ${error instanceof Error ? error.message : String(error)}; put ca.pem, cert.pem and key.pem there, or set DOCKER_CERT_PATH`,
+        `Docker's certificates cannot be read: ${error instanceof Error ? error.message : String(error)}; ` +
+          'put ca.pem, cert.pem and key.pem there, or set DOCKER_CERT_PATH',
       );
     }
   };

@@ -52,7 +52,7 @@ export interface ContainerPlan {
   readonly supervisorPath: string;
   /** User of the sandbox's processes, inside and outside the container. Their group has the same number. */
   readonly uid: number;
-  /** Files of the host that replace the container's own, read-only. */
+  /** Files and folders of the host that replace the container's own, read-only. */
   readonly files: ReadonlyArray<readonly [source: string, target: string]>;
   /** True if the daemon's file system can limit what a container writes outside its mounts. */
   readonly quota: boolean;

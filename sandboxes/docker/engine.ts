@@ -93,7 +93,8 @@ function unheldLimits({ MemoryLimit, PidsLimit, CpuCfsQuota }: Info, holdsNone: 
 export const cannotLimit = ({ unheld }: Engine): string | undefined =>
   unheld.length === 0
     ? undefined
-    : `it does not enforce limits on ${unheld.join(', ')}: run it as root, or use cgroup version 2 and delegate these controllers to its user`;
+    : `it does not enforce limits on ${unheld.join(', ')}: run it as root, or use cgroup version 2 and delegate ` +
+      'these controllers to its user';
 
 /** Errors: `SandboxUnavailable` if no daemon answers. */
 export async function openEngine(docker: Docker): Promise<Engine> {

@@ -17,6 +17,7 @@ import {
   setAside,
 } from '../supervised/state.ts';
 import { SandboxImpossible, SandboxLost, type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
+import { TOOLS_AT } from '../tools-folder.ts';
 import type { Launcher } from '../supervised/launcher.ts';
 import { isAlive } from '../supervised/process-identity.ts';
 import { hostsFile } from '../supervised/runtime.ts';
@@ -82,6 +83,7 @@ const dialContainer =
 
 export class DockerLauncher implements Launcher {
   readonly name = 'docker';
+  readonly asOther = true;
   readonly whole = { memory: true, processes: true, path: PATH };
   readonly imageChanges?: Launcher['imageChanges'];
   private readonly host: DockerHost;
@@ -98,10 +100,15 @@ export class DockerLauncher implements Launcher {
     if (!host.ownKernel) this.imageChanges = (folder) => imageChangesOf(host.engine, folder);
   }
 
-  check({ network }: SandboxSpec): void {
+  check({ network, toolsFolder }: SandboxSpec): void {
+    // Podman's service writes a mount as one line, in which these characters have a meaning.
+    if (toolsFolder !== undefined && this.host.engine.podman && /[,"]/u.test(toolsFolder))
+      throw new SandboxImpossible(`toolsFolder ${toolsFolder}: Podman mounts no path with commas or quotes`);
     if (network !== undefined && this.host.ownKernel)
       throw new SandboxImpossible(
-        `network of ${network.names.join(', ')}: containers of the runtime ${this.host.runtime ?? this.host.engine.defaultRuntime} each have a network of their own; unset LONGHAUL_DOCKER_RUNTIME`,
+        `network of ${network.names.join(', ')}: ` +
+          `containers of the runtime ${this.host.runtime ?? this.host.engine.defaultRuntime} each have a network ` +
+          'of their own; unset LONGHAUL_DOCKER_RUNTIME',
       );
   }
 
@@ -181,10 +188,14 @@ export class DockerLauncher implements Launcher {
     return `longhaul-${this.scope}-${folderName(id)}`;
   }
 
-  /** The file that names the sandboxes of its network. */
-  private hostsOf({ network }: SandboxSpec): ReadonlyArray<readonly [source: string, target: string]> {
-    if (network === undefined) return [];
-    return [[hostsFile({ supervisor: this.host.supervisorPath }, network), '/etc/hosts']];
+  /** The file that names the sandboxes of its network, and the folder of tools. */
+  private ownMounts({ network, toolsFolder }: SandboxSpec): ReadonlyArray<readonly [source: string, target: string]> {
+    return [
+      ...(network === undefined
+        ? []
+        : [[hostsFile({ supervisor: this.host.supervisorPath }, network), '/etc/hosts'] as const]),
+      ...(toolsFolder === undefined ? [] : [[toolsFolder, TOOLS_AT] as const]),
+    ];
   }
 
   /** The image, and account files with the user names that its files and tests may use. */
@@ -195,10 +206,10 @@ export class DockerLauncher implements Launcher {
   ): Promise<Pick<ContainerPlan, 'image' | 'files'>> {
     const { engine, images } = this.host;
     const { id, image: name, build } = spec;
-    const hosts = this.hostsOf(spec);
+    const own = this.ownMounts(spec);
     for (let tries = 0; ; tries += 1) {
       const image = await images.ensure(name, undefined, build);
-      if (!images.isGiven(name)) return { image, files: [...writeAccounts(folder, uid), ...hosts] };
+      if (!images.isGiven(name)) return { image, files: [...writeAccounts(folder, uid), ...own] };
       try {
         const accounts =
           this.accounts.get(image) ??
@@ -208,7 +219,7 @@ export class DockerLauncher implements Launcher {
             [CLAIM_LABEL]: randomUUID(),
           }));
         this.accounts.set(image, accounts);
-        return { image, files: [...writeAccounts(folder, uid, accounts), ...hosts] };
+        return { image, files: [...writeAccounts(folder, uid, accounts), ...own] };
       } catch (error) {
         if (tries === 3 || !lacksImage(error))
           throw classifyDocker(`sandbox ${id}: the accounts of its image cannot be read`, error);
@@ -258,7 +269,8 @@ export class DockerLauncher implements Launcher {
       }
       if (there.scope !== this.scope || there.sandbox !== spec.id)
         throw new SandboxUnavailable(
-          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it: docker rm -f ${plan.name}`,
+          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; ` +
+            `remove it: docker rm -f ${plan.name}`,
         );
       writeRecord(folder, { name: plan.name, claim: there.claim });
       if (await this.clientOf(folder, spec.id).answers()) return false;

@@ -12,6 +12,7 @@ import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts
 import { prepareRuntime } from '../supervised/runtime.ts';
 import { dockerAddress, socketOf } from './address.ts';
 import { dockerClient } from './client.ts';
+import type { ToolsGuard } from '../tools-folder.ts';
 import type { Transport } from './container.ts';
 import { cannotLimit, type Engine, openEngine } from './engine.ts';
 import { type Images, openImages } from './images/images.ts';
@@ -35,6 +36,8 @@ export interface DockerOptions {
   readonly transport?: Transport;
   readonly docker?: Docker;
   readonly onProgress?: (line: string) => void;
+  /** Absent: sandboxes see no `toolsFolder`. */
+  readonly guardTools?: ToolsGuard;
 }
 
 export interface DockerProvider extends HostProvider {
@@ -66,7 +69,8 @@ export function chooseTransport(
 
 const runtimeRemedy = ({ podman, runtimes }: Engine): string =>
   podman
-    ? `Podman's service starts every container with its own runtime (${runtimes.join(', ')}); set another in its containers.conf ([engine] runtime)`
+    ? `Podman's service starts every container with its own runtime (${runtimes.join(', ')}); ` +
+      'set another in its containers.conf ([engine] runtime)'
     : `the Docker daemon has only ${runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`;
 
 function ownDocker(env: NodeJS.ProcessEnv): Docker {
@@ -91,7 +95,8 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   // Podman's service writes a mount as one line, in which these characters have a meaning.
   if (engine.podman && /[,"\n]/u.test(stateDir))
     throw new SandboxImpossible(
-      `Podman cannot mount folders below ${JSON.stringify(stateDir)}: choose a home folder whose path has no commas, quotes or line ends`,
+      `Podman cannot mount folders below ${JSON.stringify(stateDir)}: choose a home folder whose path has no ` +
+        'commas, quotes or line ends',
     );
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;
@@ -112,5 +117,5 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
     transport,
     ownKernel: !sharesKernel(runtime ?? engine.defaultRuntime),
   });
-  return Object.assign(new SupervisedProvider(stateDir, launcher), { engine, images, transport });
+  return Object.assign(new SupervisedProvider(stateDir, launcher, options.guardTools), { engine, images, transport });
 }

@@ -10,7 +10,9 @@ import { type DockerAddress, dockerAddress, hostOf, socketOf, urlOf } from './ad
 
 /** Why it cannot be used, and what to do instead. */
 export const IS_REMOTE =
-  'it is another machine, whose daemon cannot see the files of this one; use the daemon of this machine (unix:///var/run/docker.sock, or localhost), run the workers on the other machine, or set LONGHAUL_SANDBOX=bubblewrap';
+  'it is another machine, whose daemon cannot see the files of this one; ' +
+  'use the daemon of this machine (unix:///var/run/docker.sock, or localhost), run the workers on the other ' +
+  'machine, or set LONGHAUL_SANDBOX=bubblewrap';
 
 function isHere(host: string): boolean {
   if (host === '' || host === 'localhost' || host.endsWith('.localhost') || host === hostname().toLowerCase())

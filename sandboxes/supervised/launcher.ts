@@ -9,6 +9,8 @@ import type { HostLimits } from './spec.ts';
 export interface Launcher {
   readonly name: string;
   readonly whole: HostLimits;
+  /** True if its sandboxes run as another user than this process. */
+  readonly asOther: boolean;
   /** Errors: `SandboxImpossible` with the name of a field that this kind of sandbox does not support. */
   check(spec: SandboxSpec): void;
   /** Does the slow work that sandboxes share: it gets the image. Runs before anything of the sandbox exists. */

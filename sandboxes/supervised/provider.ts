@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { type ToolsGuard, withRealTools } from '../tools-folder.ts';
 import { type Sandbox, SandboxLost, type SandboxProvider, type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
 import { SupervisorClient } from '../supervisor/client.ts';
 import { SupervisedSandbox } from './handle.ts';
@@ -62,23 +63,24 @@ export class SupervisedProvider implements HostProvider {
   readonly name: string;
   private readonly stateDir: string;
   private readonly launcher: Launcher;
+  private readonly guard: ToolsGuard | undefined;
   private readonly creating = new Map<string, Promise<Sandbox>>();
 
-  constructor(stateDir: string, launcher: Launcher) {
+  /** `guard`: absent, sandboxes see no `toolsFolder`. */
+  constructor(stateDir: string, launcher: Launcher, guard?: ToolsGuard) {
     this.name = launcher.name;
     this.stateDir = stateDir;
     this.launcher = launcher;
+    this.guard = guard;
   }
 
-  async prepare(spec: SandboxSpec, hear: (line: string) => void): Promise<void> {
-    checkSpec(spec);
-    this.launcher.check(spec);
+  async prepare(given: SandboxSpec, hear: (line: string) => void): Promise<void> {
+    const spec = this.checked(given);
     await this.launcher.prepare?.(spec, hear);
   }
 
-  async create(spec: SandboxSpec): Promise<Sandbox> {
-    checkSpec(spec);
-    this.launcher.check(spec);
+  async create(given: SandboxSpec): Promise<Sandbox> {
+    const spec = this.checked(given);
     const running = this.creating.get(spec.id);
     if (running !== undefined) return await running;
     const made = this.make(spec).finally(() => this.creating.delete(spec.id));
@@ -149,6 +151,14 @@ export class SupervisedProvider implements HostProvider {
     } finally {
       this.creating.delete(spec.id);
     }
+  }
+
+  /** Errors: `SandboxImpossible`. */
+  private checked(given: SandboxSpec): SandboxSpec {
+    checkSpec(given);
+    const spec = withRealTools(given, this.guard, this.launcher.asOther);
+    this.launcher.check(spec);
+    return spec;
   }
 
   private handleOf(id: string, client: SupervisorClient): Sandbox {
@@ -233,7 +243,8 @@ export class SupervisedProvider implements HostProvider {
       if (typeof result !== 'boolean' && result.exitCode !== 0)
         throw new SandboxUnavailable(
           result.timedOut
-            ? `its set-up took longer than ${spec.setUpSeconds ?? SET_UP_SECONDS} s (resources.setUpSeconds): ${result.output}`
+            ? `its set-up took longer than ${spec.setUpSeconds ?? SET_UP_SECONDS} s (resources.setUpSeconds): ` +
+                `${result.output}`
             : `its set-up failed with ${result.exitCode ?? result.signal}: ${result.output}`,
         );
     this.launcher.started?.(folderOf(this.stateDir, spec.id));

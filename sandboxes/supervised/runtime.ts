@@ -20,7 +20,8 @@ import type { SandboxNetwork } from '../sandbox.ts';
 /** The files of /etc that every sandbox sees, by name. */
 export const sandboxEtc: Readonly<Record<string, string>> = {
   passwd:
-    'root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n',
+    'root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/tmp/home:/bin/bash\n' +
+    'nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n',
   group: 'root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n',
   hosts: '127.0.0.1 localhost longhaul\n::1 localhost\n',
   hostname: 'longhaul\n',

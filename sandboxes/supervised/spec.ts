@@ -52,7 +52,8 @@ export function refuseUnlessDefault(
     const value = spec[field];
     if (value !== undefined)
       throw new SandboxImpossible(
-        `${field} ${typeof value === 'object' ? value.dockerfile : value}: not supported by ${kind}; remove it, or use the docker provider`,
+        `${field} ${typeof value === 'object' ? value.dockerfile : value}: not supported by ${kind}; ` +
+          'remove it, or use the docker provider',
       );
   }
 }

@@ -15,6 +15,14 @@ export const neutral = <T extends z.core.util.Literal>(value: T) => z.literal(va
 /** A field that never changes the answer. */
 export const harmless = z.unknown().optional();
 
+/** It changes no answer: the policy thinks as it was trained to. Any word, since both companies add some. */
+export const effort = z
+  .string()
+  .regex(/^[a-z]{1,32}$/, 'give a word such as low')
+  .nullish();
+/** It changes no answer. */
+export const verbosity = z.enum(['low', 'medium', 'high']).nullish();
+
 export const flag = (otherwise: boolean) =>
   z
     .boolean()

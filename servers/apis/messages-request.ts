@@ -9,6 +9,7 @@ import { memberOf, plainOf } from '../../protocol/written-json.ts';
 import { type ChatQuery, toolChoiceOf, withOneSystem, withReasoning } from './chat.ts';
 import {
   count,
+  effort,
   flag,
   harmless,
   neutral,
@@ -78,8 +79,8 @@ const counted = {
     .transform((tools) => tools ?? []),
   tool_choice: toolChoice.nullish(),
   /** The policy thinks as it was trained to; its thinking is always returned. */
-  thinking: z.object({ type: z.enum(['enabled', 'disabled', 'adaptive']) }).nullish(),
-  output_config: z.strictObject({ effort: harmless, format: z.null().optional() }).nullish(),
+  thinking: z.object({ type: z.enum(['enabled', 'disabled', 'adaptive']), budget_tokens: count.nullish() }).nullish(),
+  output_config: z.strictObject({ effort, format: z.null().optional() }).nullish(),
   context_management: z.strictObject({ edits: z.array(z.never()).max(0).optional() }).nullish(),
   mcp_servers: z.array(z.never()).max(0).nullish(),
   container: z.null().optional(),

@@ -18,6 +18,7 @@ import {
 import {
   alternatives,
   count,
+  effort,
   flag,
   harmless,
   neutral,
@@ -26,7 +27,10 @@ import {
   samplingFields,
   samplingOf,
   unionByType,
+  verbosity,
 } from './fields.ts';
+
+const MOST_STOP_TOKENS = 256;
 
 /** Fields that `/v1/completions` has too. */
 export const commonFields = {
@@ -42,8 +46,10 @@ export const commonFields = {
     .union([z.string().min(1), z.array(z.string().min(1)).max(4)])
     .nullish()
     .transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? []))),
+  /** Ids that the tokenizer lacks are refused where it is known. */
   stop_token_ids: z
     .array(z.int().min(0))
+    .max(MOST_STOP_TOKENS)
     .nullish()
     .transform((ids) => ids ?? []),
   stream: flag(false),
@@ -70,19 +76,24 @@ const textPart = z.object({ type: z.literal('text'), text: z.string() });
 const content = z
   .preprocess(
     (value) => (typeof value === 'string' ? [{ type: 'text', text: value }] : value),
-    z.array(unionByType([textPart], 'part')).nullish(),
+    z.array(unionByType([textPart], 'part'), 'give a text, or a list of parts').min(1),
   )
-  .transform((parts) => (parts ?? []).map(({ text }) => text).join(''));
+  .transform((parts) => parts.map(({ text }) => text).join(''));
 const call = z.object({ id: z.string().nullish(), function: z.object({ name: z.string(), arguments: z.string() }) });
 const message = z.discriminatedUnion('role', [
   z.object({ role: z.enum(['system', 'developer', 'user']), content }),
-  z.object({ role: z.literal('assistant'), content, tool_calls: z.array(call).nullish() }),
-  z.object({ role: z.literal('tool'), content, tool_call_id: z.string().nullish() }),
+  z
+    .object({ role: z.literal('assistant'), content: content.nullish(), tool_calls: z.array(call).nullish() })
+    .superRefine(({ content: said, tool_calls: calls }, context) => {
+      if ((said === undefined || said === null) && (calls ?? []).length === 0)
+        context.addIssue({ code: 'custom', path: ['content'], message: 'give a text, or tool_calls' });
+    }),
+  z.object({ role: z.literal('tool'), content, tool_call_id: z.string() }),
 ]);
 const tool = z.object({
   type: z.literal('function'),
   function: z.object({
-    name: z.string().min(1),
+    name: z.string().regex(/^[\w-]{1,64}$/, 'give 1 to 64 letters (a to z), digits, _ or -'),
     description: z
       .string()
       .nullish()
@@ -113,15 +124,36 @@ const chatSchema = z
     logprobs: flag(false),
     top_logprobs: alternatives.nullish().transform((value) => value ?? 0),
     response_format: z.strictObject({ type: z.literal('text') }).nullish(),
-    reasoning_effort: harmless,
-    verbosity: harmless,
+    reasoning_effort: effort,
+    verbosity,
   })
-  .superRefine(({ logprobs, top_logprobs: top }, context) => {
+  .superRefine(({ logprobs, top_logprobs: top, tools }, context) => {
     if (top > 0 && !logprobs)
       context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'give logprobs: true too' });
+    const names = new Set<string>();
+    for (const [
+      i,
+      {
+        function: { name },
+      },
+    ] of tools.entries()) {
+      const path = ['tools', i, 'function', 'name'];
+      if (names.has(name)) context.addIssue({ code: 'custom', path, message: `two tools have the name ${name}` });
+      names.add(name);
+    }
   });
 
 type Body = z.output<typeof chatSchema>;
+
+/** Refuses, in both kinds of completion, what a stream has not, and what a stream alone has. Errors: `ApiError`. */
+export function checkStreamed({
+  stream,
+  stream_options: options,
+  prompt_logprobs: ofPrompt,
+}: Pick<Body, 'stream' | 'stream_options' | 'prompt_logprobs'>): void {
+  if (typeof ofPrompt === 'number' && stream) refuse('prompt_logprobs', 'a stream has none: give stream: false');
+  if (options && !stream) refuse('stream_options', 'give stream: true too');
+}
 
 /** What the answer's form needs to know of a request. */
 export type ChatFields = Pick<
@@ -145,18 +177,25 @@ export function argumentsOf(text: string, at: string): object {
   return typeof given === 'string' ? refuse(at, `the arguments of a call must be a JSON object`) : given;
 }
 
-/** Messages in the form that chat templates read. */
+/** Messages in the form that chat templates read. Errors: `ApiError` 400 for an answer without its call. */
 function templated(messages: Body['messages']): Message[] {
   const names = new Map<string, string>();
   return messages.map((one, i): Message => {
-    if (one.role === 'tool')
-      return { role: 'tool', name: names.get(one.tool_call_id ?? '') ?? '', content: one.content };
+    if (one.role === 'tool') {
+      const name = names.get(one.tool_call_id);
+      if (name === undefined)
+        refuse(
+          `messages.${i}.tool_call_id`,
+          `no call before it has the id ${JSON.stringify(one.tool_call_id.slice(0, 80))}`,
+        );
+      return { role: 'tool', name, content: one.content };
+    }
     if (one.role !== 'assistant') return { role: one.role === 'developer' ? 'system' : one.role, content: one.content };
     const toolCalls = (one.tool_calls ?? []).map(({ id, function: { name, arguments: text } }, k) => {
       if (id) names.set(id, name);
       return toolCallOf(name, argumentsOf(text, `messages.${i}.tool_calls.${k}.function.arguments`));
     });
-    return { role: 'assistant', content: one.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
+    return { role: 'assistant', content: one.content ?? '', ...(toolCalls.length > 0 ? { toolCalls } : {}) };
   });
 }
 
@@ -168,8 +207,7 @@ export function readChatCompletion(body: unknown): ChatRequest {
     ...one,
     function: { ...one.function, parameters: toolAsWritten(given[i], ['function', 'parameters']) },
   }));
-  if (request.prompt_logprobs !== undefined && request.prompt_logprobs !== null && request.stream)
-    refuse('prompt_logprobs', 'a stream has none: give stream: false');
+  checkStreamed(request);
   const query: ChatQuery = {
     model: request.model,
     messages: templated(request.messages),
@@ -236,9 +274,12 @@ const headOf = ({ id, created, model }: AnswerMeta) => ({ id: `chatcmpl-${id}`, 
 export class ChatChunks {
   readonly #meta: AnswerMeta;
   readonly #begun = new Set<number>();
+  readonly #usage: object;
 
-  constructor(meta: AnswerMeta) {
+  /** `hasUsage`: the last chunk has the usage, so that each one before it says `usage: null`. */
+  constructor(meta: AnswerMeta, { hasUsage }: { readonly hasUsage: boolean }) {
     this.#meta = meta;
+    this.#usage = hasUsage ? { usage: null } : {};
   }
 
   /** The first chunk of a choice; nothing if it was sent. */
@@ -266,6 +307,6 @@ export class ChatChunks {
 
   #chunk(index: number, delta: object, rest: object = {}): object {
     const choice = { index, delta, logprobs: null, finish_reason: null, ...rest };
-    return { ...headOf(this.#meta), object: 'chat.completion.chunk', choices: [choice] };
+    return { ...headOf(this.#meta), object: 'chat.completion.chunk', choices: [choice], ...this.#usage };
   }
 }

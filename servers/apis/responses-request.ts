@@ -11,6 +11,7 @@ import { type ChatQuery, toolChoiceOf } from './chat.ts';
 import {
   alternatives,
   count,
+  effort,
   flag,
   harmless,
   neutral,
@@ -19,6 +20,7 @@ import {
   samplingFields,
   samplingOf,
   unionByType,
+  verbosity,
 } from './fields.ts';
 import { toolAsWritten } from './openai-chat.ts';
 import { inNamespace, inputSchema, messagesOf, type ResponseItem } from './responses-items.ts';
@@ -55,6 +57,15 @@ const choiceOfTool = z.object({
   namespace: z.string().nullish(),
 });
 
+const SUMMARIES = ['auto', 'concise', 'detailed', 'none'] as const;
+
+/** OpenAI's bounds. Each response repeats it. */
+const [MOST_PAIRS, MOST_KEY, MOST_VALUE] = [16, 64, 512];
+const metadata = z
+  .record(z.string().max(MOST_KEY), z.string().max(MOST_VALUE))
+  .refine((pairs) => Object.keys(pairs).length <= MOST_PAIRS, `give at most ${MOST_PAIRS} pairs`)
+  .nullish();
+
 const schema = z.strictObject({
   ...samplingFields,
   model: z.string(),
@@ -74,13 +85,12 @@ const schema = z.strictObject({
   stream: flag(false),
   stream_options: z.strictObject({ include_obfuscation: harmless }).nullish(),
   store: flag(true),
-  text: z
-    .strictObject({ format: z.strictObject({ type: z.literal('text') }).nullish(), verbosity: harmless })
-    .nullish(),
+  text: z.strictObject({ format: z.strictObject({ type: z.literal('text') }).nullish(), verbosity }).nullish(),
   top_logprobs: alternatives.nullish(),
   include: z.array(z.string()).nullish(),
-  reasoning: z.record(z.string(), z.unknown()).nullish(),
-  metadata: z.record(z.string(), z.string()).nullish(),
+  /** The policy thinks as it was trained to. */
+  reasoning: z.looseObject({ effort, summary: z.enum(SUMMARIES).nullish() }).nullish(),
+  metadata,
   truncation: neutral('disabled'),
   background: neutral(false),
   /** They limit tools that OpenAI runs. */

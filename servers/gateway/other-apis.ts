@@ -1,4 +1,7 @@
-/** OpenAI's `/v1/responses` and Anthropic's `/v1/messages` for a recorded rollout, by the functions that all servers share. */
+/**
+ * OpenAI's `/v1/responses` and Anthropic's `/v1/messages` for a recorded rollout, by the functions that all servers
+ * share.
+ */
 
 import { askedDigest } from '../../activities/generate/call-digests.ts';
 import type { CallRequest } from '../../protocol/gateway.ts';

@@ -73,7 +73,10 @@ const MESSAGES = '/messages';
 /** Without the version, which some libraries leave out. */
 const placeOf = (path: string): string => path.replace(/\/+$/u, '').replace(/^\/v1(?=\/)/u, '');
 
-/** An error in the form of the API at `path`: OpenAI's, or Anthropic's. `x-should-retry`: OpenAI's and Anthropic's libraries obey it. */
+/**
+ * An error in the form of the API at `path`: OpenAI's, or Anthropic's. `x-should-retry`: OpenAI's and Anthropic's
+ * libraries obey it.
+ */
 export function refusalResponse(error: unknown, path = ''): GatewayResponse {
   const refused =
     error instanceof ApiError ? error : new ApiError(503, 'the gateway cannot answer now', { retryAfterSeconds: 1 });
@@ -156,7 +159,9 @@ export class RolloutGateway {
     if (this.#waiting >= MOST_WAITING) throw new ApiError(429, `at most ${MOST_WAITING} calls may wait`, busy);
   }
 
-  /** What is asked, or its answer if no call is needed. Reading counts as requests do, by its time. Errors: `ApiError`. */
+  /**
+   * What is asked, or its answer if no call is needed. Reading counts as requests do, by its time. Errors: `ApiError`.
+   */
   #read({ method, path, body }: GatewayRequest): AskedCall | GatewayResponse {
     const at = placeOf(path);
     const api = Object.hasOwn(APIS, at) ? APIS[at] : undefined;

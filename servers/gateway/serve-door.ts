@@ -1,6 +1,6 @@
 /**
- * Answers what comes through a sandbox's door: each connection carries one request, which is a model call or is refused.
- * The sandbox keeps what was sent until it is answered, so that the next worker answers what this one did not.
+ * Answers what comes through a sandbox's door: each connection carries one request, which is a model call or is
+ * refused. The sandbox keeps what was sent until it is answered, so that the next worker answers what this one did not.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -163,7 +163,9 @@ class DoorKeeper {
       .catch(() => undefined);
   }
 
-  /** Until the sandbox has it: the program waits for nothing else. Repeated answers do no harm, the first one counts. */
+  /**
+   * Until the sandbox has it: the program waits for nothing else. Repeated answers do no harm, the first one counts.
+   */
   async #send(connection: number, response: GatewayResponse): Promise<void> {
     const bytes = responseBytes(response);
     while (!this.#signal.aborted && this.#guests.has(connection)) {

@@ -1,5 +1,7 @@
 /** A refusal: status, message, the wrong parameter, and a code. Each server writes it in its clients' format. */
 
+import type { IncomingHttpHeaders } from 'node:http';
+
 export interface ApiErrorDetails {
   readonly param?: string | undefined;
   readonly code?: string | undefined;
@@ -26,6 +28,7 @@ export class ApiError extends Error {
 export interface RefusedRequest {
   readonly path: string;
   readonly requestId: string;
+  readonly headers: IncomingHttpHeaders;
 }
 
 /** How a server turns errors into refusals, and refusals into bodies. */

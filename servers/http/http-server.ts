@@ -8,9 +8,9 @@ import { type Context, Hono } from 'hono';
 import { methodNotAllowed } from 'hono/method-not-allowed';
 import { requestId } from 'hono/request-id';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { checkCaller, Slots } from './admission.ts';
+import { type CallerRequest, checkCaller, checkHost, Slots } from './admission.ts';
 import { ApiError, type ErrorDialect } from './api-error.ts';
 import { type BodyLimits, BodyReader } from './read-body.ts';
 
@@ -37,7 +37,7 @@ export interface HttpServerOptions {
   readonly apiKey?: string;
   readonly limits?: Partial<HttpLimits>;
   /** Admits a caller, or throws `ApiError`; instead of `apiKey` and the loopback names. */
-  readonly admit?: (headers: IncomingHttpHeaders) => void;
+  readonly admit?: (request: CallerRequest) => void;
   /** Paths that answer health checks beside `/health`. */
   readonly healthPaths?: readonly string[];
   /** Receives errors that are not the request's fault, with the request's id. */
@@ -83,10 +83,10 @@ export class HttpServer {
       // An invalid host or target.
       errorHandler: (error) => {
         const refused = new ApiError(400, `the request cannot be read: ${(error as Error).message}`);
-        return Response.json(this.#errors.bodyOf(refused, { path: '', requestId: '' }), { status: 400 });
+        return Response.json(this.#errors.bodyOf(refused, { path: '', requestId: '', headers: {} }), { status: 400 });
       },
     });
-    this.#server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000 }, (request, response) => {
+    const answer = (request: IncomingMessage, response: ServerResponse): void => {
       const gone = new AbortController();
       this.#underWay.set(response, gone);
       response.on('close', () => {
@@ -97,6 +97,13 @@ export class HttpServer {
         if (this.#state === 'draining') this.#server.closeIdleConnections();
       });
       void listener(request, response);
+    };
+    this.#server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000 }, answer);
+    // A caller that waits for leave to send a body is refused at once, if its size says so.
+    this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
+      if (Number(request.headers['content-length'] ?? 0) > this.#limits.maxBodyBytes) response.shouldKeepAlive = false;
+      else response.writeContinue();
+      answer(request, response);
     });
   }
 
@@ -190,14 +197,15 @@ export class HttpServer {
     app.use(requestId());
     app.use(async (c, next) => {
       if (this.#state === 'draining') c.header('connection', 'close');
+      checkHost(c.env.incoming);
       await next();
     });
     for (const path of ['/health', ...(this.#options.healthPaths ?? [])])
       app.all(path, (c) => c.json({ status: this.#state }, this.#state === 'ok' ? 200 : 503));
     app.use(async ({ env }, next) => {
       const { admit, apiKey } = this.#options;
-      if (admit) admit(env.incoming.headers);
-      else checkCaller(env.incoming.headers, apiKey);
+      if (admit) admit(env.incoming);
+      else checkCaller(env.incoming, apiKey);
       if (this.#state === 'draining') throw new ApiError(503, 'the server is stopping', { retryAfterSeconds: 5 });
       if (this.#state === 'starting')
         throw new ApiError(503, 'the server is still starting: retry later', {
@@ -229,7 +237,8 @@ export class HttpServer {
 
   #refuse(c: HttpContext, error: ApiError): Response {
     const headers = error.retryAfterSeconds === undefined ? {} : { 'retry-after': String(error.retryAfterSeconds) };
-    const body = this.#errors.bodyOf(error, { path: c.req.path, requestId: c.get('requestId') });
+    const { headers: given } = c.env.incoming;
+    const body = this.#errors.bodyOf(error, { path: c.req.path, requestId: c.get('requestId'), headers: given });
     return c.json(body, error.status as ContentfulStatusCode, headers);
   }
 }

@@ -17,10 +17,13 @@ export interface BodyLimits {
 
 interface Incoming {
   bytes: number;
+  readonly most: number;
   readonly refuse: (error: unknown) => void;
 }
 
 const TOO_MANY = 'too many bytes are being received at once: retry later';
+
+const tooLong = (most: number): ApiError => new ApiError(413, `a request may have at most ${most} bytes`);
 
 export class BodyReader {
   readonly #limits: BodyLimits;
@@ -34,20 +37,23 @@ export class BodyReader {
   /**
    * Returns the result of `use` for the body; the body's bytes count in the budget until then. A refused body is not
    * read further: the HTTP adapter discards the rest for a moment, so that the caller can read the refusal, then closes
-   * the connection. `hold` counts what `use` makes of the body, as its decompressed bytes. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond
-   * the budget; `AbortError` if the caller closes the connection; those of `use`.
+   * the connection. `hold` counts what `use` makes of the body, as its decompressed bytes. `limit`: of this body, in
+   * bytes. Errors: `ApiError` for another content type, a body that is too long or too slow, and one beyond the budget;
+   * `AbortError` if the caller closes the connection; those of `use`.
    */
   async use<T>(
     request: IncomingMessage,
     use: (body: Buffer, hold: (bytes: number) => void) => Promise<T>,
     types: readonly string[] = ['application/json'],
+    limit = Infinity,
   ): Promise<T> {
+    const most = Math.min(limit, this.#limits.maxBodyBytes);
     // A web page of another origin cannot send such a content type without a CORS preflight.
     const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase() ?? '';
     if (!types.includes(type)) throw new ApiError(415, `content-type: send ${types.join(' or ')}`);
-    if (Number(request.headers['content-length'] ?? 0) > this.#limits.maxBodyBytes) throw this.#tooLong();
+    if (Number(request.headers['content-length'] ?? 0) > most) throw tooLong(most);
     const refused = Promise.withResolvers<never>();
-    const one: Incoming = { bytes: 0, refuse: refused.reject };
+    const one: Incoming = { bytes: 0, most, refuse: refused.reject };
     this.#incoming.add(one);
     try {
       const body = await this.#read(request, one, refused.promise).finally(() => this.#incoming.delete(one));
@@ -93,7 +99,7 @@ export class BodyReader {
   #count(one: Incoming, bytes: number): void {
     one.bytes += bytes;
     this.#held += bytes;
-    if (one.bytes > this.#limits.maxBodyBytes) one.refuse(this.#tooLong());
+    if (one.bytes > one.most) one.refuse(tooLong(one.most));
     if (this.#held <= this.#limits.bodyBudgetBytes) return;
     // The largest body, not the latest: otherwise a few large, stalled bodies would keep out all small ones.
     const [largest = one] = [...this.#incoming].toSorted((a, b) => b.bytes - a.bytes);
@@ -106,9 +112,5 @@ export class BodyReader {
       throw new ApiError(429, TOO_MANY, { code: 'rate_limit_exceeded', retryAfterSeconds: 1 });
     one.bytes += bytes;
     this.#held += bytes;
-  }
-
-  #tooLong(): ApiError {
-    return new ApiError(413, `a request may have at most ${this.#limits.maxBodyBytes} bytes`);
   }
 }

@@ -34,10 +34,11 @@ export interface TurnAnswer {
 }
 
 function shownLogprobs({ tokens, logprobs, alternatives }: Answer, { tokenizer }: ChatModel): TokenShown[] {
-  const named = ({ token: id, logprob }: TokenLogprob) => {
-    const token = tokenizer.decode([id]);
-    return { token, logprob, bytes: [...Buffer.from(token)] };
-  };
+  const named = ({ token: id, logprob }: TokenLogprob) => ({
+    token: tokenizer.decode([id]),
+    logprob,
+    bytes: tokenizer.bytesOf(id),
+  });
   return tokens.map((token, i) => ({
     ...named({ token, logprob: logprobs[i] ?? 0 }),
     top: (alternatives[i] ?? []).map(named),

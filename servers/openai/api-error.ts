@@ -1,4 +1,4 @@
-/** Refusals in OpenAI's format (message, type, the wrong parameter, a code), or in Anthropic's on its paths. */
+/** Refusals in OpenAI's format (message, type, the wrong parameter, a code), or in Anthropic's for its callers. */
 
 import { messagesError } from '../apis/messages-answer.ts';
 import { ApiError, type ErrorDialect } from '../http/api-error.ts';
@@ -20,7 +20,9 @@ export function errorBody({ status, message, param, code }: ApiError): object {
 
 /** The message is vLLM's, since clients parse the numbers in it. */
 export function contextExceeded(limit: number, prompt: number, answer: number): ApiError {
-  const message = `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + answer} tokens (${prompt} in the messages, ${answer} in the completion).`;
+  const message =
+    `This model's maximum context length is ${limit} tokens. However, you requested ${prompt + answer} tokens ` +
+    `(${prompt} in the messages, ${answer} in the completion).`;
   return new ApiError(400, message, { code: 'context_length_exceeded' });
 }
 
@@ -44,9 +46,17 @@ export function asApiError(error: unknown): ApiError {
   return new ApiError(500, `the engine failed (${name})`);
 }
 
-/** Refusals in the shape of the API that the path belongs to. */
+const MESSAGES = /^\/v1\/messages(?:\/|$)/u;
+const OPENAI = /^\/v1\/(?:completions|chat\/completions|responses)(?:\/|$)/u;
+
+/**
+ * Refusals in the shape of the API that the path belongs to. Paths that both have, and those that neither has, are
+ * Anthropic's for callers that name a version of its API.
+ */
 export const API_ERRORS: ErrorDialect = {
   refusalOf: asApiError,
-  bodyOf: (error, { path, requestId }) =>
-    path.startsWith('/v1/messages') ? messagesError(error, requestId) : errorBody(error),
+  bodyOf: (error, { path, requestId, headers }) =>
+    MESSAGES.test(path) || (headers['anthropic-version'] !== undefined && !OPENAI.test(path))
+      ? messagesError(error, requestId)
+      : errorBody(error),
 };

@@ -44,6 +44,14 @@ function checkVersion(c: HttpContext): void {
     );
 }
 
+/** Errors: `ApiError` 415 for a body that is compressed (RFC 9110 15.5.16). */
+function checkEncoding(c: HttpContext): void {
+  const encoding = c.req.header('content-encoding')?.trim().toLowerCase() ?? '';
+  if (encoding === '' || encoding === 'identity') return;
+  c.header('accept-encoding', 'identity');
+  throw new ApiError(415, `content-encoding: ${encoding.slice(0, 80)} is not read here; send the body without one`);
+}
+
 const sent = ({ event, data }: ApiEvent) => ({ event, data: JSON.stringify(data) });
 
 interface Served {
@@ -59,6 +67,11 @@ export class ApiServer {
   private constructor(options: HttpServerOptions) {
     this.#http = new HttpServer(options, API_ERRORS);
     const { app } = this.#http;
+    for (const path of ['/v1/models', '/v1/models/*', '/v1/messages/*'])
+      app.use(path, async (c, next) => {
+        checkVersion(c);
+        await next();
+      });
     app.get('/v1/models', (c) => c.json((isAnthropic(c) ? listAnthropicModels : listModels)(this.#open.model)));
     app.get('/v1/models/:id{.+}', (c) =>
       c.json((isAnthropic(c) ? retrieveAnthropicModel : retrieveModel)(c.req.param('id'), this.#open.model)),
@@ -68,10 +81,6 @@ export class ApiServer {
     app.post('/v1/responses', (c) => this.#answer(c, 'response'));
     app.get('/v1/responses/:id', (c) => c.json(this.#responses.retrieve(c.req.param('id'))));
     app.delete('/v1/responses/:id', (c) => c.json(this.#responses.delete(c.req.param('id'))));
-    app.use('/v1/messages/*', async (c, next) => {
-      checkVersion(c);
-      await next();
-    });
     app.post('/v1/messages', (c) => this.#answer(c, 'message'));
     app.post('/v1/messages/count_tokens', (c) => this.#answer(c, 'count'));
   }
@@ -116,6 +125,7 @@ export class ApiServer {
     const { model } = this.#open;
     const signal = this.#http.signalOf(c);
     slots.check();
+    checkEncoding(c);
     const prepared = await bodies.use(c.env.incoming, (body) => this.#prepare(kind, body, signal));
     const reply = replyTo(prepared, model, signal, this.#responses);
     if ('body' in reply) return c.json(await slots.hold(reply.body));

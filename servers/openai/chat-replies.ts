@@ -51,7 +51,8 @@ export function chatReply({ turn, fields }: PreparedChat, model: ChatModel, sign
     last: '[DONE]',
     failed: (refused) => [{ data: errorBody(refused) }],
     stream: async (send) => {
-      const chunks = new ChatChunks(meta);
+      const hasUsage = fields.stream_options?.include_usage ?? false;
+      const chunks = new ChatChunks(meta, { hasUsage });
       const sendAll = (all: readonly object[]) => all.forEach((data) => send({ data }));
       const answers = await Promise.all(
         choices.map(async (index) => {
@@ -64,7 +65,7 @@ export function chatReply({ turn, fields }: PreparedChat, model: ChatModel, sign
           return answer;
         }),
       );
-      if (fields.stream_options?.include_usage) sendAll([chunks.usage(answers)]);
+      if (hasUsage) sendAll([chunks.usage(answers)]);
     },
   };
 }

@@ -166,9 +166,12 @@ export function completions(
       },
     };
   }
+  const hasUsage = request.stream_options?.include_usage ?? false;
   const streamed = async (send: Send) => {
-    const sendText = (index: number, text: string, rest: object) =>
-      send({ data: { ...common, choices: [{ index, text, logprobs: null, finish_reason: null, ...rest }] } });
+    const sendText = (index: number, text: string, rest: object) => {
+      const choices = [{ index, text, logprobs: null, finish_reason: null, ...rest }];
+      send({ data: { ...common, choices, ...(hasUsage ? { usage: null } : {}) } });
+    };
     const answers = await Promise.all(
       jobs.map(async (prompt, index) => {
         let sent = 0;
@@ -187,8 +190,7 @@ export function completions(
         return answer;
       }),
     );
-    if (request.stream_options?.include_usage)
-      send({ data: { ...common, choices: [], usage: usageOf(prompts, answers) } });
+    if (hasUsage) send({ data: { ...common, choices: [], usage: usageOf(prompts, answers) } });
   };
   return { stream: streamed, failed: (refused) => [{ data: errorBody(refused) }], last: '[DONE]' };
 }

@@ -3,6 +3,7 @@
  * request is done here, so that it can run in a thread. The result fits the context.
  */
 
+import { isUtf8 } from 'node:buffer';
 import type { Message, ToolSchema } from '../../protocol/message.ts';
 import { memberOf, readWritten } from '../../protocol/written-json.ts';
 import { opensReasoning } from '../../agents/codecs/codec.ts';
@@ -29,6 +30,9 @@ export interface PromptModel {
     readonly chatTemplate: string;
     /** Maximum number of bytes of one token. */
     readonly longestToken: number;
+    /** The highest id of a token. */
+    readonly lastToken: number;
+    readonly stopTokenIds: readonly number[];
   };
 }
 
@@ -107,9 +111,17 @@ function encode(text: string, answer: number, model: PromptModel): number[] {
   return ids;
 }
 
+/** Errors: `ApiError` if an id is no token's: it would never be sampled. */
+function checkStopTokens(ids: readonly number[], { tokenizer: { lastToken, stopTokenIds } }: PromptModel): void {
+  // A policy's configuration may name one that its tokenizer lacks; its clients send it.
+  const i = ids.findIndex((id) => id > lastToken && !stopTokenIds.includes(id));
+  if (i >= 0) refuse(`stop_token_ids.${i}`, `the vocabulary ends with token ${lastToken}`);
+}
+
 function prepareCompletion(body: unknown, model: PromptModel): PreparedCompletion {
   const { prompt, ...request } = readCompletion(body);
   checkModel(request.model, model);
+  checkStopTokens(request.stop_token_ids, model);
   const given = typeof prompt === 'string' || typeof prompt[0] === 'number' ? [prompt] : prompt;
   const maxTokens = request.max_tokens ?? DEFAULT_TOKENS;
   if (given.length * request.n > MOST_CHOICES)
@@ -219,8 +231,10 @@ export function prepareRequest(
   earlier?: readonly ResponseItem[],
 ): Prepared {
   let given: unknown;
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (!isUtf8(bytes)) throw new ApiError(400, 'the body is not UTF-8');
   try {
-    given = readWritten(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8'));
+    given = readWritten(bytes.toString('utf8'));
   } catch (error) {
     throw new ApiError(400, `the body is not JSON: ${(error as Error).message}`);
   }
@@ -230,5 +244,6 @@ export function prepareRequest(
   if (kind === 'message') return { kind, turn: prepareTurn(readMessages(given), model) };
   if (kind === 'count') return { kind, tokens: prepareTurn(readCountTokens(given), model).prompt.length };
   const { query, fields } = readChatCompletion(given);
+  checkStopTokens(fields.stop_token_ids, model);
   return { kind, turn: prepareTurn(query, model), fields };
 }

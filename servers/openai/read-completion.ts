@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { plainOf } from '../../protocol/written-json.ts';
 import { alternatives, flag, neutral, readAs, refuse } from '../apis/fields.ts';
-import { commonFields } from '../apis/openai-chat.ts';
+import { checkStreamed, commonFields } from '../apis/openai-chat.ts';
 
 const isListOf = <T>(value: unknown, isOne: (one: unknown) => one is T): value is T[] =>
   Array.isArray(value) && value.length > 0 && value.every(isOne);
@@ -39,7 +39,6 @@ export type CompletionRequest = z.output<typeof completionSchema>;
 export function readCompletion(body: unknown): CompletionRequest {
   const request = readAs(completionSchema, plainOf(body));
   if (request.max_tokens === 0 && !request.echo) refuse('max_tokens', 'give at least 1, or echo: true too');
-  if (typeof request.prompt_logprobs === 'number' && request.stream)
-    refuse('prompt_logprobs', 'a stream has none: give stream: false');
+  checkStreamed(request);
   return request;
 }

@@ -20,6 +20,8 @@ export interface ServedModel {
 
 export interface ServedTokenizer {
   decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
+  /** The token's bytes: those of the tokens of a text are together its UTF-8. */
+  bytesOf(id: number): readonly number[];
   readonly stopTokenIds: readonly number[];
 }
 

@@ -1,4 +1,6 @@
-/** Checkpoints of the Tinker API: saved, listed, shared, given a lifetime, copied, deleted; and the runs they are of. */
+/**
+ * Checkpoints of the Tinker API: saved, listed, shared, given a lifetime, copied, deleted; and the runs they are of.
+ */
 
 import type { z } from 'zod';
 import {

@@ -26,6 +26,19 @@ type Finished = Extract<TinkerFuture, { state: 'finished' }>;
 const unknownFuture = (id: string): ApiError =>
   new ApiError(404, `request_id: ${quoted(id)} does not exist, or belongs to another API key`);
 
+/**
+ * A metric that is not finite, as the ratio to a log-probability of −1000, is the greatest number there is: JSON has no
+ * infinity, and clients that merge the metrics of several passes need each name.
+ */
+const bounded = (result: TinkerPassResult): TinkerPassResult => ({
+  ...result,
+  metrics: Object.fromEntries(
+    Object.entries(result.metrics).flatMap(([name, value]) =>
+      Number.isNaN(value) ? [] : [[name, Math.min(Math.max(value, -Number.MAX_VALUE), Number.MAX_VALUE)]],
+    ),
+  ),
+});
+
 /** JSON has no NaN. */
 const orNull = (values: Float32Array): Array<number | null> =>
   Array.from(values, (value) => (Number.isFinite(value) ? value : null));
@@ -72,7 +85,9 @@ function answerOf({ lane, operation, result }: Finished, wantsProtobuf: boolean)
     case 'failed':
       return { json: { error: result.message, category: result.category } };
     case 'pass':
-      return wantsProtobuf ? { protobuf: encodePassAnswer(result.result) } : { json: passJson(result.result) };
+      return wantsProtobuf
+        ? { protobuf: encodePassAnswer(bounded(result.result)) }
+        : { json: passJson(bounded(result.result)) };
     case 'sample':
       return wantsProtobuf ? { protobuf: encodeSampleAnswer(result.result) } : { json: sampleJson(result.result) };
     case 'optim_step':

@@ -124,7 +124,8 @@ export async function loadWeights(call: Call, body: z.output<typeof loadWeightsB
     const own = model.adapter;
     if (own.rank !== rank || own.attention !== attention || own.mlp !== mlp || own.unembed !== unembed)
       refuse(
-        `path: the adapter of ${quoted(path)} has rank ${rank} and other layers than the model; create a model from the checkpoint`,
+        `path: the adapter of ${quoted(path)} has rank ${rank} and other layers than the model; ` +
+          'create a model from the checkpoint',
       );
     const { requestId } = await submit(call, { ...lane, operation });
     return { request_id: requestId, model_id: model.id };

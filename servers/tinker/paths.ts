@@ -26,7 +26,8 @@ export function checkName(name: string | undefined): string {
   if (name !== undefined && NAME.test(name)) return name;
   throw new ApiError(
     400,
-    `path: ${quoted(name)} is no name of a checkpoint; give 1 to 128 letters, digits, points, hyphens or underscores, beginning with a letter or digit`,
+    `path: ${quoted(name)} is no name of a checkpoint; give 1 to 128 letters, digits, points, ` +
+      'hyphens or underscores, beginning with a letter or digit',
   );
 }
 
@@ -43,7 +44,8 @@ export function parsePath(path: string, field = 'path'): CheckpointPath {
   if (run === undefined || name === undefined)
     throw new ApiError(
       400,
-      `${field}: ${quoted(path)} is no path of a checkpoint; give tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME`,
+      `${field}: ${quoted(path)} is no path of a checkpoint; ` +
+        'give tinker://RUN/weights/NAME or tinker://RUN/sampler_weights/NAME',
     );
   return { run, folder: folder === 'weights' ? 'weights' : 'sampler_weights', name };
 }

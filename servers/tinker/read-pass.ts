@@ -68,23 +68,47 @@ const INPUTS: Readonly<Record<TinkerLoss, readonly string[]>> = {
   importance_sampling: ['target_tokens', 'logprobs', 'advantages'],
   ppo: ['target_tokens', 'logprobs', 'advantages'],
   cispo: ['target_tokens', 'logprobs', 'advantages'],
+  dro: ['target_tokens', 'logprobs', 'advantages'],
+  gspo: ['target_tokens', 'logprobs', 'advantages', 'sequence_ratio_mask'],
 };
 /** With `cross_entropy` they mean nothing: data for another loss are scored by it. */
-const SCORED_ALONG = new Set(['logprobs', 'advantages']);
+const SCORED_ALONG = new Set(['logprobs', 'advantages', 'sequence_ratio_mask']);
 const CLIPS = ['clip_low_threshold', 'clip_high_threshold'];
+const SETTINGS: Readonly<Record<TinkerLoss, readonly string[]>> = {
+  cross_entropy: [],
+  importance_sampling: [],
+  ppo: CLIPS,
+  cispo: CLIPS,
+  dro: ['beta'],
+  gspo: CLIPS,
+};
+
+/** Losses that the SDK names and that cannot be here, with why. */
+const NOT_HERE: Readonly<Record<string, string>> = {
+  stable_reinforce: 'its formula is not published, so nothing here can compute it',
+  custom: 'custom losses run in the client here, by forward_backward_custom with a function',
+};
 
 function lossNamed(name: string): TinkerLoss {
   const loss = TINKER_LOSSES.find((known) => known === name);
-  return loss ?? refuse(`loss_fn: ${quoted(name)} is not known here; give ${TINKER_LOSSES.join(', ')}`);
+  if (loss !== undefined) return loss;
+  const why = Object.hasOwn(NOT_HERE, name) ? NOT_HERE[name] : undefined;
+  return refuse(
+    `loss_fn: ${quoted(name)} is not known here${why === undefined ? '' : ` (${why})`}; ` +
+      `give ${TINKER_LOSSES.join(', ')}`,
+  );
 }
 
 function configOf(loss: TinkerLoss, config: PassRequest['config']): Record<string, number> {
-  const known = loss === 'ppo' || loss === 'cispo' ? CLIPS : [];
+  const known = SETTINGS[loss];
+  if (loss === 'dro' && config['beta'] === undefined)
+    refuse('loss_fn_config.beta is missing; dro has no default: give a finite number of at least 0, such as 0.05');
   return Object.fromEntries(
     Object.entries(config).map(([name, value]) => {
       if (!known.includes(name))
         refuse(
-          `loss_fn_config.${quoted(name)} has no effect on ${loss}; ${known.length > 0 ? `give ${known.join(', ')}` : 'leave it out'}`,
+          `loss_fn_config.${quoted(name)} has no effect on ${loss}; ` +
+            `${known.length > 0 ? `give ${known.join(', ')}` : 'leave it out'}`,
         );
       if (typeof value !== 'number' || !Number.isFinite(value) || value < 0)
         return refuse(`loss_fn_config.${name}: ${quoted(value)} cannot be used; give a finite number of at least 0`);
@@ -131,11 +155,16 @@ function datumOf({ tokens, inputs }: WireDatum, loss: TinkerLoss, base: ServedBa
     const { weights } = inputs;
     return weights === undefined ? datum : { ...datum, weights: numbersOf(weights, length, field('weights')) };
   }
-  return {
+  const sampled = {
     ...datum,
     logprobs: numbersOf(given('logprobs'), length, field('logprobs')),
     advantages: numbersOf(given('advantages'), length, field('advantages')),
   };
+  if (loss !== 'gspo') return sampled;
+  const ratioMask = numbersOf(given('sequence_ratio_mask'), length, field('sequence_ratio_mask'));
+  if (!ratioMask.some((mark) => mark !== 0))
+    refuse(`${field('sequence_ratio_mask')} marks no token; send 1 for the sampled tokens of the sequence`);
+  return { ...sampled, ratioMask };
 }
 
 /** Of one pass: more would hold its worker, and the other models, for long. */

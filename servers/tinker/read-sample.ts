@@ -1,4 +1,6 @@
-/** A sample request, checked. A setting that has no effect here is refused by name; the seed is drawn if there is none. */
+/**
+ * A sample request, checked. A setting that has no effect here is refused by name; the seed is drawn if there is none.
+ */
 
 import type { z } from 'zod';
 import { MOST_STOPS, type sampleBody, type samplingParams } from '../../endpoints/tinker/wire/bodies.ts';
@@ -41,13 +43,18 @@ function temperatureOf(value: number): number {
 }
 
 function refuseUnsupported(body: z.output<typeof sampleBody>): void {
+  const remedies: Readonly<Record<string, string>> = {
+    record_stability_info:
+      'leave it out, and train with a loss of a published formula: the cookbook asks for it with loss_fn ' +
+      'stable_reinforce, so give loss_fn=gspo, cispo or importance_sampling',
+  };
   const wanted = {
     target_prompt_logprobs: body.target_prompt_logprobs !== undefined,
     prompt_alt_tokens_k: body.prompt_alt_tokens_k !== 0,
     record_stability_info: body.record_stability_info === true,
   };
   for (const [field, isWanted] of Object.entries(wanted))
-    if (isWanted) throw new ApiError(400, `${field} is not supported here; leave it out`);
+    if (isWanted) throw new ApiError(400, `${field} is not supported here; ${remedies[field] ?? 'leave it out'}`);
 }
 
 /** Errors: `ApiError` 400; `UserInputError` for prompts that are not text. */
@@ -62,7 +69,8 @@ export function readSample(body: z.output<typeof sampleBody>, base: ServedBase, 
   if (room < (max_tokens ?? 1))
     throw new ApiError(
       400,
-      `Prompt length plus max_tokens exceeds the model's context window: ${prompt.length} + ${max_tokens ?? 1} > ${contextTokens}`,
+      `Prompt length plus max_tokens exceeds the model's context window: ${prompt.length} + ${max_tokens ?? 1} ` +
+        `> ${contextTokens}`,
     );
   if (!(top_p > 0 && top_p <= 1)) refuse('sampling_params.top_p', top_p, 'give more than 0, and at most 1');
   const lastN = body.prompt_logprobs_last_n;
@@ -77,7 +85,8 @@ export function readSample(body: z.output<typeof sampleBody>, base: ServedBase, 
   if (numbers > MOST_NUMBERS)
     throw new ApiError(
       400,
-      `num_samples × max_tokens × topk_sample_logprobs: ${numbers} is too much for one request; ask for at most ${MOST_NUMBERS}, in several requests`,
+      `num_samples × max_tokens × topk_sample_logprobs: ${numbers} is too much for one request; ` +
+        `ask for at most ${MOST_NUMBERS}, in several requests`,
     );
   return {
     prompt,

@@ -1,8 +1,7 @@
-/** The body of a request, decompressed within a limit, as JSON or protobuf. */
+/** The body of a request, decompressed within a limit, of the size that its route has. */
 
 import { promisify } from 'node:util';
 import { gunzip, zstdDecompress } from 'node:zlib';
-import { parseBody } from '../../endpoints/tinker/wire/bodies.ts';
 import { ApiError } from '../http/api-error.ts';
 
 export const JSON_TYPE = 'application/json';
@@ -10,9 +9,13 @@ export const PROTOBUF_TYPE = 'application/x-protobuf';
 
 /** Of a decompressed body: a few bytes of zstd may stand for gigabytes. */
 export const MOST_BYTES = 64 * 2 ** 20;
+/** Of the body of a request that has no tokens, as it is sent and decompressed: metadata and names. */
+export const SMALL_BYTES = 2 ** 20;
+/** Of a list of all results that a client has. */
+export const LIST_BYTES = 8 * 2 ** 20;
 
 const METHODS = { zstd: promisify(zstdDecompress), gzip: promisify(gunzip) } as const;
-const isMethod = (name: string): name is keyof typeof METHODS => name in METHODS;
+const isMethod = (name: string): name is keyof typeof METHODS => Object.hasOwn(METHODS, name);
 
 /** Runs at most `most` works at once; the others wait for their turn, in order. */
 export class Turns {
@@ -49,11 +52,15 @@ export async function readBody<T>(
   body: Buffer,
   encoding: string | undefined,
   use: (body: Buffer) => T,
-  { turns = inflations, hold = () => undefined }: { turns?: Turns; hold?: (bytes: number) => void } = {},
+  {
+    turns = inflations,
+    hold = () => undefined,
+    most = MOST_BYTES,
+  }: { turns?: Turns; hold?: (bytes: number) => void; most?: number } = {},
 ): Promise<T> {
   if (isPlain(encoding)) return use(body);
   return turns.run(async () => {
-    const plain = await decompress(body, encoding);
+    const plain = await decompress(body, encoding, most);
     hold(plain.length);
     return use(plain);
   });
@@ -72,15 +79,5 @@ export async function decompress(body: Buffer, encoding: string | undefined, mos
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === 'ERR_BUFFER_TOO_LARGE') throw new ApiError(413, `a body may have at most ${most} bytes, decompressed`);
     throw new ApiError(400, `content-encoding: the body is not ${name} (${message})`);
-  }
-}
-
-/** Errors: `ApiError` 400 for what is not JSON: NaN and infinities are none. */
-export function readJson(body: Buffer): unknown {
-  if (body.length === 0) return {};
-  try {
-    return parseBody(body.toString('utf8'));
-  } catch (error) {
-    throw new ApiError(400, `the body is not JSON (${(error as Error).message}); NaN and Infinity are none`);
   }
 }

@@ -7,7 +7,7 @@ import type { TinkerSampler } from '../../store/tinker/journal.ts';
 import { ApiError } from '../http/api-error.ts';
 import { parsePath } from './paths.ts';
 import { readSample } from './read-sample.ts';
-import { baseNamed, type Call, checkpointOf, openSession, samplerOf } from './service.ts';
+import { baseNamed, type Call, checkpointOf, HIDDEN_SESSION, openSession, samplerOf } from './service.ts';
 import { seqOf, submit } from './submit.ts';
 
 export const samplerId = (session: string, seq: number | string): string => `${session}:sample:${seqOf(seq)}`;
@@ -64,15 +64,24 @@ export async function joinSampler(call: Call, id: string): Promise<object> {
   return { type: 'join_sampling_session', client_counter: randomInt(1, 1_000_000_000) };
 }
 
+function directSession(tenant: string, weights: string): string {
+  return `${HIDDEN_SESSION}${createHash('sha256').update(`${tenant}\n${weights}`).digest('hex').slice(0, 16)}`;
+}
+
+/** The future of such a request that was accepted before: what it samples may be gone by now. */
+async function directRepeated(call: Call, body: z.output<typeof sampleBody>): Promise<string | undefined> {
+  const { model_path: path, seq_id: seq } = body;
+  if (path === undefined || seq === undefined) return undefined;
+  const lane = samplerId(directSession(call.tenant, path), 0);
+  if ((await call.service.journal.sampler(lane)) === undefined) return undefined;
+  return (await call.service.journal.known(lane, seqOf(seq), call.digest))?.requestId;
+}
+
 /** The sampler of a request that names weights instead, as older clients do: one per tenant and weights. */
 async function directSampler(call: Call, body: z.output<typeof sampleBody>): Promise<TinkerSampler> {
   const { service, tenant } = call;
   const source = await sourceOf(call, body.base_model, body.model_path);
-  const of = createHash('sha256')
-    .update(`${tenant}\n${source.path ?? source.baseModel}`)
-    .digest('hex')
-    .slice(0, 16);
-  const session = `direct-${of}`;
+  const session = directSession(tenant, source.path ?? source.baseModel);
   const at = service.now().toISOString();
   if (!(await service.journal.session(session)))
     await service.journal.putSession({ id: session, tenant, tags: [], createdAt: at, seenAt: at });
@@ -86,6 +95,8 @@ const sampling = (requestId: string, count: number): object => ({
 
 export async function sample(call: Call, body: z.output<typeof sampleBody>): Promise<object> {
   const id = body.sampling_session_id;
+  const before = id === undefined ? await directRepeated(call, body) : undefined;
+  if (before !== undefined) return sampling(before, body.num_samples);
   const sampler = id === undefined ? await directSampler(call, body) : await samplerOf(call, id);
   const number = body.seq_id === undefined ? undefined : seqOf(body.seq_id);
   const known = number === undefined ? undefined : await call.service.journal.known(sampler.id, number, call.digest);

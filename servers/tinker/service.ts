@@ -92,6 +92,15 @@ export async function sessionOf({ service, tenant }: Call, id: string): Promise<
   throw missing('session_id', id);
 }
 
+/** Begins the id of a session that the server keeps for samples without one: clients neither see nor finish it. */
+export const HIDDEN_SESSION = 'direct-';
+
+/** A session that a client made. Errors: `ApiError` 404. */
+export async function ownSessionOf(call: Call, id: string): Promise<TinkerSession> {
+  if (id.startsWith(HIDDEN_SESSION)) throw missing('session_id', id);
+  return sessionOf(call, id);
+}
+
 /** A session that takes operations. Errors: `ApiError` 404; 400 if it is finished. */
 export async function openSession(call: Call, id: string): Promise<TinkerSession> {
   const session = await sessionOf(call, id);

@@ -6,7 +6,7 @@ import type { createSessionBody, finishBody, searchBody } from '../../endpoints/
 import type { TinkerSession } from '../../store/tinker/journal.ts';
 import { ApiError } from '../http/api-error.ts';
 import { checkpointsOf } from './checkpoints.ts';
-import { type Call, type Page, sessionOf, textsOf } from './service.ts';
+import { type Call, type Page, ownSessionOf, textsOf } from './service.ts';
 
 export async function createSession(call: Call, body: z.output<typeof createSessionBody>): Promise<object> {
   const { service, tenant } = call;
@@ -14,7 +14,8 @@ export async function createSession(call: Call, body: z.output<typeof createSess
   if (sessions >= service.quotas.sessions)
     throw new ApiError(
       400,
-      `this API key has ${sessions} sessions, as many as it may have: finish some (those without heartbeats end by themselves)`,
+      `this API key has ${sessions} sessions, as many as it may have: finish some (those without heartbeats ` +
+        'end by themselves)',
     );
   const at = service.now().toISOString();
   const id = randomUUID();
@@ -33,14 +34,14 @@ export async function createSession(call: Call, body: z.output<typeof createSess
 
 /** Errors: `ApiError` 410 if it is finished, which ends the client's heartbeats. */
 export async function heartbeat(call: Call, id: string): Promise<object> {
-  const session = await sessionOf(call, id);
+  const session = await ownSessionOf(call, id);
   if (session.finished) throw new ApiError(410, `session_id: ${id} is finished`);
   await call.service.journal.seen(id, call.service.now().toISOString());
   return { type: 'session_heartbeat' };
 }
 
 export async function finishSession(call: Call, id: string, body: z.output<typeof finishBody>): Promise<object> {
-  await sessionOf(call, id);
+  await ownSessionOf(call, id);
   const { reason, detail } = body;
   await call.service.journal.finishSession(id, { type: reason.type, ...(detail === undefined ? {} : { detail }) });
   return { status: 'ok' };
@@ -57,7 +58,7 @@ async function modelsOf({ service, tenant }: Call, session: string): Promise<str
 }
 
 export async function showSession(call: Call, id: string): Promise<object> {
-  const { userMetadata, displayName } = await sessionOf(call, id);
+  const { userMetadata, displayName } = await ownSessionOf(call, id);
   const samplers = await call.service.journal.samplers(id);
   return {
     training_run_ids: await modelsOf(call, id),

@@ -47,8 +47,8 @@ export interface Submission {
 }
 
 /**
- * The future of a request that was accepted before: its repetition is not checked again, since quotas may be full by now,
- * the session finished, and what it reads deleted. Errors: `ApiError` 404 for a session that is not the caller's.
+ * The future of a request that was accepted before: its repetition is not checked again, since quotas may be full by
+ * now, the session finished, and what it reads deleted. Errors: `ApiError` 404 for a session that is not the caller's.
  */
 export async function repeated(
   call: Call,

@@ -6,7 +6,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { checkCaller } from '../http/admission.ts';
+import { type CallerRequest, checkCaller } from '../http/admission.ts';
 import { ApiError } from '../http/api-error.ts';
 
 /** The SDK refuses other keys before it sends anything. */
@@ -44,9 +44,9 @@ export class Tenants {
   }
 
   /** Errors: `ApiError` 401; 403 for a host name that is not this machine's, without keys. */
-  admit(headers: IncomingHttpHeaders): void {
-    if (this.#keys === undefined) checkCaller(headers, undefined);
-    this.tenantOf(headers);
+  admit(request: CallerRequest): void {
+    if (this.#keys === undefined) checkCaller(request, undefined);
+    this.tenantOf(request.headers);
   }
 
   /** Errors: `ApiError` 401. */

@@ -15,7 +15,8 @@ import * as checkpoints from './checkpoints.ts';
 import * as futures from './futures.ts';
 import * as models from './models.ts';
 import { passOfJson } from './read-pass.ts';
-import { JSON_TYPE, PROTOBUF_TYPE, readBody, readJson } from './request-body.ts';
+import { readJson } from './parse-json.ts';
+import { JSON_TYPE, LIST_BYTES, MOST_BYTES, PROTOBUF_TYPE, readBody, SMALL_BYTES } from './request-body.ts';
 import * as samplers from './samplers.ts';
 import {
   type Call,
@@ -63,7 +64,7 @@ export class TinkerServer {
     this.#quotas = { ...DEFAULT_QUOTAS, ...quotas };
     this.#holdMs = holdMs;
     this.#host = options.host;
-    const admit: HttpServerOptions['admit'] = (headers) => this.#tenants.admit(headers);
+    const admit: HttpServerOptions['admit'] = (request) => this.#tenants.admit(request);
     const http = { ...options, limits: { ...LIMITS, ...limits }, admit, healthPaths: [`${ROOT}/healthz`] };
     this.#http = new HttpServer(http, TINKER_ERRORS);
     this.#routeService();
@@ -108,12 +109,13 @@ export class TinkerServer {
   }
 
   /** The body's bytes count as held until `use` ends; so it only reads them. */
-  async #body<T>(c: HttpContext, types: readonly string[], use: (body: Buffer) => T): Promise<T> {
+  async #body<T>(c: HttpContext, types: readonly string[], use: (body: Buffer) => T, most = MOST_BYTES): Promise<T> {
     const { incoming } = c.env;
     return this.#http.bodies.use(
       incoming,
-      async (body, hold) => readBody(body, incoming.headers['content-encoding'], use, { hold }),
+      async (body, hold) => readBody(body, incoming.headers['content-encoding'], use, { hold, most }),
       types,
+      most,
     );
   }
 
@@ -122,12 +124,11 @@ export class TinkerServer {
     path: string,
     schema: S,
     answer: (call: Call, body: z.output<S>, c: HttpContext) => Promise<object>,
+    most = SMALL_BYTES,
   ): void {
     this.#http.app.on(method, `${ROOT}${path}`, async (c) => {
-      const [body, digest] = await this.#body(c, [JSON_TYPE], (bytes) => [
-        schema.parse(readJson(bytes)),
-        digestOf(path, bytes),
-      ]);
+      const use = (bytes: Buffer) => [schema.parse(readJson(bytes)), digestOf(path, bytes)] as const;
+      const [body, digest] = await this.#body(c, [JSON_TYPE], use, most);
       return this.#http.slots.hold(async () => c.json(await answer(this.#callOf(c, digest), body, c)));
     });
   }
@@ -176,22 +177,22 @@ export class TinkerServer {
     this.#post('POST', '/join_sampling_session', bodies.samplingSessionBody, (call, body) =>
       samplers.joinSampler(call, body.sampling_session_id),
     );
-    this.#post('POST', '/asample', bodies.sampleBody, samplers.sample);
+    this.#post('POST', '/asample', bodies.sampleBody, samplers.sample, MOST_BYTES);
     this.#post('POST', '/weights_info', bodies.pathBody, (call, body) =>
       checkpoints.weightsInfo(call, body.tinker_path),
     );
     this.#post('POST', '/copy_weights', bodies.copyBody, checkpoints.copyWeights);
     this.#post('POST', '/cancel_future', bodies.cancelBody, (call, body) => futures.cancel(call, body.request_id));
-    this.#post('POST', '/retrieve_futures', bodies.retrieveManyBody, futures.retrieveMany);
-    this.#post('POST', '/forward', bodies.forwardBody, (call, body) =>
+    this.#post('POST', '/retrieve_futures', bodies.retrieveManyBody, futures.retrieveMany, LIST_BYTES);
+    const forward = (call: Call, body: z.output<typeof bodies.forwardBody>) =>
       models.pass(call, body.model_id, (base) =>
         passOfJson(body.forward_input, base, {
           modelId: body.model_id,
           seq: Number(body.seq_id ?? NaN),
           forwardOnly: true,
         }),
-      ),
-    );
+      );
+    this.#post('POST', '/forward', bodies.forwardBody, forward, MOST_BYTES);
     const { app } = this.#http;
     app.post(`${ROOT}/forward_backward`, (c) => this.#forwardBackward(c));
     app.post(`${ROOT}/retrieve_future`, (c) => this.#retrieve(c));
@@ -241,7 +242,7 @@ export class TinkerServer {
   }
 
   async #retrieve(c: HttpContext): Promise<Response> {
-    const body = await this.#body(c, [JSON_TYPE], (bytes) => bodies.retrieveBody.parse(readJson(bytes)));
+    const body = await this.#body(c, [JSON_TYPE], (bytes) => bodies.retrieveBody.parse(readJson(bytes)), SMALL_BYTES);
     const wantsProtobuf = c.req.header('accept')?.includes(PROTOBUF_TYPE) === true;
     // Those who wait hold no slot: there may be as many as there are samples under way.
     const answer = await futures.retrieve(this.#callOf(c), body, wantsProtobuf, this.#holdMs);

@@ -64,7 +64,9 @@ export function listProcesses(home = stackHome()): ListedStack {
     supervisor: holder?.pid ?? null,
     ...(holder !== undefined && standingOf(holder) === 'stopped'
       ? {
-          problem: `the supervisor is stopped by a signal or a debugger, and restarts nothing; to resume it: kill -CONT ${holder.pid}`,
+          problem:
+            'the supervisor is stopped by a signal or a debugger, and restarts nothing; to resume it: ' +
+            `kill -CONT ${holder.pid}`,
         }
       : {}),
     settings: isRunning ? (state?.settings ?? null) : null,
@@ -96,14 +98,18 @@ function seen({ name, process: identity, state, log }: ProcessRecord, ready: str
   if (standing === 'zombie')
     return {
       state: 'zombie',
-      problem: `${name} (pid ${pid}) has ended, and its parent has not noticed it; run npx longhaul down, then npx longhaul up --detach`,
+      problem:
+        `${name} (pid ${pid}) has ended, and its parent has not noticed it; run npx longhaul down, ` +
+        'then npx longhaul up --detach',
     };
   if (standing === 'gone') return { state: state === 'backing-off' ? state : 'stopped' };
   const quiet = state === 'ready' ? sinceItsWord(ready, name) : 0;
   if (quiet < SILENT_MS) return { state };
   return {
     state: 'silent',
-    problem: `${name} runs, but has not reported for ${Math.round(quiet / 1000)} s that it works: see ${log}; to restart it: kill ${pid}`,
+    problem:
+      `${name} runs, but has not reported for ${Math.round(quiet / 1000)} s that it works: see ${log}; ` +
+      `to restart it: kill ${pid}`,
   };
 }
 

@@ -21,11 +21,9 @@ export interface ServerSettings {
  * - By default timers may be late by a second, for hosts whose clocks differ. One machine has one clock, and a retry
  *   after 20 ms took that second.
  * - By default a timer queue that looks three times for timers of the same second counts as stuck: the second's timers
- * go
- * to a second reader, which is minutes behind under load. With timers that are on time, three looks are usual. Rows
- * from
- *   the oldest such timer on are kept, and each look reads them again: after 450 steps that was more than half of the
- *   server's processor time.
+ *   go to a second reader, which is minutes behind under load. With timers that are on time, three looks are usual.
+ *   Rows from the oldest such timer on are kept, and each look reads them again: after 450 steps that was more than
+ *   half of the server's processor time.
  */
 const DYNAMIC_CONFIG = {
   'frontend.rps': 20_000,

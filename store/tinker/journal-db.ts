@@ -19,8 +19,8 @@ const FORMAT = 1;
 
 /**
  * `value`: the record as JSON, with a checksum. Columns beside it are for lookups; `seen` and `used` are times alone.
- * `operations.finished`: 0 open, 1 has a result. `lanes.next`: a model's first unfinished number. `fence`: how often the
- * lane was taken; `expires`: until when its holder lives, in milliseconds.
+ * `operations.finished`: 0 open, 1 has a result. `lanes.next`: a model's first unfinished number. `fence`: how often
+ * the lane was taken; `expires`: until when its holder lives, in milliseconds.
  */
 const SCHEMA = `
 CREATE TABLE about (identity TEXT NOT NULL);
@@ -67,8 +67,8 @@ CREATE TABLE garbage (dir TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
 /**
- * Made whenever the file is opened, since earlier versions have none: what is asked often costs by what is open or kept,
- * not by what was ever done.
+ * Made whenever the file is opened, since earlier versions have none: what is asked often costs by what is open or
+ * kept, not by what was ever done.
  */
 const INDICES = `
 CREATE INDEX IF NOT EXISTS open_of_lane ON operations (lane) WHERE finished = 0;
@@ -99,7 +99,8 @@ export class JournalFormatUnknown extends Error {
 
   constructor(dir: string, found: number) {
     super(
-      `The Tinker journal at ${dir} has format ${found}, and this version of Longhaul reads only format ${FORMAT}: use the version that made it, or move the folder away`,
+      `The Tinker journal at ${dir} has format ${found}, and this version of Longhaul reads only format ` +
+        `${FORMAT}: use the version that made it, or move the folder away`,
     );
   }
 }

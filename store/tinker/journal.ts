@@ -113,6 +113,7 @@ export type TinkerWaiting = Pick<
 export interface TinkerJournal {
   putSession(session: TinkerSession): Promise<void>;
   session(id: string): Promise<TinkerSession | undefined>;
+  /** Those of clients: not the hidden ones (`direct-…`) for samples without a session. */
   sessions(
     tenant: string,
     page: { readonly limit: number; readonly offset: number },
@@ -143,8 +144,8 @@ export interface TinkerJournal {
   /**
    * Writes an operation before it is acknowledged. `digest` names the request's body: a (lane, seq) that was accepted
    * with another digest throws `OperationConflict`. The model or sampler of the lane was put before. A model's lane
-   * starts with number 0, which makes it (`create_model` or `load_weights`). Without `seq` it gets the lane's next number,
-   * and is no repetition.
+   * starts with number 0, which makes it (`create_model` or `load_weights`). Without `seq` it gets the lane's next
+   * number, and is no repetition.
    */
   accept(operation: {
     readonly tenant: string;

@@ -52,10 +52,13 @@ export class JournalRecords {
     return row && this.#session(row);
   }
 
-  /** The newest first. */
+  /** Those of clients, the newest first. */
   sessions(tenant: string, { limit, offset }: Page): TinkerSession[] {
     return this.#db
-      .sql('SELECT id, seen, sum, value FROM sessions WHERE tenant = ? ORDER BY seq DESC LIMIT ? OFFSET ?')
+      .sql(
+        `SELECT id, seen, sum, value FROM sessions WHERE tenant = ? AND id NOT LIKE 'direct-%'
+         ORDER BY seq DESC LIMIT ? OFFSET ?`,
+      )
       .all(tenant, limit, offset)
       .map((row) => this.#session(row));
   }

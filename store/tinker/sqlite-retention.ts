@@ -203,7 +203,9 @@ export class JournalRetention {
           : [
               {
                 lane,
-                message: `request ${next} of ${lane} has not arrived within ${minutes} minutes, and this one is behind it`,
+                message:
+                  `request ${next} of ${lane} has not arrived within ${minutes} minutes, ` +
+                  'and this one is behind it',
               },
             ];
       return now - moved < stalledMs
@@ -211,7 +213,9 @@ export class JournalRetention {
         : [
             {
               lane,
-              message: `nothing of ${lane} was done within ${minutes} minutes: no GPU worker takes its work (npx longhaul ps)`,
+              message:
+                `nothing of ${lane} was done within ${minutes} minutes: ` +
+                'no GPU worker takes its work (npx longhaul ps)',
             },
           ];
     });

@@ -107,6 +107,8 @@ export interface TinkerWork {
   ended(model: string): Promise<string | undefined>;
   /** Finishes the operation that ends the model, which takes none after it. Errors: `LaneLost`. */
   endModel(hold: LaneHold, finish: Pick<Finish, 'requestId' | 'result'>, why: string): Promise<TinkerResult>;
-  /** Those that changed the model after number `after` and did not fail, in order; at most `bytes` of bodies, but one. */
+  /**
+   * Those that changed the model after number `after` and did not fail, in order; at most `bytes` of bodies, but one.
+   */
   applied(model: string, after: number, bytes: number): Promise<readonly FinishedOperation[]>;
 }

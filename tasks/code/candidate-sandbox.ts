@@ -213,7 +213,11 @@ export function whyEnded({ ended, code, stderr }: Line, seconds: number): string
   if (ended === 'late') return `took more than ${seconds} s`;
   if (ended === 'flood') return 'printed too much';
   const last = typeof stderr === 'string' ? (stripLast(stderr) ?? '') : '';
-  return `ended with ${typeof code === 'number' && code < 0 ? `signal ${-code}` : `exit code ${String(code)}`}${last === '' ? '' : `: ${last}`}`;
+  return (
+    'ended with ' +
+    `${typeof code === 'number' && code < 0 ? `signal ${-code}` : `exit code ${String(code)}`}` +
+    `${last === '' ? '' : `: ${last}`}`
+  );
 }
 
 const stripLast = (text: string): string | undefined => text.trim().split('\n').at(-1)?.slice(0, 200);

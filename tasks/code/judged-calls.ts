@@ -63,7 +63,9 @@ async function ask(judge: Sandbox, known: readonly Known[], round: number, bound
   await judge.write({ callId: `${judge.id}/known-${round}`, path: `${HERE}/known.json`, content, note: 'known' });
   const result = await judge.exec({
     callId: `${judge.id}/round-${round}-${marker}`,
-    command: `command -v python3 >/dev/null || { echo missing; exit 0; }; cd ${HERE} && PYTHONHASHSEED=0 exec python3 -B -X utf8 judge.py record.json known.json ${marker}`,
+    command:
+      `command -v python3 >/dev/null || { echo missing; exit 0; }; cd ${HERE} && PYTHONHASHSEED=0 exec python3 ` +
+      `-B -X utf8 judge.py record.json known.json ${marker}`,
     timeoutMs: JUDGE_MS,
     cpuMs: JUDGE_CPU_MS,
     outputLimit: OUTPUT_BYTES,

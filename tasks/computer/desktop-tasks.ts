@@ -47,7 +47,9 @@ function form(random: Random): Omit<DesktopTask, 'kind'> {
   const on = random.pick(labels.filter((one) => !ticked.includes(one)));
   const box = (label: string): Action => click(232, 150 + 20 + 45 * labels.indexOf(label) + 15);
   return {
-    request: `In the settings, turn ${JSON.stringify(on)} on and ${JSON.stringify(off)} off, leave the others as they are, and press OK.`,
+    request:
+      `In the settings, turn ${JSON.stringify(on)} on and ${JSON.stringify(off)} off, leave the others as they ` +
+      'are, and press OK.',
     given: { labels, ticked },
     state: { ok: labels.filter((one) => one === on || (ticked.includes(one) && one !== off)) },
     solution: [box(on), box(off), click(270, 415)],

@@ -2,11 +2,14 @@
 
 import type { z } from 'zod';
 
-/** An invalid record. */
+const sentence = (file: string, number: number, field: string, reason: string): string =>
+  `${file}${number === 0 ? '' : `, record ${number}`}${field === '' ? '' : `, field ${field}`}: ${reason}`;
+
+/** An invalid record. Its message has those that follow too, one a line. */
 export class BadRecord extends Error {
   override readonly name = 'BadRecord';
   readonly file: string;
-  /** From 1: the line, the element of the array, or the row; a table's header does not count. */
+  /** From 1: the line, the element of the array, or the row without a table's header. 0: the file as a whole. */
   readonly number: number;
   /** Dotted. Empty for the whole record. */
   readonly field: string;
@@ -16,8 +19,7 @@ export class BadRecord extends Error {
   readonly more: readonly BadRecord[];
 
   constructor(file: string, number: number, field: string, reason: string, more: readonly BadRecord[] = []) {
-    const others = more.length === 0 ? '' : ` (and ${more.length} more: npx longhaul check names them)`;
-    super(`${file}, record ${number}${field === '' ? '' : `, field ${field}`}: ${reason}${others}`);
+    super([sentence(file, number, field, reason), ...more.map(({ message }) => message)].join('\n'));
     this.file = file;
     this.number = number;
     this.field = field;
@@ -39,6 +41,10 @@ export class Faults {
     if (this.#found.length >= MOST) this.check();
   }
 
+  get count(): number {
+    return this.#found.length;
+  }
+
   /** Errors: `BadRecord`, if there is one. */
   check(): void {
     const [first, ...more] = this.#found;
@@ -49,6 +55,9 @@ export class Faults {
 
 /** Of bytes: read as UTF-8, a character of another encoding would become U+FFFD, and the record another one. */
 export const NOT_UTF8 = 'it is not UTF-8: write the file again in this encoding';
+
+/** Of a file: an empty one is mostly a wrong path, or a program that failed. */
+export const NO_RECORDS = 'the file has no records: give a file with at least one';
 
 /** A record as a file has it: a value, or the reason why it has none. */
 export type RawRecord = { readonly number: number } & ({ readonly value: unknown } | { readonly problem: string });

@@ -11,6 +11,8 @@ export interface Records<Row> {
   /** SHA-256 of the file's bytes, as hexadecimal digits. */
   readonly digest: string;
   readonly rows: readonly Row[];
+  /** Where they were read. */
+  readonly file?: string;
 }
 
 /**
@@ -22,5 +24,5 @@ export async function readRecords<Row>(file: string, schema: z.ZodType<Row>): Pr
   const faults = new Faults();
   const digest = await readRaw(file, (raw) => void rows.push(...checked(file, raw, schema, faults)));
   faults.check();
-  return { digest, rows };
+  return { digest, rows, file };
 }

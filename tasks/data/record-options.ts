@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Dataset, EnvironmentIo, Task } from '../environment.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { checked, Faults } from './bad-record.ts';
+import { checked, Faults, NO_RECORDS } from './bad-record.ts';
 import { readRaw } from './raw-records.ts';
 import { RecordShelf } from './record-shelf.ts';
 import { type RecordTable, recordsDataset } from './records-dataset.ts';
@@ -80,12 +80,14 @@ export async function openRecords<Row>(
     for (const file of files) {
       const { path: at, commit } = await located(io, `data.${split}`, file);
       if (commit !== undefined) commits.push(commit);
+      const before = shelf.size + faults.count;
       const digest = await readRaw(at, (raw) => {
         for (const row of checked(at, raw, read, faults)) {
           if ('value' in raw) shelf.put(raw.value);
           if (labelOf !== undefined) labels.push(labelOf(row));
         }
       });
+      if (shelf.size + faults.count === before) faults.add(at, 0, '', NO_RECORDS);
       digests.push(digest);
     }
     const [only = ''] = digests;

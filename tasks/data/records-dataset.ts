@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { type Dataset, type Task, UnknownTask } from '../environment.ts';
+import { BadRecord, NO_RECORDS } from './bad-record.ts';
 import type { Records } from './read-records.ts';
 
 /** Records that are not in memory. */
@@ -17,12 +18,14 @@ export interface RecordTable<Row> {
 
 const tableOf = <Row>(given: Records<Row> | RecordTable<Row>): RecordTable<Row> => {
   if (!('rows' in given)) return given;
-  const { digest, rows } = given;
+  const { digest, rows, file } = given;
+  if (rows.length === 0 && file !== undefined) throw new BadRecord(file, 0, '', NO_RECORDS);
   return { digest, size: rows.length, row: async (index) => await Promise.resolve(rows[index]) };
 };
 
 /**
  * `taskOf` returns the task of a record, `labelOf` its name in its source, if the records of the split are in memory.
+ * Errors: `BadRecord` for a file without records.
  */
 export function recordsDataset<Row>(
   splits: Readonly<Record<string, Records<Row> | RecordTable<Row>>>,

@@ -180,7 +180,10 @@ function started(service: Service, read: Dockerfile | undefined, file: string): 
   const health = healthLine(service);
   const begin = `setsid ${shellLine(line)} >/tmp/service.log 2>&1 </dev/null &`;
   if (health === undefined) return begin;
-  return `${begin}\nfor _ in $(seq 600); do { ${health}\n} >/dev/null 2>&1 && exit 0; sleep 0.5; done; tail -c 2000 /tmp/service.log; exit 1`;
+  return (
+    `${begin}\nfor _ in $(seq 600); do { ${health}\n} >/dev/null 2>&1 && exit 0; sleep 0.5; done; ` +
+    'tail -c 2000 /tmp/service.log; exit 1'
+  );
 }
 
 const SANDBOX = /^[a-z][a-z0-9-]{0,30}$/u;

@@ -43,7 +43,8 @@ export async function collectArtifacts(task: TaskFolder, ctx: TaskContext, keeps
   const script = [
     `cd / && rm -f ${ARCHIVE} && set --`,
     ...paths.map((path) => `[ -e ${shellLine([path])} ] && set -- "$@" ${shellLine([path])}`),
-    `if [ $# = 0 ]; then tar -cf ${ARCHIVE} -T /dev/null; else tar -cf ${ARCHIVE} --no-recursion -T /dev/null && tar -cf ${ARCHIVE} -- "$@"; fi`,
+    `if [ $# = 0 ]; then tar -cf ${ARCHIVE} -T /dev/null; else tar -cf ${ARCHIVE} --no-recursion -T /dev/null ` +
+      `&& tar -cf ${ARCHIVE} -- "$@"; fi`,
   ].join('\n');
   const packed = await main.exec(script, PACK_MS, !keeps, 2000);
   if (packed.timedOut) throw new Error('the artifacts could not be packed in time');

@@ -17,9 +17,10 @@ const FUNCTIONS = new Set(
   'sin cos tan cot sec csc sinh cosh tanh asin acos atan ln log exp max min gcd lcm'.split(' '),
 );
 const GREEK = new Set(
-  'alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta kappa lambda mu nu xi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell'.split(
-    ' ',
-  ),
+  (
+    'alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta kappa lambda mu nu xi rho sigma tau phi ' +
+    'varphi chi psi omega Gamma Delta Theta Lambda Sigma Phi Psi Omega ell'
+  ).split(' '),
 );
 
 const number = (text: string): Expression => ({ kind: 'number', text });

@@ -18,9 +18,10 @@ const LONGEST = 2000;
 
 /** They have no meaning of their own. */
 const NO_MEANING = new Set(
-  'left right big Big bigl bigr Bigl Bigr bigg Bigg middle displaystyle textstyle limits quad qquad rm bf it hline'.split(
-    ' ',
-  ),
+  (
+    'left right big Big bigl bigr Bigl Bigr bigg Bigg middle displaystyle textstyle limits quad qquad rm bf it ' +
+    'hline'
+  ).split(' '),
 );
 const TEXT_COMMANDS = new Set('text textbf textit textrm mbox mathrm mathbf operatorname textnormal'.split(' '));
 const WRAPPERS = new Set(['boxed', 'fbox', 'mathbb', 'boldsymbol', 'ensuremath', 'underline']);
@@ -34,7 +35,8 @@ const RENAMED = table(
    rparen→) lbrack→[ rbrack→] %→% arcsin→asin arccos→acos arctan→atan degree→circ land→, and→, langle→( rangle→) colon→:`,
 );
 const PLAIN = table(
-  `−→- –→- ×→* ·→* ÷→/ ≤→leq ≥→geq ≠→neq ∞→infty π→pi √→sqrt °→circ º→circ ˚→circ ∪→cup ∩→cap ∅→emptyset ±→pm ∈→in θ→theta`,
+  '−→- –→- ×→* ·→* ÷→/ ≤→leq ≥→geq ≠→neq ∞→infty π→pi √→sqrt °→circ º→circ ˚→circ ∪→cup ∩→cap ∅→emptyset ±→pm ' +
+    '∈→in θ→theta',
 );
 /** Words without a backslash that are what the command of that name is. */
 const NAMED = new Set('sqrt sin cos tan cot sec csc ln log exp pi infty infinity theta'.split(' '));

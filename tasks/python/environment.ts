@@ -74,7 +74,8 @@ function recipeOf({ prompt, env_class: own, ...extras }: Row, { env, config, max
 
 function verdictOn({ rewards, metrics, done }: Episode, { reward: rule }: Options) {
   const reward = rule === 'last' ? (rewards.at(-1) ?? 0) : rewards.reduce((sum, one) => sum + one, 0);
-  const reason = `${rewards.length} step${rewards.length === 1 ? '' : 's'}${done ? '' : ', not done'}: ${rewards.join(', ')}`;
+  const reason =
+    `${rewards.length} step${rewards.length === 1 ? '' : 's'}${done ? '' : ', not done'}: ` + `${rewards.join(', ')}`;
   return { code: 'graded' as const, reward, passed: reward > 0, reason: reason.slice(0, 500), metrics };
 }
 

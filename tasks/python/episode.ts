@@ -17,7 +17,9 @@ export class PythonReplayDiffers extends Error {
 
   constructor(env: string, action: number) {
     super(
-      `${env} was made again after its process was lost, and ${action === 0 ? 'init' : `action ${action}`} gave another reply than before: an environment that draws random numbers must take its seed from the record, or be recorded whole (task.options.replay: pickle)`,
+      `${env} was made again after its process was lost, and ${action === 0 ? 'init' : `action ${action}`} ` +
+        'gave another reply than before: an environment that draws random numbers must take its seed from the ' +
+        'record, or be recorded whole (task.options.replay: pickle)',
     );
     this.action = action;
   }

@@ -59,7 +59,9 @@ export class InSandbox implements Player {
     const limit = this.#seconds * (actions.length + 1);
     const result = await sandbox.exec({
       callId: `${callId}/${marker}`,
-      command: `cd ${HERE} && PYTHONHASHSEED=0 exec ${this.#python} -u -B -X utf8 adapter.py replay ${path} ${marker} ${this.#folders.join(' ')}`,
+      command:
+        `cd ${HERE} && PYTHONHASHSEED=0 exec ${this.#python} -u -B -X utf8 adapter.py replay ${path} ${marker} ` +
+        `${this.#folders.join(' ')}`,
       timeoutMs: limit * 1000,
       outputLimit: OUTPUT_BYTES,
       fresh: true,
@@ -69,7 +71,8 @@ export class InSandbox implements Player {
     const at = result.output.lastIndexOf(`\n${marker}\n`);
     if (at < 0)
       throw new PythonFailed(
-        `the process of Python gave no reply (${result.signal ?? `exit code ${String(result.exitCode)}`}): ${result.output.slice(-500)}`,
+        `the process of Python gave no reply (${result.signal ?? `exit code ${String(result.exitCode)}`}): ` +
+          `${result.output.slice(-500)}`,
       );
     const [line = ''] = result.output.slice(at + marker.length + 2).split('\n', 1);
     const replies = (JSON.parse(line) as Reply[]).map(checkedReply);

@@ -40,7 +40,10 @@ export function judgePrompt({ question, answer, golden }: Answered, key: string)
     .update(JSON.stringify([key, question, answer]))
     .digest('hex')
     .slice(0, 16);
-  return `${INSTRUCTION}\n\nQuestion: ${question}\n\nCorrect answer: ${golden.join(' or ')}\n\nResponse:\n[${mark}]\n${cut}\n[${mark}]`;
+  return (
+    `${INSTRUCTION}\n\nQuestion: ${question}\n\nCorrect answer: ` +
+    `${golden.join(' or ')}\n\nResponse:\n[${mark}]\n${cut}\n[${mark}]`
+  );
 }
 
 /** `correct: yes`, also in bold or in JSON. `undefined` if there is no verdict. */

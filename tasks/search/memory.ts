@@ -28,7 +28,11 @@ const options = z.strictObject({
 
 type Options = z.output<typeof options>;
 
-const SYSTEM = `You answer a question about a long text that you read in sections. You see one section at a time, and you forget everything but your memory when you go on. After each section call next_with_summary with your whole memory, rewritten: what you knew already and what this section adds for the question. When all sections are read, or when you are sure, call finish with the answer alone.`;
+const SYSTEM =
+  'You answer a question about a long text that you read in sections. You see one section at a time, ' +
+  'and you forget everything but your memory when you go on. After each section call next_with_summary with your ' +
+  'whole memory, rewritten: what you knew already and what this section adds for the question. ' +
+  'When all sections are read, or when you are sure, call finish with the answer alone.';
 
 interface Reading extends AskedRecord {
   readonly context: string;
@@ -48,7 +52,9 @@ function sectionMessages(question: string, sections: readonly string[], number: 
       : left > 0
         ? `${number} of ${sections.length} sections. Call next_with_summary for the next one.`
         : 'This is the last section. Call finish with the answer.';
-  const content = `<problem>\n${question}\n</problem>\n\n<memory>\n${known === '' ? 'It is empty.' : known}\n</memory>\n\n${part}\n\n**Progress:** ${progress}`;
+  const content =
+    `<problem>\n${question}\n</problem>\n\n<memory>\n${known === '' ? 'It is empty.' : known}\n</memory>\n\n` +
+    `${part}\n\n**Progress:** ${progress}`;
   return [
     { role: 'system', content: SYSTEM },
     { role: 'user', content },

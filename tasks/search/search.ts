@@ -20,7 +20,11 @@ import {
   searchTaskOptions,
 } from './question-records.ts';
 
-const INSTRUCTION = `Answer the question below. First think about what you know and what you need to find out. To search, write your query between <search> and </search>, and end your message there: the passages follow between <information> and </information>. Search as often as you need. When you know the answer, write it, short and without explanation, between <answer> and </answer>.`;
+const INSTRUCTION =
+  'Answer the question below. First think about what you know and what you need to find out. To search, ' +
+  'write your query between <search> and </search>, and end your message there: ' +
+  'the passages follow between <information> and </information>. Search as often as you need. ' +
+  'When you know the answer, write it, short and without explanation, between <answer> and </answer>.';
 
 const options = searchTaskOptions(INSTRUCTION);
 

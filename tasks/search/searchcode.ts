@@ -19,7 +19,10 @@ import {
 } from './question-records.ts';
 import { saidAfter } from './search.ts';
 
-const INSTRUCTION = `Solve the problem below. You have two tools: <tool><search>QUERY</search></tool> finds passages, and <tool><python>CODE</python></tool> runs Python, of which you see what it prints. Use one in a message, and end the message there. When you know the answer, write it as <solution>#### NUMBER</solution>.`;
+const INSTRUCTION =
+  'Solve the problem below. You have two tools: <tool><search>QUERY</search></tool> finds passages, ' +
+  'and <tool><python>CODE</python></tool> runs Python, of which you see what it prints. Use one in a message, ' +
+  'and end the message there. When you know the answer, write it as <solution>#### NUMBER</solution>.';
 
 const options = searchTaskOptions(INSTRUCTION);
 

@@ -40,7 +40,9 @@ export function versionOf(file: string): string {
 
 /** The statements that make its tables and views, in the order of their making. Errors: those of `runSql`. */
 export async function schemaOf(database: SqlDatabase): Promise<string> {
-  const sql = `SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' AND sql IS NOT NULL ORDER BY rowid`;
+  const sql =
+    "SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' AND sql IS NOT " +
+    'NULL ORDER BY rowid';
   const limits = { seconds: 60, rows: 10_000, bytes: 4 << 20 };
   const outcome = await runSql({ database, sql, limits });
   if (outcome.kind !== 'rows') throw new SqlDatabaseUnavailable(`the schema cannot be read: ${outcome.kind}`);

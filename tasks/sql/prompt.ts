@@ -53,7 +53,9 @@ Then either ask the database with one SQLite query in <sql> and </sql>; its rows
 Or answer: the one query that gives what is asked, in <solution> and </solution>. A message with it is your last one.
 You have ${turns} turns.`;
 
-const TOOLS = `Ask the database with the tool sql. When you know the one query that gives what is asked, call finish with the query as answer.`;
+const TOOLS =
+  'Ask the database with the tool sql. When you know the one query that gives what is asked, ' +
+  'call finish with the query as answer.';
 
 /** `hint`: what a data set calls evidence or instructions. */
 export function askedText(

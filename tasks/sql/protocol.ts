@@ -46,7 +46,8 @@ export function solutionIn(said: string): string | undefined {
 
 /** Without tags: the form is checked in all that was said, this text included. */
 const NO_SQL =
-  'Your message has no query. Write your thoughts and then one query, or the solution, each between its tags, and try again.';
+  'Your message has no query. Write your thoughts and then one query, or the solution, each between its tags, ' +
+  'and try again.';
 
 /** Characters of a result that is shown whole, rows of one that is not, and characters of those rows. */
 const [LONGEST, SHOWN_ROWS, LONGEST_ROWS] = [9000, 50, 60_000];
@@ -81,7 +82,10 @@ export function observation(
   left: number,
 ): string {
   const text = result === undefined ? NO_SQL : resultText(result.outcome, result.sql, result.file);
-  return `\n\n<observation>${text}\n<reminder>You have ${left} turns left to complete the task.</reminder></observation>\n\n`;
+  return (
+    `\n\n<observation>${text}\n<reminder>You have ${left} turns left to complete the ` +
+    `task.</reminder></observation>\n\n`
+  );
 }
 
 /** A message of the policy: a query to learn something, or the solution. */

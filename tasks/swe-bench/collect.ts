@@ -20,7 +20,8 @@ const LARGE: CollectionBounds = {
 const prepare = (known: string): string =>
   [
     'g=.git',
-    'if [ -L .git ]; then g=$(readlink -f .git); elif [ -f .git ]; then g=$(head -c 4096 .git | sed -n "1s/^gitdir: //p"); fi',
+    'if [ -L .git ]; then g=$(readlink -f .git); elif [ -f .git ]; then g=$(head -c 4096 .git | sed -n ' +
+      '"1s/^gitdir: //p"); fi',
     'if [ "$g" != .git ] && [ -d "$g/objects" ]; then rm -f .git && cp -R "$g" .git; fi',
     'base=',
     `if [ -f .git/${START} ]; then base=$(head -c 100 .git/${START} | grep -xE "[0-9a-f]{40}|[0-9a-f]{64}"); fi`,

@@ -99,7 +99,9 @@ function verdictOn(grading: Grading, run: RanTests, note: string): Verdict {
   const passed = resolved === 'full';
   const [wanted, kept] = [instance.failToPass.length, instance.passToPass.length];
   const first = [...failToPass.failure, ...passToPass.failure][0];
-  const reason = `${failToPass.success.length} of ${wanted} tests fixed, ${passToPass.success.length} of ${kept} kept${first === undefined ? '' : `; first failure: ${first.slice(0, 200)}`}${note}`;
+  const reason =
+    `${failToPass.success.length} of ${wanted} tests fixed, ${passToPass.success.length} of ${kept} ` +
+    `kept${first === undefined ? '' : `; first failure: ${first.slice(0, 200)}`}${note}`;
   return {
     code: 'graded',
     reward: passed ? 1 : 0,
@@ -110,7 +112,9 @@ function verdictOn(grading: Grading, run: RanTests, note: string): Verdict {
   };
 }
 
-/** A further sandbox, made as the graded one, without the patch. Returns what is wrong with it; `undefined`: nothing. */
+/**
+ * A further sandbox, made as the graded one, without the patch. Returns what is wrong with it; `undefined`: nothing.
+ */
 async function control(ctx: TaskContext, grading: Grading, timeoutMs: number): Promise<string | undefined> {
   const { machine, plan, seconds } = grading;
   const { network: _, ...spec } = machine;

@@ -9,7 +9,8 @@ import { PLACEHOLDERS, unknownIn } from './sources.ts';
 const text = z.string().min(1, 'give a text, or leave it out');
 const template = text.refine((value) => unknownIn(value).length === 0, {
   error: ({ input }) =>
-    `there is no {${unknownIn(String(input))[0] ?? ''}}; give one of ${PLACEHOLDERS.map((name) => `{${name}}`).join(', ')}`,
+    `there is no {${unknownIn(String(input))[0] ?? ''}}; ` +
+    `give one of ${PLACEHOLDERS.map((name) => `{${name}}`).join(', ')}`,
 });
 const whole = z.int().positive();
 

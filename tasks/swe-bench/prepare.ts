@@ -30,8 +30,11 @@ const KEEP = [
   'base=$(git --git-dir="$old" rev-parse --verify --quiet "$BASE^{commit}" 2>/dev/null || true)',
   'if [ -n "$base" ]; then',
   '  if [ -f "$old/shallow" ]; then cp "$old/shallow" "$new/shallow"; fi',
-  '  if printf "%s\\n" "$base" | git --git-dir="$old" pack-objects --revs --quiet --delta-base-offset --threads=1 "$new/objects/pack/pack" >/dev/null 2>&1; then',
-  `    git --git-dir="$old" for-each-ref --merged="$base" --format='%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end) %(refname)' refs/tags 2>/dev/null > "$new/packed-refs" || rm -f "$new/packed-refs"`,
+  '  if printf "%s\\n" "$base" | git --git-dir="$old" pack-objects --revs --quiet --delta-base-offset ' +
+    '--threads=1 "$new/objects/pack/pack" >/dev/null 2>&1; then',
+  '    git --git-dir="$old" for-each-ref --merged="$base" ' +
+    "--format='%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end) %(refname)' refs/tags " +
+    '2>/dev/null > "$new/packed-refs" || rm -f "$new/packed-refs"',
   '  else base=; rm -rf "$new/objects/pack" "$new/shallow"; mkdir "$new/objects/pack"; fi',
   'fi',
 ].join('\n');
@@ -80,8 +83,10 @@ export function installRecipe(workdir: string, venv: string): string {
     '  python=$(command -v python3)',
     `  "$python" -m venv --without-pip ${venv}`,
     `  wheel=$(ls ${RECIPE}/wheels/pip-*.whl 2>/dev/null | head -n 1)`,
-    `  if [ -n "$wheel" ]; then pip() { ${venv}/bin/python "$wheel/pip" "$@"; }; else pip() { "$python" -m pip --python ${venv}/bin/python "$@"; }; fi`,
-    `  install() { pip install --quiet --no-index --find-links ${RECIPE}/wheels --no-cache-dir --disable-pip-version-check --no-build-isolation "$@"; }`,
+    `  if [ -n "$wheel" ]; then pip() { ${venv}/bin/python "$wheel/pip" "$@"; }; ` +
+      `else pip() { "$python" -m pip --python ${venv}/bin/python "$@"; }; fi`,
+    `  install() { pip install --quiet --no-index --find-links ${RECIPE}/wheels --no-cache-dir ` +
+      '--disable-pip-version-check --no-build-isolation "$@"; }',
     `  install -r ${RECIPE}/requirements.txt`,
     `  if [ -f pyproject.toml ] || [ -f setup.py ]; then install --no-deps -e .; fi`,
     'fi',
@@ -104,7 +109,15 @@ export function setUpScript(instance: Instance, { workdir, history, before = '',
   const keeps = history === 'keep' && baseCommit !== undefined;
   const hides = hidden.map((path) => {
     const quoted = quoteForShell(path);
-    return `rm -rf ${quoted} 2>/dev/null || true; if [ -e ${quoted} ]; then echo ${quoteForShell(`${path} has hidden tests, and only root can remove it: make an image without it, and name the image with it as gradeImage`)}; exit 1; fi`;
+    return (
+      `rm -rf ${quoted} 2>/dev/null || true; if [ -e ${quoted} ]; ` +
+      'then echo ' +
+      `${quoteForShell(
+        `${path} has hidden tests, and only root can remove it: make an image without it, ` +
+          'and name the image with it as gradeImage',
+      )}; ` +
+      'exit 1; fi'
+    );
   });
   return [
     'set -eu',

@@ -13,7 +13,9 @@ export function openingMessage(instance: Instance, workdir: string, hints: boole
     `The repository is checked out in ${workdir}. Solve this issue in it:`,
     `<issue>\n${plain(problem)}\n</issue>`,
     ...(hints && hint.trim() !== '' ? [`<discussion>\n${hint.trim()}\n</discussion>`] : []),
-    'Change the files that are not tests, as little as the issue needs. The tests for the issue are written already; you do not see them, and you need not add or change any. The environment is complete: install nothing, there is no network.',
+    'Change the files that are not tests, as little as the issue needs. The tests for the issue are written ' +
+      'already; you do not see them, and you need not add or change any. The environment is complete: ' +
+      'install nothing, there is no network.',
     [
       'A way that works:',
       '1. Look at the repository, and find the code that the issue is about.',

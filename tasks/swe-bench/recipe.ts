@@ -37,7 +37,9 @@ export function wheelsOf(folder: string, { repo, id }: Instance): string[] {
   return wheels;
 }
 
-/** Everything that is in it, for `RECIPE` in a sandbox. Errors: those of `wheelsOf`; `UserInputError` if it is large. */
+/**
+ * Everything that is in it, for `RECIPE` in a sandbox. Errors: those of `wheelsOf`; `UserInputError` if it is large.
+ */
 export function recipeFiles(folder: string, instance: Instance): SandboxFile[] {
   const wheels = wheelsOf(folder, instance).map((name) => join('wheels', name));
   const packages = existsSync(join(folder, 'requirements.txt')) ? ['requirements.txt', ...wheels] : [];

@@ -70,7 +70,8 @@ function applyScript({ made }: Candidate): string {
 function testsScript({ testPaths, testPatch, appliesItself }: TestPlan): string {
   const restored = testPaths.map(
     (name) =>
-      `if git cat-file -e "$start:"${path(name)} 2>/dev/null; then git checkout -q "$start" -- ${path(name)}; else rm -rf -- ${path(name)}; fi || exit ${NO_TESTS}`,
+      `if git cat-file -e "$start:"${path(name)} 2>/dev/null; then git checkout -q "$start" -- ${path(name)}; ` +
+      `else rm -rf -- ${path(name)}; fi || exit ${NO_TESTS}`,
   );
   const applies = testPatch !== '' && !appliesItself;
   return [

@@ -54,11 +54,14 @@ const written = (diff: string, binary: boolean): string =>
  * to each other many times, give more to read than was written.
  */
 function command({ base, prepare = '', bounds: { most, binary } = SMALL }: Collection): string {
-  const options = `${binary ? '--binary ' : ''}--no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules --src-prefix=a/ --dst-prefix=b/`;
+  const options =
+    `${binary ? '--binary ' : ''}--no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules ` +
+    '--src-prefix=a/ --dst-prefix=b/';
   return [
     ...(prepare === '' ? [] : [prepare]),
     tidy(most),
-    'export GIT_DIR=$(mktemp -d /tmp/collect-XXXXXXXX) GIT_WORK_TREE=$PWD GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects',
+    'export GIT_DIR=$(mktemp -d /tmp/collect-XXXXXXXX) GIT_WORK_TREE=$PWD ' +
+      'GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects',
     'export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1',
     'mkdir "$GIT_DIR/refs" "$GIT_DIR/objects" && echo "ref: refs/heads/none" > "$GIT_DIR/HEAD"',
     `git add -A >/dev/null 2>&1 && ${written(`git diff --cached ${options} ${base} 2>/dev/null`, binary)}`,
@@ -123,7 +126,8 @@ function taken(result: ExecResult, { cpuMs, most, maxBytes, binary }: Collection
   if (isSpent(result)) return noDiff(`reading the workspace takes more than ${cpuMs / 1000} s of processor time`);
   if (result.exitCode === TOO_MUCH)
     return noDiff(
-      `more than ${most.files} files, folders nested more than ${most.depth} deep, or a path of more than ${most.pathBytes} bytes`,
+      `more than ${most.files} files, folders nested more than ${most.depth} deep, or a path of more than ` +
+        `${most.pathBytes} bytes`,
     );
   if (result.droppedBytes > 0) return noDiff(`it is larger than ${maxBytes} bytes`);
   return result.exitCode === 0

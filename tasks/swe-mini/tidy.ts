@@ -96,7 +96,8 @@ tidy(os.open(".", os.O_RDONLY | os.O_DIRECTORY), 1, 0)
  * failed.
  */
 export const tidy = (most: Most): string =>
-  `python3 -I -S -B -c ${quoteForShell(program(most))} 2>/dev/null; case $? in 0) ;; ${TOO_MUCH}) exit ${TOO_MUCH} ;; *) exit ${FAILED} ;; esac`;
+  `python3 -I -S -B -c ${quoteForShell(program(most))} 2>/dev/null; case $? in 0) ;; ` +
+  `${TOO_MUCH}) exit ${TOO_MUCH} ;; *) exit ${FAILED} ;; esac`;
 
 /** A command that uses `ms` milliseconds of processor time and does nothing else. */
 export const spend = (ms: number): string =>

@@ -107,7 +107,9 @@ function taskOf(record: WebArenaRecord, options: WebArenaOptions, machine: Sandb
   const starts = record.start_url.split(' |AND| ');
   // A locator that is not known is said when the task is loaded, not when its work is graded.
   contentLooks(record.eval.program_html ?? [], '', [], places);
-  const content = `${record.intent}\n\nThe browser shows ${starts.join(' and ')}. When you are done, call finish with the answer; if there is nothing to answer, leave it empty; if the task cannot be done, answer N/A and say why.`;
+  const content =
+    `${record.intent}\n\nThe browser shows ${starts.join(' and ')}. When you are done, call finish with the ` +
+    'answer; if there is nothing to answer, leave it empty; if the task cannot be done, answer N/A and say why.';
   return {
     family: record.sites.join('+'),
     messages: [{ role: 'user', content }],

@@ -115,7 +115,10 @@ function addressOf({ url }: Target, last: string, found: string | undefined, { s
 /** The expression of a locator. Errors: `UserInputError` for one that is not known. */
 export function expressionOf(locator: string, places: Places): string {
   if (locator.trim() === '')
-    return "(document.doctype ? new XMLSerializer().serializeToString(document.doctype) : '') + document.documentElement.outerHTML";
+    return (
+      '(document.doctype ? new XMLSerializer().serializeToString(document.doctype) : ' +
+      "'') + document.documentElement.outerHTML"
+    );
   if (locator.startsWith('document.') || locator.startsWith('[...document.')) return locator;
   if (!locator.startsWith('func:'))
     throw new UserInputError('program_html.locator', locator, 'it must be empty, or start with document. or func:');

@@ -94,7 +94,9 @@ function addressOf(url: string): Address {
   return { base: withoutSlashes(host + (parameters < 0 ? path : path.slice(0, parameters))), query: values };
 }
 
-/** `reference`: addresses with ` |OR| ` between them. One must be in the page's, with one value of each of their keys. */
+/**
+ * `reference`: addresses with ` |OR| ` between them. One must be in the page's, with one value of each of their keys.
+ */
 export function urlMatches(reference: string, url: string): boolean {
   const refs = reference.split(' |OR| ').map((one) => addressOf(withoutSlashes(one)));
   const page = addressOf(withoutSlashes(url));

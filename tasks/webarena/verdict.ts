@@ -19,13 +19,17 @@ export interface PageState {
 
 /** The wording is WebArena's (Apache-2.0): another one would be another verdict. */
 const fuzzyQuestion = (answer: string, reference: string, intent: string): string =>
-  'Help a teacher to grade the answer of a student given a question. Keep in mind that the student may use different phrasing or wording to answer the question. The goal is to evaluate whether the answer is semantically equivalent to the reference answer.\n' +
+  'Help a teacher to grade the answer of a student given a question. Keep in mind that the student may use ' +
+  'different phrasing or wording to answer the question. The goal is to evaluate whether the answer is ' +
+  'semantically equivalent to the reference answer.\n' +
   `question: ${intent}\nreference answer: ${reference}\n` +
   "all the string 'N/A' that you see is a special sequence that means 'not achievable'\n" +
   `student answer: ${answer}\nConclude the judgement by correct/incorrect/partially correct.`;
 
 const reasonQuestion = (answer: string, reference: string, intent: string): string =>
-  'A task described in Task_1 cannot be completed for reason listed in Reason_1. A person tried to complete the task and failed, he reported his attempt in Report_1, check if Report_1 is refering to Reason_1, even implicitly. If match, return same, else, return different\n' +
+  'A task described in Task_1 cannot be completed for reason listed in Reason_1. ' +
+  'A person tried to complete the task and failed, he reported his attempt in Report_1, check if Report_1 is ' +
+  'refering to Reason_1, even implicitly. If match, return same, else, return different\n' +
   `Task_1 = ${intent}\nReason_1 = ${reference}\nReport_1 = ${answer}\nreturn [same] or [different]`;
 
 /** Characters of an answer that a judge reads. */

@@ -158,6 +158,18 @@ describe('an endpoint that takes chat', () => {
     return () => answers[next++] ?? null;
   };
 
+  it.each([
+    ['is malformed', { body: { choices: [] } }, /http:.*chat completion .*choices/],
+    ['was cut by a failure', message('Look', undefined, 'error'), /http:.*finish_reason "error"/],
+  ])('whose answer %s is unavailable, and neither graded nor the fault of a setting', async (_, answer, said) => {
+    const { generate } = await serving(scripted(answer), { ...chat, maxTries: 1 });
+    await expect(generate(1)).rejects.toMatchObject({
+      name: 'EndpointUnavailable',
+      message: expect.stringMatching(said) as string,
+    });
+    expect(await recordOf(1)).toBeUndefined();
+  });
+
   it('receives every call and every answer in its own form, and the tools', async () => {
     const { server, generate } = await serving(
       scripted(

@@ -252,6 +252,20 @@ it('a call that hangs ends with the patience, and is the last', async () => {
   });
 });
 
+it('patience that ends in a pause between two tries names the last failure', async () => {
+  const waiting = (_: AbortSignal, onFailure: (error: Error) => void) => {
+    onFailure(new Error('HTTP 500: broken'));
+    onFailure(new Error('HTTP 429: slow down'));
+    return new Promise<never>(() => undefined);
+  };
+  const hasty = { ...endpoint, patienceSeconds: 0.2 };
+  const ask = (signal: AbortSignal) => whilePatient(hasty, world.now.store, signal, waiting);
+  const patient = { ...limits(), ...patienceOf({ endpoint: hasty, version: 0 }) };
+  await expect(execution(1, () => tried(patient, ask))).rejects.toThrow(
+    'patienceSeconds, which is 0.2 s (the last failure: HTTP 429: slow down)',
+  );
+});
+
 it('if patience cannot be read, it counts from the first attempt on', async () => {
   const broken = () => Promise.reject(new TypeError('no such table'));
   const store = { putOnce: broken, list: broken } as unknown as Store;

@@ -120,6 +120,33 @@ it('several bad records are named together, each by file, number and field', asy
   });
 });
 
+it.each([
+  ['file: 7', 'file', 'task.options.file: 7 cannot be used; give a string'],
+  ['fil: sums.jsonl', 'fil', 'remove it, there is no such option; did you mean file?'],
+  ['{}', 'file', 'give a string'],
+])('an option %s that the schema refuses is named with its remedy', async (options, field, said) => {
+  writeModule();
+  write('sums.jsonl', rows(0));
+  const given = options === '{}' ? '{}' : `{ file: sums.jsonl, ${options} }`.replace('file: sums.jsonl, file', 'file');
+  write('check.yaml', [config[0]!, `tasks: { name: sums, split: test, count: 1, options: ${given} }`, config[2]!]);
+  const { code, document } = await check();
+  expect(code).toBe(2);
+  expect(document.error).toMatchObject({ field: expect.stringContaining(`options.${field}`) as string });
+  expect(document.error?.message).toContain(said.replace('task.', ''));
+});
+
+it('a file of data without a record is bad, and named', async () => {
+  writeModule();
+  write('sums.jsonl', []);
+  write('check.yaml', config);
+  const { code, document } = await check();
+  expect(document.sources[0]).toMatchObject({
+    bad: 1,
+    problems: [{ file: join(dir, 'sums.jsonl'), message: expect.stringContaining('has no records') as string }],
+  });
+  expect(code).toBe(2);
+});
+
 it('each task that does not load is named, with the place of what threw', async () => {
   writeModule(
     'true',
@@ -181,6 +208,39 @@ it.each<[string, string, string, Record<string, unknown>]>([
   const { code, document } = await check('--oracle', '--set', 'tasks.count=1');
   expect(document.graders?.wrong).toContainEqual({ task: 'sums-test-0', turns: 1, failure: null, ...wrong });
   expect(code).toBe(1);
+});
+
+it('a grader that never answers fails the check after gradeSeconds, which the message names', async () => {
+  writeModule('await new Promise(() => undefined)', 'resources: { gradeSeconds: 1 },');
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const { code, document } = await check('--oracle', '--set', 'tasks.count=1');
+  expect(document.graders?.wrong).toMatchObject(
+    ['oracle', 'empty'].map((policy) => ({
+      policy,
+      reward: null,
+      failure: 'grader-failed',
+      message: 'grade of sums-test-0 took longer than gradeSeconds (1)',
+    })),
+  );
+  expect(code).toBe(1);
+});
+
+it('an interrupt ends a check whose grader never answers, and does not speak of work that continues', async () => {
+  writeModule('(globalThis.graderOfCheckRuns?.(), await new Promise(() => undefined))');
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const interrupt = new AbortController();
+  Object.assign(globalThis, { graderOfCheckRuns: () => interrupt.abort() });
+  let text = '';
+  const code = await runCommandLine(['check', 'check.yaml', '--oracle', '--set', 'tasks.count=1'], {
+    out: () => undefined,
+    err: (said) => void (text += said),
+    env: { ...process.env, LONGHAUL_HOME: join(dir, '.longhaul') },
+    cwd: dir,
+    signal: interrupt.signal,
+  });
+  expect([code, text]).toEqual([130, expect.stringContaining('interrupted; nothing of check continues')]);
 });
 
 it('a module that was edited is loaded as it is now, without a restart of anything', async () => {

@@ -45,6 +45,9 @@ it('quickstart.yaml is planned by a dry run, which refuses a policy that does no
 it('eval.yaml is planned by a dry run, which refuses a policy and tasks that do not exist', async () => {
   const config = join(examples, 'eval.yaml');
   const planned = await longhaul(['eval', config, '--dry-run'], examples);
+  const asText = await longhaul(['eval', config, '--dry-run', '--set', 'policies=[starter, "latest:nope"]'], examples);
+  expect(asText.stdout).toMatch(/^not checked: that there is a checkpoint for latest:nope$/m);
+  expect(asText.stdout).toMatch(/^not checked: that eval .+ has the same settings$/m);
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(/^120 rollouts; pass@1, pass@2, pass@4; 95% intervals/mu);
   for (const [set, field] of [
@@ -83,4 +86,14 @@ it.each(['go-shopping', 'write-in-turns'])('%s.yaml: a known solution scores 1, 
   const checked = await longhaul(['check', config, '--oracle', '--tasks', '2'], examples);
   expect(checked.code, checked.stderr).toBe(0);
   expect(checked.stdout).toContain('oracle: 4 of 4 scored 1 · empty: 4 of 4 scored 0');
+});
+
+it('mini-swe-agent-eval.yaml is planned with a folder of packages and a policy; its starter’s recipe is read', async () => {
+  const folder = join(examples, 'mini-swe-agent');
+  const sets = [`tasks.options.packages=${folder}`, `policies=[${join(examples, 'calculator-starter')}]`];
+  const args = ['eval', join(examples, 'mini-swe-agent-eval.yaml'), '--dry-run'];
+  const planned = await longhaul([...args, ...sets.flatMap((one) => ['--set', one])], examples);
+  expect(planned.code, planned.stderr).toBe(0);
+  expect(planned.stdout).toMatch(/^128 rollouts; /mu);
+  expect((await readSftConfig(join(folder, 'starter.yaml'))).stages).toHaveLength(2);
 });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { MAX_DEPTH } from '../../protocol/written-json.ts';
 import { chatRequest, parseChatTurn, readChat } from '../../endpoints/chat.ts';
+import type { FinishWords } from '../../protocol/endpoint.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
 
 const endpointOf = (over: object) =>
@@ -97,6 +98,60 @@ describe('an answer', () => {
     ['no choice', { choices: [] }],
     ['a choice without a message', { choices: [{ text: 'hi' }] }],
   ])('that is %s is no answer', (_, body) => {
-    expect(() => readChat(body)).toThrow(expect.objectContaining({ kind: 'protocol' }));
+    expect(() => readChat(body)).toThrow(expect.objectContaining({ kind: 'malformed', isTransient: true }));
+  });
+
+  it('with a field of another type names the field and what is wrong', () => {
+    expect(() => readChat(saying({ content: 5 }))).toThrow(/chat completion .*choices\.0\.message\.content: .*number/);
+  });
+});
+
+describe('the word for the end of an answer', () => {
+  const ended = (finish_reason: unknown, words?: FinishWords) =>
+    readChat(saying({ content: 'hi' }, { finish_reason }), words).finish;
+
+  it.each([
+    ['stop', 'stop'],
+    ['tool_calls', 'stop'],
+    ['function_call', 'stop'],
+    ['eos_token', 'stop'],
+    ['STOP', 'stop'],
+    ['length', 'length'],
+    ['MAX_TOKENS', 'length'],
+    ['content_filter', 'filtered'],
+  ])('%s is known', (word, finish) => expect(ended(word)).toBe(finish));
+
+  it.each(['error', 'abort', 'insufficient_system_resource', 'done', 'constructor', '', null, undefined])(
+    '%s is no end: the answer is a failure of the server',
+    (word) => {
+      expect(() => ended(word)).toThrow(expect.objectContaining({ kind: 'unavailable', isTransient: true }));
+    },
+  );
+
+  it('is named by the message with its remedy, if nobody knows it', () => {
+    expect(() => ended('done')).toThrow(/finish_reason "done"\).*finishWords: \{ "done": stop \}/);
+    expect(() => ended(null)).toThrow(/no finish_reason\).*finishWords: \{ "null": stop \}/);
+    expect(() => ended('error')).toThrow(/finish_reason "error"\)$/);
+  });
+
+  it('may be named by the user, also a missing one', () => {
+    expect(ended('done', { done: 'length' })).toBe('length');
+    expect(ended(null, { null: 'stop' })).toBe('stop');
+    expect(() => ended('toString', {})).toThrow(/toString/);
+    expect(() => endpointOf({ finishWords: { done: 'whole' } })).toThrow('endpoint.finishWords');
+  });
+});
+
+describe('an answer of nothing', () => {
+  const nothing = (usage: object) => readChat({ ...saying({ content: null }), ...usage });
+  const counted = (completion_tokens: number) => ({ usage: { prompt_tokens: 3, completion_tokens } });
+
+  it('is the policy’s if it sampled the end of its turn', () => {
+    expect(nothing(counted(1))).toMatchObject({ turn: { content: '', toolCalls: [] }, finish: 'stop' });
+    expect(readChat(saying({ content: '' }))).toMatchObject({ turn: { content: '' }, finish: 'stop' });
+  });
+
+  it.each([counted(0), {}])('is the server’s failure otherwise', (usage) => {
+    expect(() => nothing(usage)).toThrow(expect.objectContaining({ kind: 'unavailable' }));
   });
 });

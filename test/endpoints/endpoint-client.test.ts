@@ -251,7 +251,8 @@ describe('an answer', () => {
     ['another number of prompt tokens', vllm({ token_ids: [8] }, { prompt_tokens: 4 }), 'retokenised'],
     ['no information about the prompt', vllm({ token_ids: [8] }, null), 'protocol'],
     ['no ids', vllm({ text: 'hello', logprobs: { tokens: ['hel', 'lo'], token_logprobs: [-1, -1] } }), 'protocol'],
-    ['no choice', { body: { choices: [] } }, 'protocol'],
+    ['no choice', { body: { choices: [] } }, 'malformed'],
+    ['no end', vllm({ finish_reason: null, token_ids: [8, 2], prompt_token_ids: [5, 6, 7] }), 'unavailable'],
     [
       'an error in the middle',
       vllm({ finish_reason: 'abort', token_ids: [8], prompt_token_ids: [5, 6, 7] }),
@@ -259,6 +260,19 @@ describe('an answer', () => {
     ],
   ])('with %s is rejected', async (_, answer, kind) => {
     expect((await sample([answer], { maxTries: 1 })).answer).toMatchObject({ kind });
+  });
+
+  it('that is malformed or not finished is asked for again, and each failure is reported', async () => {
+    const failures: string[] = [];
+    const chat = (finish_reason: string | null) => ({
+      body: { choices: [{ finish_reason, message: { content: 'a' } }] },
+    });
+    const { client, endpoint, server } = await asking([{ body: { choices: [] } }, chat('error'), chat('stop')]);
+    const asked = { messages: [{ role: 'user', content: 'x' }], tools: [], sampling: call.sampling };
+    const answer = await client.reporting(({ kind }) => failures.push(kind)).chat(endpoint, asked, signal);
+    expect(answer).toMatchObject({ turn: { content: 'a' }, finish: 'stop' });
+    expect(server.asked).toHaveLength(3);
+    expect(failures).toEqual(['malformed', 'unavailable']);
   });
 
   it('of an older vLLM has its ids among the log-probabilities', async () => {

@@ -133,10 +133,17 @@ class First:
             "importance_sampling": -(r * a).sum(),
             "ppo": -np.minimum(r * a, clipped * a).sum(),
             "cispo": -(clipped * p * a).sum(),
+            "dro": -(p * a - 0.05 / 2 * (p - q) ** 2).sum(),
         }
+        mask = np.arange(len(p)) >= len(p) // 2
+        sequence = np.exp((p - q)[mask].mean())
+        wanted["gspo"] = -np.minimum(sequence * a, np.clip(sequence, low, high) * a).sum()
+        configs = {"importance_sampling": None, "dro": {"beta": 0.05}}
         for loss, value in wanted.items():
-            config = None if loss == "importance_sampling" else {"clip_low_threshold": low, "clip_high_threshold": high}
-            got = client.forward_backward([datum(x, y, logprobs=q, advantages=a)], loss, loss_fn_config=config).result()
+            config = configs.get(loss, {"clip_low_threshold": low, "clip_high_threshold": high})
+            more = {"sequence_ratio_mask": mask.astype(np.float32)} if loss == "gspo" else {}
+            one = datum(x, y, logprobs=q, advantages=a, **more)
+            got = client.forward_backward([one], loss, loss_fn_config=config).result()
             near(got.metrics["loss:sum"], value, 1e-3)
             near(logprobs(got)[0], p, 1e-4)
 

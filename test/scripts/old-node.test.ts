@@ -106,6 +106,14 @@ it('an old Node without the pinned one gets a remedy, from the launcher and from
   expect(imported.stderr).toMatch(/longhaul needs Node\.js 22\.18 or later; this is 18\.0\.0\./);
 });
 
+it('a library that is not built says how to build it, in one line', async () => {
+  const root = installedPackage();
+  const imported = await printedBy(process.execPath, [join(root, 'bin', 'library.mjs')], dir, machineEnv());
+  expect(imported.code).toBe(1);
+  expect(imported.stderr).toContain(`longhaul is not built: run npm run build in ${root}`);
+  expect(imported.stderr).not.toMatch(/ERR_MODULE_NOT_FOUND|^\s+at /m);
+});
+
 it('an old Node starts the pinned one', async () => {
   const root = installedPackage();
   const names: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 /** The backends by name and by the schemes of their URIs. The embedded one is always there. */
 
 import { Definition } from '../../modules/check-definition.ts';
-import { didYouMean } from '../../modules/closest.ts';
+import { didYouMean } from '../../protocol/closest.ts';
 import { Registry } from '../../modules/registry.ts';
 import { schemeOf } from '../../protocol/policy-uri.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
@@ -102,7 +102,8 @@ export function backendOfUri(uri: string, modules?: string, field = 'policy.uri'
   throw new UserInputError(
     field,
     uri,
-    `no backend has the scheme ${scheme}: give a path, a hub id or a URI with one of ${known}, or name the module that defines a backend for it in modules`,
+    `no backend has the scheme ${scheme}: give a path, a hub id or a URI with one of ${known}, ` +
+      'or name the module that defines a backend for it in modules',
   );
 }
 

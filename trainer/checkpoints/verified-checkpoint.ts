@@ -42,7 +42,8 @@ export class CheckpointTorn extends Error {
 
   constructor(dir: string, problem: string, options?: ErrorOptions) {
     super(
-      `The checkpoint ${dir} is torn (${problem}) and is not used: restore its files from a backup, or continue from another checkpoint`,
+      `The checkpoint ${dir} is torn (${problem}) and is not used: restore its files from a backup, ` +
+        'or continue from another checkpoint',
       options,
     );
     this.dir = dir;

@@ -6,7 +6,8 @@ import { hubEndpoint, hubToken, isOffline, reasonOf } from './hub-access.ts';
 import { DataUnavailable, type HubFileId } from './hub-file.ts';
 
 const WITHOUT_HUB =
-  'copy it to that cache (from a connected machine: `hf download --repo-type dataset`; HF_HOME sets another cache folder), or give the path of a file';
+  'copy it to that cache (from a connected machine: `hf download --repo-type dataset`; ' +
+  'HF_HOME sets another cache folder), or give the path of a file';
 
 /**
  * A commit is taken from the cache; for a branch or a tag the hub is asked, and the cache is what remains if it cannot

@@ -34,7 +34,8 @@ export interface ResolveOptions {
 }
 
 const withoutHub =
-  'copy it to that cache (from a connected machine: `hf download`; HF_HOME sets another cache folder), or give the path of its directory';
+  'copy it to that cache (from a connected machine: `hf download`; HF_HOME sets another cache folder), ' +
+  'or give the path of its directory';
 
 function refusal(id: HubId, cache: string, status: number): ModelUnavailable {
   const problem = `the hub refused it (HTTP ${status})`;

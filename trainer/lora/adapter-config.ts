@@ -82,7 +82,10 @@ function refuseUnsupported(json: AdapterJson): void {
 export function withoutEffect(json: AdapterJson): string | undefined {
   const dropout = json['lora_dropout'];
   if (isEmpty(dropout) || dropout === 0) return undefined;
-  return `adapter_config.json: lora_dropout = ${JSON.stringify(dropout)} has no effect: adapters are trained without dropout`;
+  return (
+    `adapter_config.json: lora_dropout = ${JSON.stringify(dropout)} has no effect: ` +
+    'adapters are trained without dropout'
+  );
 }
 
 /** As in PEFT: a list has the last parts of module names, a text is a pattern for whole names. */

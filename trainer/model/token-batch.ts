@@ -33,7 +33,8 @@ function temperatureAt(temperatures: readonly number[], i: number): number {
   const temperature = temperatures[i];
   if (temperature === undefined || !(temperature >= 0 && Number.isFinite(temperature))) {
     throw new RangeError(
-      `temperatures[${i}]: ${temperature} cannot be used; give each token the temperature that it was sampled at, 0 (greedy) or more`,
+      `temperatures[${i}]: ${temperature} cannot be used; give each token the temperature that it was sampled ` +
+        'at, 0 (greedy) or more',
     );
   }
   return temperature === 0 ? 1 : temperature;

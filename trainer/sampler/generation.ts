@@ -83,7 +83,8 @@ function check(request: GenerateRequest, limits: Limits): void {
     fail(
       'sampling.maxTokens',
       maxTokens,
-      `at most ${most} fit after ${request.tokens.length} prompt tokens: the context has ${limits.positions} (${limits.bound})`,
+      `at most ${most} fit after ${request.tokens.length} prompt tokens: the context has ${limits.positions} ` +
+        `(${limits.bound})`,
     );
 }
 

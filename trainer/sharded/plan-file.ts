@@ -16,7 +16,8 @@ export class UnknownPlanFormat extends Error {
 
   constructor(file: string, format: unknown) {
     super(
-      `${file} has plan format ${String(format)}, and this worker reads format ${PLAN_FORMAT}: another version of longhaul wrote it. ` +
+      `${file} has plan format ${String(format)}, and this worker reads format ${PLAN_FORMAT}: ` +
+        'another version of longhaul wrote it. ' +
         `Use one version for all GPU workers of a run; or remove ${path.dirname(file)}, and the update starts again`,
     );
     this.file = file;

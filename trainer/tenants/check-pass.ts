@@ -8,7 +8,7 @@ import {
   type TinkerPass,
 } from '../../protocol/tinker.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
-import { clipOf, LOSS_SETTINGS } from './token-losses.ts';
+import { clipOf, LOSS_SETTINGS, NEEDED_SETTINGS } from './token-losses.ts';
 
 /** What the base allows. */
 export interface PassLimits {
@@ -33,6 +33,18 @@ function checkNumbers(field: string, values: Float32Array, length: number): void
     throw new UserInputError(field, values.length, `give as many numbers as the datum has tokens: ${length}`);
   const at = values.findIndex((value) => !Number.isFinite(value));
   if (at >= 0) throw new UserInputError(`${field}[${at}]`, values[at], 'give a finite number');
+}
+
+/** Errors: `UserInputError` for a mask that marks no token: the ratio of no tokens is none. */
+function checkRatioMask(field: string, { tokens, ratioMask }: TinkerDatum, loss: TinkerPass['loss']): void {
+  if (loss !== 'gspo') {
+    if (ratioMask === undefined) return;
+    throw new UserInputError(field, `${ratioMask.length} numbers`, `leave it out: ${loss} has no sequence's ratio`);
+  }
+  if (ratioMask === undefined) throw new UserInputError(field, undefined, 'gspo needs one number per token');
+  checkNumbers(field, ratioMask, tokens.length);
+  if (!ratioMask.some((mark) => mark !== 0))
+    throw new UserInputError(field, 'zeros alone', 'mark the sampled tokens of the sequence with 1');
 }
 
 function checkDatum(field: string, datum: TinkerDatum, { loss }: TinkerPass, limits: PassLimits): void {
@@ -68,6 +80,7 @@ function checkDatum(field: string, datum: TinkerDatum, { loss }: TinkerPass, lim
       throw new UserInputError(`${field}.${name}`, undefined, `${loss} needs one number per token`);
     checkNumbers(`${field}.${name}`, values, tokens.length);
   }
+  checkRatioMask(`${field}.ratioMask`, datum, loss);
 }
 
 function checkConfig({ loss, config }: TinkerPass): void {
@@ -82,6 +95,9 @@ function checkConfig({ loss, config }: TinkerPass): void {
     if (!(Number.isFinite(value) && value >= 0))
       throw new UserInputError(`config.${name}`, value, 'give a number that is not negative');
   }
+  const needed = NEEDED_SETTINGS[loss];
+  if (needed !== undefined && config[needed] === undefined)
+    throw new UserInputError(`config.${needed}`, undefined, `give it: ${loss} has no default, for example 0.05`);
   const { low, high } = clipOf(config);
   if (low > high)
     throw new UserInputError('config.clip_low_threshold', low, `give at most clip_high_threshold, ${high}`);

@@ -7,7 +7,7 @@ import { UnsupportedAdapter } from '../lora/adapter-config.ts';
 import type { AdapterWeights } from '../lora/adapter-layout.ts';
 import { newAdapter } from '../lora/new-adapter.ts';
 import { type Tensor, add } from '../model/layers/kernels.ts';
-import { AdamW, normOf, TrainingDiverged } from '../optimizer.ts';
+import { AdamW, normOf, TrainingDiverged, WeightsDiverged } from '../optimizer.ts';
 import { tf } from '../tensorflow.ts';
 import { loadAdapter, loadTraining, saveAdapter } from './adapter-files.ts';
 import { adapterPass, PASS_MEMORY, type PassMemory } from './adapter-pass.ts';
@@ -22,7 +22,12 @@ const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
 const MLP = ['gate_proj', 'up_proj', 'down_proj'];
 
 const NOT_FINITE =
-  "the norm of the gradient's sum is not finite: check weights, advantages and log-probabilities, and lower the learning rate";
+  "the norm of the gradient's sum is not finite: check weights, advantages and log-probabilities, " +
+  'and lower the learning rate';
+
+const LARGE_STEP =
+  'the weights after this step would not be finite: lower the learning rate or the weight decay. ' +
+  'The model is as it was before the step';
 
 interface Tenant {
   readonly lowRank: LowRankAdapter;
@@ -135,14 +140,20 @@ export class TenantAdapters implements AdapterTrainer {
     checkAdam(adam);
     const { adapter } = tenant.lowRank;
     const gradient = tenant.gradient ?? tf.zeros([adapter.layout.size]);
-    // The optimizer frees it, also if it throws.
-    tenant.gradient = undefined;
     const { learningRate, beta1, beta2, eps, weightDecay, gradClipNorm } = adam;
     const by = { learningRate, betas: [beta1, beta2], epsilon: eps, weightDecay } as const;
     try {
       const maxGradNorm = gradClipNorm > 0 ? gradClipNorm : null;
-      return { gradNorm: tenant.optimizer.apply(adapter, gradient, { ...by, maxGradNorm }) };
+      const gradNorm = tenant.optimizer.apply(adapter, gradient, { ...by, maxGradNorm }, { isChecked: true });
+      tenant.gradient = undefined;
+      return { gradNorm };
     } catch (error) {
+      if (error instanceof WeightsDiverged) {
+        if (gradient !== tenant.gradient) gradient.dispose();
+        throw new UserInputError('learningRate', learningRate, LARGE_STEP, { cause: error });
+      }
+      // The optimizer has freed it.
+      tenant.gradient = undefined;
       // No pass adds such a gradient. A state of an earlier version may have one; it is dropped.
       if (!(error instanceof TrainingDiverged)) throw error;
       throw new UserInputError('gradient', error.gradNorm, NOT_FINITE, { cause: error });
@@ -206,8 +217,8 @@ async function loadInto(tenant: Tenant, dir: string): Promise<void> {
 }
 
 /**
- * Adds a pass's gradient, which it owns from then on. Errors: `UserInputError` if the sum is not finite: then nothing is
- * added, since every later step would fail by it.
+ * Adds a pass's gradient, which it owns from then on. Errors: `UserInputError` if the sum is not finite: then nothing
+ * is added, since every later step would fail by it.
  */
 function addGradient(tenant: Tenant, gradient: Tensor): void {
   const before = tenant.gradient;

@@ -18,9 +18,37 @@ interface TokenLoss {
   readonly clipped?: boolean;
 }
 
-type Formula = (datum: TinkerDatum, at: number, logprob: number, clip: Clip) => TokenLoss;
+interface FormulaSettings extends Clip {
+  /** Of `dro`. */
+  readonly beta: number;
+  /** Of `gspo`: the sequence's ratio. */
+  readonly sequenceRatio: number;
+}
+
+type Formula = (datum: TinkerDatum, at: number, logprob: number, settings: FormulaSettings) => TokenLoss;
 
 const clamp = (ratio: number, { low, high }: Clip): number => Math.min(Math.max(ratio, low), high);
+
+/** Schulman et al. 2017, eq. 7. Where the clipped product is the smaller one, it is constant. */
+function clippedLoss(ratio: number, advantage: number, clip: Clip): TokenLoss {
+  const [free, bound] = [ratio * advantage, clamp(ratio, clip) * advantage];
+  const clipped = bound < free;
+  return { loss: -Math.min(free, bound), slope: clipped ? 0 : -free, ratio, clipped };
+}
+
+/**
+ * The geometric mean of exp(p − q) over the tokens of the mask. Zheng et al. 2025 (GSPO), eq. 7. Not a constant: each
+ * token's gradient goes through its own log-probability, with this value (GSPO-token, eq. 14).
+ */
+function sequenceRatioOf({ logprobs, ratioMask }: TinkerDatum, now: Float32Array): number {
+  let [sum, count] = [0, 0];
+  for (const [at, logprob] of now.entries()) {
+    if ((ratioMask?.[at] ?? 0) === 0) continue;
+    sum += logprob - (logprobs?.[at] ?? 0);
+    count += 1;
+  }
+  return Math.exp(sum / count);
+}
 
 /** The advantage of a token, and exp(p − q). `checkPass` made sure of the inputs. */
 function ratioOf({ logprobs, advantages }: TinkerDatum, at: number, logprob: number) {
@@ -36,12 +64,9 @@ const formulas: Readonly<Record<TinkerLoss, Formula>> = {
     const { ratio, advantage } = ratioOf(datum, at, logprob);
     return { loss: -ratio * advantage, slope: -ratio * advantage, ratio };
   },
-  // Schulman et al. 2017, eq. 7. Where the clipped product is the smaller one, it is constant.
   ppo: (datum, at, logprob, clip) => {
     const { ratio, advantage } = ratioOf(datum, at, logprob);
-    const [free, bound] = [ratio * advantage, clamp(ratio, clip) * advantage];
-    const clipped = bound < free;
-    return { loss: -Math.min(free, bound), slope: clipped ? 0 : -free, ratio, clipped };
+    return clippedLoss(ratio, advantage, clip);
   },
   // MiniMax-M1 2025, eq. 4: the clipped ratio is a constant weight.
   cispo: (datum, at, logprob, clip) => {
@@ -49,6 +74,14 @@ const formulas: Readonly<Record<TinkerLoss, Formula>> = {
     const weight = clamp(ratio, clip);
     return { loss: -weight * logprob * advantage, slope: -weight * advantage, ratio, clipped: weight !== ratio };
   },
+  // Richemond et al. 2024: the soft advantage is the caller's, the penalty keeps p near q.
+  dro: ({ logprobs, advantages }, at, logprob, { beta }) => {
+    const [advantage, apart] = [advantages?.[at] ?? 0, logprob - (logprobs?.[at] ?? 0)];
+    const loss = -(logprob * advantage - 0.5 * beta * apart ** 2);
+    return { loss, slope: -(advantage - beta * apart), ratio: Math.exp(apart) };
+  },
+  gspo: ({ advantages }, at, _logprob, { sequenceRatio, ...clip }) =>
+    clippedLoss(sequenceRatio, advantages?.[at] ?? 0, clip),
 };
 
 const DEFAULT_CLIP = { clip_low_threshold: 0.8, clip_high_threshold: 1.2 } as const;
@@ -59,7 +92,12 @@ export const LOSS_SETTINGS: Readonly<Record<TinkerLoss, readonly string[]>> = {
   importance_sampling: [],
   ppo: Object.keys(DEFAULT_CLIP),
   cispo: Object.keys(DEFAULT_CLIP),
+  dro: ['beta'],
+  gspo: Object.keys(DEFAULT_CLIP),
 };
+
+/** Settings without a default. */
+export const NEEDED_SETTINGS: Readonly<Partial<Record<TinkerLoss, string>>> = { dro: 'beta' };
 
 export const clipOf = (config: TinkerPass['config']): Clip => ({
   low: config['clip_low_threshold'] ?? DEFAULT_CLIP.clip_low_threshold,
@@ -88,17 +126,28 @@ export function datumLoss(
 ): DatumLoss {
   const datum = pass.data[index];
   if (datum === undefined) throw new RangeError(`the pass has no datum ${index}`);
-  const [formula, clip] = [formulas[pass.loss], clipOf(pass.config)];
+  const formula = formulas[pass.loss];
+  const sequenceRatio = pass.loss === 'gspo' ? sequenceRatioOf(datum, logprobs) : 1;
+  const settings = { ...clipOf(pass.config), beta: pass.config['beta'] ?? 0, sequenceRatio };
   const slope = new Float32Array(logprobs.length);
   let [loss, clipped, leastRatio, greatestRatio] = [0, 0, Infinity, -Infinity];
   for (const [at, logprob] of logprobs.entries()) {
-    const token = formula(datum, at, logprob, clip);
+    const token = formula(datum, at, logprob, settings);
     slope[at] = token.slope;
     if (!Number.isFinite(slope[at]) || !Number.isFinite(token.loss)) {
+      // Of any token: a sequence's ratio is made of all.
+      const wrong = logprobs.find((value) => !Number.isFinite(value));
+      if (wrong !== undefined)
+        throw new UserInputError(
+          "the model's log-probabilities",
+          wrong,
+          'the weights of the model are not finite, or too large to compute with: load weights that were saved before',
+        );
       throw new UserInputError(
         `data[${index}].logprobs[${at}]`,
         datum.logprobs?.[at] ?? logprob,
-        `the loss of this token is ${token.loss} at the log-probability ${logprob}: give the log-probability with which the token was sampled`,
+        `the loss of this token is ${token.loss} at the log-probability ${logprob}: ` +
+          'give the log-probability with which the token was sampled',
       );
     }
     loss += token.loss;

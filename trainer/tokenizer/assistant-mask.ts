@@ -47,7 +47,7 @@ export interface TokenTexts {
 
 function byteLengthOf(id: number, { textOf, isAdded }: TokenTexts): number {
   const token = textOf(id);
-  const length = token === undefined || isAdded(id) ? undefined : bytesOfToken(token);
+  const length = token === undefined || isAdded(id) ? undefined : bytesOfToken(token)?.length;
   if (length !== undefined) return length;
   if (token === undefined || !isAdded(id)) throw new NoAssistantMask(`token ${id} is not in a byte-level vocabulary`);
   return Buffer.byteLength(token);

@@ -20,8 +20,13 @@ export function toAlphabet(text: string): string[] {
 
 const byteOf = new Map(BYTE_ALPHABET.map((stand, byte) => [stand, byte]));
 
-/** Number of bytes that a token of a byte-level vocabulary stands for; `undefined` for other tokens. */
-export function bytesOfToken(token: string): number | undefined {
-  const characters = Array.from(token);
-  return characters.every((character) => byteOf.has(character)) ? characters.length : undefined;
+/** The bytes that a token of a byte-level vocabulary stands for; `undefined` for other tokens. */
+export function bytesOfToken(token: string): number[] | undefined {
+  const bytes: number[] = [];
+  for (const character of token) {
+    const byte = byteOf.get(character);
+    if (byte === undefined) return undefined;
+    bytes.push(byte);
+  }
+  return bytes;
 }

@@ -7,6 +7,7 @@ import type { Message, ToolSchema } from '../../protocol/message.ts';
 import { type TextSpan, assistantMask } from './assistant-mask.ts';
 import { ChatTemplate, templateMessage, templateTool } from './chat-template.ts';
 import { EXACT } from './lazy-decoder.ts';
+import { tokenBytes } from './token-bytes.ts';
 
 /** The directory lacks something that a chat policy needs. */
 export class UnusableTokenizer extends Error {
@@ -23,6 +24,8 @@ export interface Tokenizer {
   encode(text: string, options?: { readonly addSpecialTokens?: boolean }): number[];
   /** The tokens' text, with all of its spaces. Bytes that are not UTF-8 become U+FFFD. */
   decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
+  /** The token's bytes: those of the tokens of a text are together its UTF-8. Empty if the id has no token. */
+  bytesOf(id: number): readonly number[];
   /** Errors: `ChatTemplateRefused`. */
   renderChat(
     messages: readonly Message[],
@@ -42,6 +45,8 @@ export interface Tokenizer {
   tokenId(token: string): number | undefined;
   /** Number of vocabulary entries, added tokens included. */
   readonly size: number;
+  /** The highest id of an entry. */
+  readonly lastToken: number;
   /** Bytes of the longest entry: no token of a byte-level tokenizer stands for more bytes. */
   readonly longestToken: number;
 }
@@ -125,25 +130,30 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
   const stops = [...new Set([...(end === undefined ? [] : [end]), ...(await configuredStops(dir))])];
   const [first] = stops;
   const vocabulary = core.get_vocab(true);
-  let longestToken = 1;
-  for (const token of vocabulary.keys()) longestToken = Math.max(longestToken, Buffer.byteLength(token));
+  let [longestToken, lastToken] = [1, 0];
+  for (const [token, id] of vocabulary) {
+    longestToken = Math.max(longestToken, Buffer.byteLength(token));
+    lastToken = Math.max(lastToken, id);
+  }
   if (first === undefined)
     throw new UnusableTokenizer(dir, 'no token ends a turn: set eos_token in tokenizer_config.json');
+  // The library throws for an empty list.
+  const decode: Tokenizer['decode'] = (ids, options) =>
+    ids.length === 0
+      ? ''
+      : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false, ...EXACT });
+  const texts = { textOf: (id: number) => core.id_to_token(id), isAdded: (id: number) => added.has(id) };
   return {
     encode: (text, options) => core.encode(text, { add_special_tokens: options?.addSpecialTokens ?? false }).ids,
-    // The library throws for an empty list.
-    decode: (ids, options) =>
-      ids.length === 0
-        ? ''
-        : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false, ...EXACT }),
+    decode,
+    bytesOf: tokenBytes({ decoder: definition['decoder'], decode, ...texts }),
     renderChat: (messages, tools, { addGenerationPrompt }) =>
       template.render({
         messages: messages.map(templateMessage),
         tools: tools.length === 0 ? null : tools.map(templateTool),
         variables: { add_generation_prompt: addGenerationPrompt },
       }),
-    maskSpans: (text, spans, ids) =>
-      assistantMask(text, spans, ids, { textOf: (id) => core.id_to_token(id), isAdded: (id) => added.has(id) }),
+    maskSpans: (text, spans, ids) => assistantMask(text, spans, ids, texts),
     chatTemplate,
     template,
     endOfTurn: tokens['eos_token'] ?? core.id_to_token(first) ?? '',
@@ -152,5 +162,6 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
     tokenId,
     size: vocabulary.size,
     longestToken,
+    lastToken,
   };
 }

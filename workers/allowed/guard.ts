@@ -44,7 +44,8 @@ async function checkOurs({ field, path }: Named): Promise<void> {
   throw new UserInputError(
     field,
     path,
-    `give another folder or another name, or move ${foreign} out: the folder has files that are not from a run or an eval`,
+    `give another folder or another name, or move ${foreign} out: the folder has files that are not from a run ` +
+      'or an eval',
   );
 }
 

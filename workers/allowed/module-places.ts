@@ -13,7 +13,9 @@ import { isBelow, namedPlaces, realPath } from './places.ts';
 /** Files and folders that modules may be read from, separated like those of PATH. */
 export const MODULE_PLACES_VARIABLE = 'LONGHAUL_MODULE_PLACES';
 
-const ALLOW = `start it with npx longhaul train, eval or rollout in the stack's folder, which allows the files as they are now, or allow a folder above it: npx longhaul down, then ${MODULE_PLACES_VARIABLE}=DIR npx longhaul up --detach`;
+const ALLOW =
+  "start it with npx longhaul train, eval or rollout in the stack's folder, which allows the files as they are " +
+  `now, or allow a folder above it: npx longhaul down, then ${MODULE_PLACES_VARIABLE}=DIR npx longhaul up --detach`;
 
 /** Errors: `UserInputError` for a variable that has no effect any more. */
 export function refuseOldVariables(env: NodeJS.ProcessEnv): void {
@@ -22,7 +24,8 @@ export function refuseOldVariables(env: NodeJS.ProcessEnv): void {
   throw new UserInputError(
     'LONGHAUL_MODULES',
     given,
-    `unset it: name modules in the configuration (modules: [FILE]), or by npx longhaul rollout --modules FILE; for programs, ${MODULE_PLACES_VARIABLE}=DIR says where workers may read modules`,
+    'unset it: name modules in the configuration (modules: [FILE]), or by npx longhaul rollout --modules FILE; ' +
+      `for programs, ${MODULE_PLACES_VARIABLE}=DIR says where workers may read modules`,
   );
 }
 
@@ -64,6 +67,7 @@ export function checkCodePlace(
   throw new UserInputError(
     field,
     path,
-    `the workers may not run code from there: npx longhaul down, then ${MODULE_PLACES_VARIABLE}=DIR npx longhaul up --detach`,
+    `the workers may not run code from there: npx longhaul down, then ${MODULE_PLACES_VARIABLE}=DIR npx ` +
+      'longhaul up --detach',
   );
 }

@@ -81,6 +81,17 @@ function isAllowed({ home, project, read, write }: Places, access: Access, path:
   );
 }
 
+/**
+ * Errors: `UserInputError` if sandboxes may not see `path` as their folder of tools: where the workers may read, but
+ * not in the stack's home or above it, which holds what policies must not see.
+ */
+export function checkToolsPlace(places: Places, path: string): void {
+  const real = realPath(resolve(path));
+  if (isBelow(places.home, real) || isBelow(real, places.home))
+    throw new UserInputError('toolsFolder', path, `give a folder that is not in ${places.home}, nor holds it`);
+  checkPlace(places, 'read', 'toolsFolder', real);
+}
+
 /** Errors: `UserInputError` for `field` if this worker may not access `path`. */
 export function checkPlace(places: Places, access: Access, field: string, path: string): void {
   if (isAllowed(places, access, realPath(resolve(path)))) return;
@@ -90,6 +101,7 @@ export function checkPlace(places: Places, access: Access, field: string, path: 
   throw new UserInputError(
     field,
     path,
-    `give a folder that the workers may ${doing}, pass it to npx longhaul train, eval or rollout in the stack's folder, or allow a folder above it: ${restart}`,
+    `give a folder that the workers may ${doing}, pass it to npx longhaul train, eval or rollout in the ` +
+      `stack's folder, or allow a folder above it: ${restart}`,
   );
 }

@@ -76,6 +76,7 @@ export function readableLine(line: string): string {
   const [head = '', ...calls] = error === undefined ? [] : errorLines(error);
   // True if the line's message is the error's: then class and message are printed once.
   const isSaid = isError(error) && error.message === message;
-  const first = `${time} ${level.toUpperCase()} ${role}: ${isSaid ? head : message}${aboutOf(record)}${othersOf(record)}`;
+  const first =
+    `${time} ${level.toUpperCase()} ${role}: ` + `${isSaid ? head : message}${aboutOf(record)}${othersOf(record)}`;
   return [first, ...(isSaid || head === '' ? [] : [`    ${head}`]), ...calls].join('\n');
 }

@@ -25,7 +25,8 @@ export function describeSampling(before: SamplerStats, now: SamplerStats): strin
   const waited = since('admitted') > 0 ? ((1000 * since('queueSeconds')) / since('admitted')).toFixed(0) : '0';
   return [
     `sampled ${since('sampledTokens')} tokens: batch ${batch} on average, ${now.mostRows} at most so far`,
-    `${rate(since('decodeRows'), since('decodeSeconds'))} tokens/s decoded, ${rate(since('prefillTokens'), since('prefillSeconds'))} prompt tokens/s`,
+    `${rate(since('decodeRows'), since('decodeSeconds'))} tokens/s decoded, ` +
+      `${rate(since('prefillTokens'), since('prefillSeconds'))} prompt tokens/s`,
     `prompts ${since('promptTokens')} tokens, of them cached ${since('cachedTokens')}${hits}`,
     `cache blocks ${used} used, ${idle} kept, ${free} free, ${evicted} evicted`,
     `requests waited ${waited} ms on average; ${now.active} running, ${now.waiting} waiting`,

@@ -60,9 +60,12 @@ const roleOf = (queue: string): string =>
 function noEngine(queue: string, engine: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   return {
     kind: 'no-worker',
-    why: `it waits for an engine of the kind ${engine}, with which its run began, and no worker of that kind polls the queue ${queue}`,
+    why:
+      `it waits for an engine of the kind ${engine}, with which its run began, and no worker of that kind polls ` +
+      `the queue ${queue}`,
     remedy:
-      'start a GPU worker on such a machine with the same build (npx longhaul ps shows the kinds of those that live), or let engines of other kinds go on, with which bits may differ: ' +
+      'start a GPU worker on such a machine with the same build (npx longhaul ps shows the kinds of those that ' +
+      'live), or let engines of other kinds go on, with which bits may differ: ' +
       'npx longhaul down, then LONGHAUL_MIXED_ENGINES=1 npx longhaul up --detach',
   };
 }
@@ -90,7 +93,10 @@ function failing({
 /** Temporal retries a workflow task without limit: the workflow continues when its code works again. */
 function remedyOfTask(error: string): string {
   if (error === 'NonDeterminism')
-    return 'install the build that it started with (docs/operations.md, Upgrades), or terminate it and start its run again, which continues from its records';
+    return (
+      'install the build that it started with (docs/operations.md, Upgrades), or terminate it and start its run ' +
+      'again, which continues from its records'
+    );
   return 'see the log: npx longhaul logs orchestrator; report it as a bug';
 }
 
@@ -142,5 +148,8 @@ export function stallLines(stalls: readonly Stall[]): ReadonlyMap<string, string
 
 function lineOf({ activity, workflow, queue, since, why, remedy }: Stall, others: number): string {
   const more = others > 0 ? ` and ${others} more` : '';
-  return `stuck: ${activity} of ${workflow}${more}, on ${queue} since ${new Date(since).toISOString()}: ${why}; ${remedy}`;
+  return (
+    `stuck: ${activity} of ${workflow}${more}, on ${queue} since ${new Date(since).toISOString()}: ${why}; ` +
+    `${remedy}`
+  );
 }

@@ -56,7 +56,8 @@ class Watch {
       unseen.add(what);
       if (!this.#unseen.has(what))
         this.#say(
-          `the watchdog could not check ${what}: ${error instanceof Error ? error.message : String(error)}; it reports nothing stuck there until a check succeeds`,
+          `the watchdog could not check ${what}: ${error instanceof Error ? error.message : String(error)}; ` +
+            'it reports nothing stuck there until a check succeeds',
           run,
         );
     }

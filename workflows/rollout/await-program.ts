@@ -65,7 +65,8 @@ export async function callsBeforeEnd(
 /** What the program did without its policy is not the policy's doing. */
 function starved(waitedMs: number): KnownFailure {
   const seconds = Math.round(waitedMs / 1000);
-  const message = `The program ended without an answer, after its model calls had waited ${seconds} s for a pause or an outage`;
+  const message =
+    `The program ended without an answer, after its model calls had waited ${seconds} s for a ` + 'pause or an outage';
   return new KnownFailure({ failure: 'program-starved', message }, {});
 }
 

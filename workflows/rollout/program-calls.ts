@@ -126,7 +126,9 @@ export class ProgramCalls {
     return [...this.#flying.values()].every(({ tokens }) => tokens === 0);
   }
 
-  /** How long calls of this attempt have waited for the end of a pause, a hold or an outage, until the program's end. */
+  /**
+   * How long calls of this attempt have waited for the end of a pause, a hold or an outage, until the program's end.
+   */
   get waitedMs(): number {
     return this.#waited.ms(Date.now());
   }

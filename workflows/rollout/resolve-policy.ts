@@ -6,6 +6,7 @@
 import type { Endpoint } from '../../protocol/endpoint.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
+import { didYouMean } from '../../protocol/closest.ts';
 import { schemeOf } from '../../protocol/policy-uri.ts';
 
 /** Throws. `value` must be safe to print. */
@@ -38,6 +39,12 @@ function isPrice(value: unknown): boolean {
   return isDollars(value['prompt']) && isDollars(value['sampled']);
 }
 
+const MEANINGS = ['stop', 'length', 'filtered'];
+
+function isFinishWords(value: unknown): boolean {
+  return isObject(value) && Object.values(value).every((meaning) => isText(meaning) && MEANINGS.includes(meaning));
+}
+
 /** API keys whose form would also be valid as the name of a variable. */
 const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
 
@@ -66,6 +73,7 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   maxTokensField: oneOf(['max_tokens', 'max_completion_tokens']),
   images: [(value) => typeof value === 'boolean', 'give true or false'],
   pricePerMillionTokens: [isPrice, 'give { prompt, sampled }: US dollars for a million tokens of each'],
+  finishWords: [isFinishWords, `give words of the server, each with its meaning: ${MEANINGS.join(', ')}`],
   extraBody: plainObject,
 };
 
@@ -92,6 +100,7 @@ function shownValue(name: string, value: unknown): unknown {
 /** The modes in which a setting has no effect. Mode "auto" may become either; it takes the settings of "tokens". */
 const NOT_IN: Readonly<Partial<Record<keyof Endpoint, readonly string[]>>> = {
   extraBody: ['tokens', 'auto'],
+  finishWords: ['tokens', 'auto'],
   maxTokensField: ['tokens', 'auto'],
   images: ['tokens', 'auto'],
   protocol: ['chat'],
@@ -138,12 +147,13 @@ export function resolveEndpoint(given: unknown, field: string, refuse: Refuse): 
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue;
     const rule = Object.hasOwn(RULES, name) ? RULES[name as keyof Endpoint] : undefined;
+    const isSecret = /key|token(?![is])|secret|password/i.test(name);
     const keyRemedy = 'set apiKeyEnv to the name of the environment variable that holds the key';
     if (!rule)
       return refuse(
         `${field}.${name}`,
-        HIDDEN,
-        /key|token|secret/i.test(name) ? keyRemedy : 'remove it, there is no such setting',
+        !isSecret && (typeof value === 'number' || typeof value === 'boolean') ? value : HIDDEN,
+        isSecret ? keyRemedy : `remove it, there is no such setting${didYouMean(name, Object.keys(RULES))}`,
       );
     const [holds, remedy] = rule;
     if (!holds(value)) return refuse(`${field}.${name}`, shownValue(name, value), remedy);
@@ -186,6 +196,7 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   return refuse(
     'policy',
     given ?? null,
-    'give { uri, version }, such as file:// and the absolute path of a directory in Hugging Face layout, or { endpoint: { baseUrl, model } }',
+    'give { uri, version }, such as file:// and the absolute path of a directory in Hugging Face layout, ' +
+      'or { endpoint: { baseUrl, model } }',
   );
 }

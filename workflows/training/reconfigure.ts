@@ -106,7 +106,8 @@ function checkStaleness({ training, batch }: OpenedConfig, change: Reconfigurati
   const most = mostGroupsOfStep(bound);
   if (batch.tasks > most)
     throw new TypeError(
-      `training.maxStalenessSteps: ${bound} cannot be used; a step can then have at most ${most} groups, and batch.tasks is ${batch.tasks}`,
+      `training.maxStalenessSteps: ${bound} cannot be used; a step can then have at most ${most} groups, ` +
+        `and batch.tasks is ${batch.tasks}`,
     );
 }
 
@@ -148,7 +149,8 @@ export function checkEffect(config: OpenedConfig, change: Reconfiguration): void
   const changes = (field: string) => Object.keys(change).some((name) => fieldOf(name) === field);
   if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
     throw new TypeError(
-      `algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`,
+      'algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ' +
+        `${config.algorithm.advantage})`,
     );
   }
   checkStaleness(config, change);

@@ -113,7 +113,8 @@ export async function openReplay(asked: Replayed, store: Store): Promise<ReplayP
     throw new UserInputError(
       field,
       text,
-      `${of} has no graded rollout of ${listed(missing)}; give tasks: { ids: [...] } that it has (npx longhaul rollouts ${of})`,
+      `${of} has no graded rollout of ${listed(missing)}; give tasks: { ids: ` +
+        `[...] } that it has (npx longhaul rollouts ${of})`,
     );
   const rollouts = await store.putObject(Buffer.from(JSON.stringify(scripts)));
   return { scripted: 'replay', of, rollouts, version: 0 };

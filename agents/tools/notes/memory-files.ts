@@ -97,7 +97,8 @@ export class MemoryFiles {
     const sum = others.reduce((all, [, one]) => all + one.length, text.length);
     if (others.length >= LIMITS.files || sum > LIMITS.characters)
       throw new MemoryError(
-        `there is no room: at most ${LIMITS.files} files and ${LIMITS.characters} characters. Delete what is not needed.`,
+        `there is no room: at most ${LIMITS.files} files and ${LIMITS.characters} characters. ` +
+          'Delete what is not needed.',
       );
     this.#files.set(path, text);
   }

@@ -69,7 +69,8 @@ function filesAfter(calls: readonly ToolCall[]): MemoryFiles {
 export const memory = makeTool({
   name: NAME,
   description:
-    'Notes in files below /memories, which stay when earlier messages are forgotten: view, create, str_replace, insert, delete, rename.',
+    'Notes in files below /memories, which stay when earlier messages are forgotten: view, create, ' +
+    'str_replace, insert, delete, rename.',
   parameters,
   required,
   runs: 'worker',

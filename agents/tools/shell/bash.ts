@@ -31,7 +31,8 @@ export function bashObservation(result: ExecResult, timeoutMs: number, maxCharac
 export const bash = makeTool({
   name: 'bash',
   description:
-    'Runs a command in a bash shell. Working directory and variables stay from call to call. Standard input is empty, ' +
+    'Runs a command in a bash shell. Working directory and variables stay from call to call. ' +
+    'Standard input is empty, ' +
     'and there is no network.',
   parameters: {
     command: { type: 'string', description: 'The command to run.' },

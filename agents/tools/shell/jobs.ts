@@ -47,7 +47,8 @@ const KILL = { interrupt: 'INT', stop: 'KILL' } as const;
 
 /** Fails if the job has ended. A job that filled the disk is stopped too: nothing is written for that. */
 const killCommand = (job: number, signal: string): string =>
-  `d=${FOLDER}/${job}; [ ! -e "$d/code" ] && kill -${signal} -- "-$(cat "$d/pid")"${signal === 'KILL' ? ' && mv "$d/killed" "$d/code"' : ''}`;
+  `d=${FOLDER}/${job}; [ ! -e "$d/code" ] && kill -${signal} -- "-$(cat ` +
+  `"$d/pid")"${signal === 'KILL' ? ' && mv "$d/killed" "$d/code"' : ''}`;
 
 /** `timeout`'s exit code if the job does not read: its pipe is full. Ours if the job has ended. */
 const [NOT_READ, ENDED] = [124, 3];

@@ -41,7 +41,10 @@ function observed(outcome: SqlOutcome, seconds: number): string {
       if (!outcome.isQuery) return 'Error: the text has no statement; give one SELECT.';
       if (outcome.rows.length === 0)
         return `${outcome.more ? 'The rows are too large to show' : 'No rows'}. Columns: ${outcome.columns.join(', ')}`;
-      return `${dataFrameText(outcome.rows, outcome.columns)}\n(${outcome.more ? `the first ${count(outcome.rows.length)}; there are more` : count(outcome.rows.length)})`;
+      return (
+        `${dataFrameText(outcome.rows, outcome.columns)}\n` +
+        `(${outcome.more ? `the first ${count(outcome.rows.length)}; there are more` : count(outcome.rows.length)})`
+      );
     case 'error':
       return outcome.message.startsWith('not authorized')
         ? `Error: ${outcome.message}. The database is read only; give one SELECT.`

@@ -34,10 +34,12 @@ async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<
   });
   for (const { name, virtualClock, temporal } of document.mixes) {
     const line = (by: Record<(typeof MODES)[number], { makespan: number }> & { speedup: number }) =>
-      `${MODES.map((mode) => `${mode} ${by[mode].makespan.toFixed(0)}`).join(', ')}: async ${by.speedup.toFixed(2)} × as fast as sync`;
+      `${MODES.map((mode) => `${mode} ${by[mode].makespan.toFixed(0)}`).join(', ')}: ` +
+      `async ${by.speedup.toFixed(2)} × as fast as sync`;
     context.say(name);
     context.say(
-      `  virtual clock: ${line(virtualClock)}; staleness ${virtualClock.async.staleness.mean.toFixed(2)} steps, at most ${virtualClock.async.staleness.max}`,
+      `  virtual clock: ${line(virtualClock)}; staleness ${virtualClock.async.staleness.mean.toFixed(2)} ` +
+        `steps, at most ${virtualClock.async.staleness.max}`,
     );
     if (temporal) context.say(`  on Temporal: ${line(temporal)}`);
   }
@@ -49,7 +51,8 @@ export const asyncBench: Verb = {
     command
       .command('async')
       .description(
-        'how long a run takes in each mode of training, with long-tailed rollouts: on a virtual clock, and in real workflows',
+        'how long a run takes in each mode of training, with long-tailed rollouts: on a virtual clock, ' +
+          'and in real workflows',
       )
       .option('--mix <name...>', 'only these mixes')
       .option('--max-staleness-steps <n>', 'bound of the asynchronous mode', '4')

@@ -33,7 +33,8 @@ async function batch(options: BatchFlags, context: VerbContext): Promise<Outcome
       `${rollouts} rollouts, ${type}: ${seconds.toFixed(0)} s, orchestrator ${orchestrator.peakMiB} MiB at most`,
     );
     context.say(
-      `  ${histories} histories of the batch, the longest ${largestHistory.events} events, ${largestHistory.bytes} bytes`,
+      `  ${histories} histories of the batch, the longest ${largestHistory.events} events, ` +
+        `${largestHistory.bytes} bytes`,
     );
     context.say(`  largest payload ${largestPayloadBytes} bytes, result ${resultBytes} bytes`);
   }

@@ -16,7 +16,8 @@ async function codeSearch(options: CodeSearchOptions, context: VerbContext): Pro
   const { files, megabytes, indexSeconds, queryMs, changedMs, grep, bytesRead } = document;
   context.say(`${files} files, ${megabytes.toFixed(1)} MB: index in ${indexSeconds.toFixed(1)} s`);
   context.say(
-    `  a question: ${queryMs.toFixed(0)} ms, after a change ${changedMs.toFixed(0)} ms; grep ${grep.queryMs.toFixed(0)} ms`,
+    `  a question: ${queryMs.toFixed(0)} ms, after a change ${changedMs.toFixed(0)} ms; ` +
+      `grep ${grep.queryMs.toFixed(0)} ms`,
   );
   context.say(`  the model reads ${bytesRead.codeSearch} bytes; with grep ${bytesRead.grep}`);
   return { document };

@@ -37,16 +37,20 @@ async function dispatch(options: DispatchFlags, context: VerbContext): Promise<O
   } of document.mixes) {
     context.say(name);
     context.say(
-      `  pipeline ${makespan.pipeline.toFixed(1)}, SkyRL's order ${reference.toFixed(1)}, lower bound ${lowerBound.toFixed(1)}`,
+      `  pipeline ${makespan.pipeline.toFixed(1)}, SkyRL's order ${reference.toFixed(1)}, ` +
+        `lower bound ${lowerBound.toFixed(1)}`,
     );
     context.say(
-      `  bounded ${makespan.bounded.toFixed(1)} (${speedup.toFixed(2)} × the pipeline), all at once ${makespan.batch.toFixed(1)}`,
+      `  bounded ${makespan.bounded.toFixed(1)} (${speedup.toFixed(2)} × the pipeline), ` +
+        `all at once ${makespan.batch.toFixed(1)}`,
     );
     context.say(
-      `  places in agent-run used: pipeline ${runUtilisation.pipeline.toFixed(2)}, SkyRL's order ${runUtilisation.reference.toFixed(2)}, bounded ${runUtilisation.bounded.toFixed(2)}`,
+      `  places in agent-run used: pipeline ${runUtilisation.pipeline.toFixed(2)}, ` +
+        `SkyRL's order ${runUtilisation.reference.toFixed(2)}, bounded ${runUtilisation.bounded.toFixed(2)}`,
     );
     context.say(
-      `  live sandboxes: pipeline ${liveSandboxesPeak.pipeline} of at most ${liveSandboxesCap}, SkyRL's order ${liveSandboxesPeak.reference}`,
+      `  live sandboxes: pipeline ${liveSandboxesPeak.pipeline} of at most ${liveSandboxesCap}, ` +
+        `SkyRL's order ${liveSandboxesPeak.reference}`,
     );
   }
   context.say(`the pipeline takes ${document.pipelineToReference.toFixed(3)} of SkyRL's order in the geometric mean`);

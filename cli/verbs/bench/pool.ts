@@ -38,11 +38,15 @@ async function pool(options: PoolFlags, context: VerbContext): Promise<Outcome> 
     identicalWithAllThreads,
   } = document;
   context.say(
-    `${document.model}, ${document.rollouts} rollouts: one worker with ${cores} threads ${seconds.one.toFixed(2)} s, ${workers} with ${threads} each ${seconds.pool.toFixed(2)} s: ${speedup.toFixed(2)} × as fast`,
+    `${document.model}, ${document.rollouts} rollouts: ` +
+      `one worker with ${cores} threads ${seconds.one.toFixed(2)} s, ${workers} with ${threads} each ` +
+      `${seconds.pool.toFixed(2)} s: ${speedup.toFixed(2)} × as fast`,
   );
   context.say(`  processor seconds: ${spent.one.toFixed(2)}, and ${spent.pool.toFixed(2)} by all ${workers}`);
   context.say(
-    `  one worker in ${workers} shards: ${seconds.oneInShards.toFixed(2)} s; bits of one worker: ${identical ? 'the same' : 'DIFFERENT'} with as many threads as each of them has, ${identicalWithAllThreads ? 'the same' : 'different'} with all`,
+    `  one worker in ${workers} shards: ${seconds.oneInShards.toFixed(2)} s; bits of one worker: ` +
+      `${identical ? 'the same' : 'DIFFERENT'} with as many threads as each of them has, ` +
+      `${identicalWithAllThreads ? 'the same' : 'different'} with all`,
   );
   return { document, exitCode: identical ? 0 : 1 };
 }

@@ -18,7 +18,8 @@ async function sample(options: EngineFlags, context: VerbContext): Promise<Outco
   );
   for (const { model, batch, tokensPerSecond, peer, ratio } of document.models)
     context.say(
-      `${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`,
+      `${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ` +
+        `${peer.name}: ${ratio.toFixed(2)} ×`,
     );
   return { document };
 }

@@ -24,8 +24,12 @@ function sandboxLine({
   together,
 }: SandboxBench): string {
   const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 0)} ms`;
-  const alone = `cold start ${ms(coldStartMs)}, lease ${ms(leaseMs)}, end ${ms(destroyMs)}, command ${ms(execMs.p50)} (p95 ${ms(execMs.p95)}), digest ${ms(digestMs)}`;
-  const many = `${together.concurrency} at a time: all made in ${ms(together.startedMs)}, ${execsPerSecond.toFixed(0)} commands/s, slowest ${ms(together.execMs.max)}`;
+  const alone =
+    `cold start ${ms(coldStartMs)}, lease ${ms(leaseMs)}, end ${ms(destroyMs)}, command ${ms(execMs.p50)} (p95 ` +
+    `${ms(execMs.p95)}), digest ${ms(digestMs)}`;
+  const many =
+    `${together.concurrency} at a time: all made in ${ms(together.startedMs)}, ${execsPerSecond.toFixed(0)} ` +
+    `commands/s, slowest ${ms(together.execMs.max)}`;
   return `${provider}: ${alone}\n  ${many}`;
 }
 

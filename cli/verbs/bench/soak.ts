@@ -54,7 +54,8 @@ export const soakBench: Verb = {
     command
       .command('soak')
       .description(
-        "a long run: memory of each process and sizes of the databases, by step of the quickstart's job, then by rollout of an empty model; fails where memory grows after the first tenth",
+        "a long run: memory of each process and sizes of the databases, by step of the quickstart's job, " +
+          'then by rollout of an empty model; fails where memory grows after the first tenth',
       )
       .option('--steps <n>', 'steps; 0: none', '1000')
       .option('--rollouts <n>', 'rollouts; 0: none', '100000')

@@ -32,10 +32,12 @@ async function train(options: TrainFlags, context: VerbContext): Promise<Outcome
     processorRatio,
   } of document.models) {
     context.say(
-      `${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`,
+      `${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ` +
+        `${peer.name}: ${ratio.toFixed(2)} ×`,
     );
     context.say(
-      `  processor ${processorSecondsPerStep.toFixed(2)} s a step, the peer ${peer.processorSecondsPerStep.toFixed(2)} s: ${processorRatio.toFixed(2)} ×`,
+      `  processor ${processorSecondsPerStep.toFixed(2)} s a step, ` +
+        `the peer ${peer.processorSecondsPerStep.toFixed(2)} s: ${processorRatio.toFixed(2)} ×`,
     );
     context.say(`  peak memory ${mebi(peakBytes)}, the peer ${mebi(peer.peakBytes)}`);
   }

@@ -49,7 +49,8 @@ function sourceLines(
   );
   const more = bad - problems.length;
   return [
-    `${name}: ${sizes.length === 0 ? '' : `${sizes.join(', ')} tasks loaded, `}${bad === 0 ? 'nothing wrong' : `${bad} bad`}`,
+    `${name}: ` +
+      `${sizes.length === 0 ? '' : `${sizes.join(', ')} tasks loaded, `}${bad === 0 ? 'nothing wrong' : `${bad} bad`}`,
     ...notes.map((note) => `  ${note}`),
     ...problems.map((problem) => `  ${problemLine(problem)}`),
     ...(more > 0 ? [`  and ${more} more`] : []),

@@ -2,7 +2,7 @@
 
 import { allowEval } from '../../connect/allow-named.ts';
 import { checkEvalInputs } from '../../eval/check-inputs.ts';
-import { evalPlanLines } from '../../eval/format.ts';
+import { evalPlanLines, uncheckedLines } from '../../eval/format.ts';
 import { readSweepConfig } from '../../eval/read-config.ts';
 import { runEval } from '../../eval/run-eval.ts';
 import { shellWord } from '../../terminal-text.ts';
@@ -20,11 +20,13 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
   const config = await readSweepConfig(file, options, context.cwd);
   if (options.dryRun === true) {
     await checkEvalInputs(config);
-    for (const line of evalPlanLines(config)) context.say(line);
+    for (const line of [...evalPlanLines(config), ...uncheckedLines(config)]) context.say(line);
     return { document: config };
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
-  const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
+  const again =
+    'npx longhaul eval ' +
+    `${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
   return {
     document: await runEval(config, {
       detach: options.detach === true,
@@ -40,7 +42,8 @@ export const evalVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Runs the eval that CONFIG describes, or attaches to it if it is running; Ctrl-C leaves it running. An eval that ' +
+        'Runs the eval that CONFIG describes, or attaches to it if it is running; Ctrl-C leaves it running. ' +
+          'An eval that ' +
           'failed or was stopped runs only what is missing.',
       )
       .argument('<config>', 'eval configuration, YAML')

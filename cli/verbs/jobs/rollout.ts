@@ -151,7 +151,8 @@ export const rolloutVerb: Verb = {
       .option('--model <name>', "the model's name at the endpoint")
       .option(
         '--api-key-env <variable>',
-        'name of the variable with its key in the environment of the gpu worker; $LONGHAUL_KEYS must list it for the address',
+        'name of the variable with its key in the environment of the gpu worker; ' +
+          '$LONGHAUL_KEYS must list it for the address',
       )
       .option('--seed <n>', 'seed of the sampling noise', '0')
       .option('--temperature <t>', 'sampling temperature; 0: greedy', '1')

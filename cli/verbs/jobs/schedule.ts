@@ -65,8 +65,11 @@ function detailLines(details: ScheduleDetails): string[] {
     details;
   return [
     `schedule ${name}: ${when}`,
-    `  ${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
-    `  overlap ${overlap}, catches up on firings that are at most ${catchUpSeconds} s late${pauseOnFailure ? ', pauses when a sweep fails' : ''}`,
+    '  ' +
+      `${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}` +
+      `${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
+    `  overlap ${overlap}, catches up on firings that are at most ${catchUpSeconds} s ` +
+      `late${pauseOnFailure ? ', pauses when a sweep fails' : ''}`,
     `  next: ${paused ? 'none while it is paused' : next.join(', ') || 'none'}`,
     `  fired ${fired}, skipped ${skipped} while a sweep was running, missed ${missed}`,
     ...table(recent.map(sweepLine)).map((line) => `  ${line}`),
@@ -123,7 +126,8 @@ async function trigger(name: string, context: VerbContext): Promise<Outcome> {
   const done = {
     true: `fires now: ${sweep}`,
     false: `does not fire, since ${sweep ?? 'the previous sweep'} is running (overlap SKIP)`,
-    undefined: `was asked to fire, but the server has not reported whether it did; see: npx longhaul schedule show ${name}`,
+    undefined:
+      'was asked to fire, but the server has not reported whether it did; ' + `see: npx longhaul schedule show ${name}`,
   }[`${fired}`];
   context.say(`schedule ${name} ${done}`);
   return { document: { schedule: name, done, fired: fired ?? null, sweep: sweep ?? null } };

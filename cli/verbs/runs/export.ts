@@ -127,8 +127,10 @@ export const exportVerb: Verb = {
   define(command, run) {
     command
       .description(
-        "Writes the rollouts of a run's completed training steps, or of an eval, as training data in another project's format. " +
-          'Masked rollouts are included with their mask and reason. Log-probabilities that nobody gave are never made up.',
+        "Writes the rollouts of a run's completed training steps, or of an eval, as training data in another " +
+          "project's format. " +
+          'Masked rollouts are included with their mask and reason. Log-probabilities that nobody gave are ' +
+          'never made up.',
       )
       .argument('<run>', 'name of the run, or eval/ID')
       .requiredOption('--format <name>', `one of ${FORMATS.join(', ')}`)

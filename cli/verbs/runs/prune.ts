@@ -106,8 +106,10 @@ export const pruneVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Removes from the store what ended runs and evals no longer need: tokens and log-probabilities of each model call, answers of tools, ' +
-          'graded artifacts, the journal of executions. Trajectories, rewards, accounting, steps and results stay. A pruned run cannot be started again.',
+        'Removes from the store what ended runs and evals no longer need: tokens and log-probabilities of each ' +
+          'model call, answers of tools, ' +
+          'graded artifacts, the journal of executions. Trajectories, rewards, accounting, ' +
+          'steps and results stay. A pruned run cannot be started again.',
       )
       .argument('[run...]', 'names of runs that have ended, or eval/ID')
       .option(

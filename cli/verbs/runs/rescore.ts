@@ -192,8 +192,10 @@ export const rescoreVerb: Verb = {
   define(command, run) {
     command
       .description(
-        "Grades recorded rollouts again: each one's artifact, transcript, answer and state, by today's grader in fresh sandboxes. No policy is asked; a grader's judges are. " +
-          'The first verdicts stay. What is graded already is not graded twice: after an interruption the same command continues.',
+        "Grades recorded rollouts again: each one's artifact, transcript, answer and state, " +
+          "by today's grader in fresh sandboxes. No policy is asked; a grader's judges are. " +
+          'The first verdicts stay. What is graded already is not graded twice: ' +
+          'after an interruption the same command continues.',
       )
       .argument('<run>', 'name of the run, or eval/ID')
       .option('--step <n>', 'only the rollouts of this training step')

@@ -2,6 +2,7 @@
 
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import type { OutcomeRecord } from '../../../protocol/records.ts';
+import { FAILURES } from '../../../protocol/failure-policy.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import { eventsOfRun } from '../../../reports/rollout-ends.ts';
 import { trajectoryOf } from '../../../reports/trajectories.ts';
@@ -61,7 +62,19 @@ function filterOf(options: Options): RolloutFilter | undefined {
     ...(options.since === undefined ? {} : { since: timeOf('--since', options.since) }),
     ...(options.until === undefined ? {} : { until: timeOf('--until', options.until) }),
   };
+  const { minReward, maxReward, since, until } = filter;
+  if (minReward !== undefined && maxReward !== undefined && minReward > maxReward)
+    throw new UserInputError('--min-reward', minReward, `give at most --max-reward, which is ${maxReward}`);
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new UserInputError('--since', options.since, `give a time before --until, which is ${until}`);
   return Object.keys(filter).length === 0 ? undefined : filter;
+}
+
+/** Records of other versions may have further classes. Errors: `UserInputError` for one that there never was. */
+function refuseUnknownClass(failure: string): void {
+  if (Object.hasOwn(FAILURES, failure)) return;
+  const classes = Object.keys(FAILURES);
+  throw new UserInputError('--failure', failure, `${didYouMean(failure, classes)}give one of ${classes.join(', ')}`);
 }
 
 /** Ids of the run's rollouts that `filter` selects, whether they have ended or not. */
@@ -89,6 +102,7 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
     const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, local);
     const prefixes = await rolloutPrefixes(run, options.step, local);
     const ids = filter && (await selected(run, prefixes, filter, local));
+    if (options.failure !== undefined && ids?.length === 0) refuseUnknownClass(options.failure);
     const wanted = new Set(ids);
     const events = (await eventsOfRun(run, store)).filter(({ rollout }) =>
       ids === undefined ? prefixes.some((prefix) => rollout.startsWith(prefix)) : wanted.has(rollout),

@@ -130,7 +130,8 @@ function refuseEval(name: string): void {
   throw new UserInputError(
     'RUN',
     name,
-    `give a run. To follow an eval, run the command that started it (npx longhaul eval CONFIG); to show it: npx longhaul show ${name}`,
+    'give a run. To follow an eval, run the command that started it (npx longhaul eval CONFIG); to show it: ' +
+      `npx longhaul show ${name}`,
   );
 }
 

@@ -72,7 +72,8 @@ export const cancelVerb: Verb = {
               throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
             await handle.cancel();
             const done =
-              'is being cancelled; its sandboxes are released, and the command that started it resumes it (a run: with --again)';
+              'is being cancelled; its sandboxes are released, and the command that started it resumes it (a ' +
+              'run: with --again)';
             context.say(`${handle instanceof RunHandle ? 'run ' : ''}${name} ${done}`);
             return { document: { run: name, done } };
           }),
@@ -129,8 +130,10 @@ export const setVerb: Verb = {
   define(command, run) {
     command
       .description(
-        `Changes settings of a live run from its next step on, and records them in changes.jsonl of its folder: ${RECONFIGURABLE.join(', ')}; ` +
-          "or by the configuration's names. Of an eval: its budgets. algorithm.learningRate is the highest rate, before the schedule.",
+        'Changes settings of a live run from its next step on, and records them in changes.jsonl of its ' +
+          `folder: ${RECONFIGURABLE.join(', ')}; ` +
+          "or by the configuration's names. Of an eval: its budgets. algorithm.learningRate is the highest " +
+          'rate, before the schedule.',
       )
       .argument('<run>', 'name of the run, or eval/ID')
       .argument('<k=v...>', 'settings')

@@ -57,7 +57,8 @@ async function times(run: string, options: Options, context: VerbContext): Promi
       throw new UserInputError(
         'RUN',
         run,
-        'Temporal no longer keeps the histories of its rollouts (LONGHAUL_RETENTION, or the retention of the namespace)',
+        'Temporal no longer keeps the histories of its rollouts (LONGHAUL_RETENTION, or the retention of the ' +
+          'namespace)',
       );
     const mean = meanOf(found);
     for (const line of timesLines(mean)) context.say(line);

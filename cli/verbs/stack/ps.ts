@@ -29,13 +29,15 @@ export const ps: Verb = {
           for (const line of table([['NAME', 'PID', 'STATE', 'RESTARTS', 'SINCE', ''], ...rows])) say(line);
           for (const { problem } of [...stack.processes, stack]) if (problem !== undefined) say(problem);
           say(
-            `stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`,
+            `stack ${stack.status} · Temporal ${stack.address} · namespace ` +
+              `${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`,
           );
           const settings = Object.entries(stack.settings ?? {}).map(([name, value]) => `${name}=${value}`);
           if (settings.length > 0) say(`runs with ${settings.join(' ')}`);
           if (stack.status === 'unsupervised')
             say(
-              'no supervisor runs: nothing restarts a dead process, and the UI is not reachable. To start one: npx longhaul up --detach',
+              'no supervisor runs: nothing restarts a dead process, and the UI is not reachable. To start one: ' +
+                'npx longhaul up --detach',
             );
         }
         const workers = await knownWorkers(context);

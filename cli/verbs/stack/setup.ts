@@ -7,8 +7,10 @@ export const setupVerb: Verb = {
   define(command, run) {
     command
       .description(
-        'Fetches and builds what Longhaul needs on this machine (the engine, the supervisor of sandboxes, the bundle of workflows, ' +
-          "Temporal's server) into $LONGHAUL_CACHE, default ~/.cache/longhaul. A second call makes only what is missing.",
+        'Fetches and builds what Longhaul needs on this machine (the engine, the supervisor of sandboxes, ' +
+          'the bundle of workflows, ' +
+          "Temporal's server) into $LONGHAUL_CACHE, default ~/.cache/longhaul. " +
+          'A second call makes only what is missing.',
       )
       .action(() =>
         run(async ({ env, note, say }) => {

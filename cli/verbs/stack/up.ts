@@ -32,14 +32,16 @@ export const up: Verb = {
   define(command, run) {
     command
       .description(
-        'Starts the Temporal server (unless TEMPORAL_ADDRESS or a Temporal profile names a cluster) and the workers, and keeps ' +
+        'Starts the Temporal server (unless TEMPORAL_ADDRESS or a Temporal profile names a cluster) and the ' +
+          'workers, and keeps ' +
           'them alive. State and logs: $LONGHAUL_HOME, default .longhaul in the working directory.',
       )
       .option('-d, --detach', 'return when all are ready, and leave the stack running (implied by --json)')
       .option('--roles <list>', 'only these workers, separated by commas')
       .option(
         '--gpu-workers <pool>',
-        'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)',
+        'how many GPU workers, or what each does: both, generate, train, separated by commas (default: ' +
+          'one for each device)',
       )
       .option(
         '--retention <time>',
@@ -62,7 +64,8 @@ async function bringUp(options: Options, context: VerbContext) {
   }).catch((error: unknown) => {
     if (!context.signal.aborted) throw error;
     throw new Interrupted(
-      'interrupted while the stack was starting; it is still starting. See it with: npx longhaul ps; stop it with: npx longhaul down',
+      'interrupted while the stack was starting; it is still starting. See it with: npx longhaul ps; ' +
+        'stop it with: npx longhaul down',
       { cause: error },
     );
   });

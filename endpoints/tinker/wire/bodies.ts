@@ -46,15 +46,28 @@ const record = <T extends z.ZodType>(value: T) =>
       (given) => typeof given === 'object' && given !== null && Object.keys(given).length <= MOST_KEYS,
       `give an object of at most ${MOST_KEYS} entries`,
     )
-    .pipe(z.record(z.string(), value));
+    .transform((given, context): Record<string, z.output<T>> => {
+      const read = Object.entries(given).map(([key, one]) => {
+        const parsed = value.safeParse(one);
+        for (const issue of parsed.error?.issues ?? [])
+          context.issues.push({ code: 'custom', message: issue.message, input: undefined, path: [key, ...issue.path] });
+        return [key, parsed.success ? parsed.data : z.NEVER] as const;
+      });
+      return Object.fromEntries(read);
+    });
 const id = z.string().min(1).max(512);
 /** Clients that are copies of one another number from a random multiple of 10^9 below 10^18: as text beyond 2^53. */
 const seq = z.union([z.int().min(0), z.string().regex(/^\d{16,19}$/)]);
 const ttl = optional(z.number());
+const time = z.string().refine((given) => !Number.isNaN(Date.parse(given)), 'give a time, as 2026-01-31T12:00:00Z');
 const MOST_METADATA = 65_536;
+/** Kept as it is: zod's records lose the key `__proto__`. */
 const metadata = optional(
   z
-    .record(z.string(), z.unknown())
+    .custom<Record<string, unknown>>(
+      (given) => typeof given === 'object' && given !== null && !Array.isArray(given),
+      'give an object',
+    )
     .refine(
       (given) => Buffer.byteLength(JSON.stringify(given)) <= MOST_METADATA,
       `give at most ${MOST_METADATA} bytes of JSON`,
@@ -81,13 +94,6 @@ export const loraConfig = z.strictObject({
   train_mlp: z.boolean().default(true),
   train_attn: z.boolean().default(true),
 });
-/**
- * Bodies as values: a number of a request that a double cannot hold becomes text. (Inside of a JSON string the quotes
- * would be escaped.) Errors: `SyntaxError`.
- */
-export const parseBody = (text: string): unknown =>
-  JSON.parse(text.replaceAll(/("seq_id"\s*:\s*)(\d{16,19})(?=\s*[,}])/g, '$1"$2"'));
-
 const optimizerConfig = optional(z.looseObject({ type: z.string() }));
 export const createModelBody = z.object({
   session_id: id,
@@ -226,5 +232,5 @@ export const searchBody = z.object({
   user_metadata: record(z.string()).default({}),
   statuses: optional(list(z.looseObject({ type: z.string(), reasons: optional(list(z.string(), 100)) }), 100)),
   limit: z.int().min(1).max(200).default(50),
-  cursor: optional(z.object({ last_created_at: z.string(), last_session_id: z.string() })),
+  cursor: optional(z.object({ last_created_at: time, last_session_id: z.string() })),
 });

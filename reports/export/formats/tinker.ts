@@ -1,7 +1,7 @@
 /**
- * Tinker's `Datum`s, one a line: the model reads all tokens but the last, and predicts all but the first. Advantages are
- * 0 on tokens that nobody sampled, and everywhere in a masked rollout. Rewards, which a `Datum` has no place for, are in
- * a file beside it, line by line.
+ * Tinker's `Datum`s, one a line: the model reads all tokens but the last, and predicts all but the first. Advantages
+ * are 0 on tokens that nobody sampled, and everywhere in a masked rollout. Rewards, which a `Datum` has no place for,
+ * are in a file beside it, line by line.
  */
 
 import { join } from 'node:path';
@@ -50,7 +50,8 @@ function refuseUnknown({ sequences, hasLogprobs, lacksIds, outcome }: SequencedR
   throw new UserInputError(
     '--format',
     'tinker',
-    `a Datum needs token ids and log-probabilities, and ${outcome.rollout} has none (an endpoint gave none, or a script was played): give another format`,
+    `a Datum needs token ids and log-probabilities, and ${outcome.rollout} has none (an endpoint gave none, ` +
+      'or a script was played): give another format',
   );
 }
 

@@ -52,7 +52,8 @@ export interface SkyrlOutput {
   readonly prompt_token_ids: ReadonlyArray<readonly number[]>;
   readonly response_ids: ReadonlyArray<readonly number[]>;
   /**
-   * Of each sequence: its trajectory's. If a turn in the output has a reward of its own: of each token of each response.
+   * Of each sequence: its trajectory's. If a turn in the output has a reward of its own: of each token of each
+   * response.
    */
   readonly rewards: readonly number[] | ReadonlyArray<readonly number[]>;
   readonly traj_rewards: readonly number[];

@@ -199,7 +199,9 @@ async function make(engine: Engine, options: BaseImageOptions): Promise<string> 
     if (hindrance !== undefined) options.onProgress?.(hindrance.message);
     return makeOwn(engine, source, options);
   }
-  const message = `no base image: ${hindrance === undefined ? '' : `${hindrance.message}, and `}${reason}; set LONGHAUL_DOCKER_IMAGE to an image`;
+  const message =
+    `no base image: ${hindrance === undefined ? '' : `${hindrance.message}, and `}${reason}; ` +
+    'set LONGHAUL_DOCKER_IMAGE to an image';
   // A registry that does not answer now may answer the next attempt.
   throw hindrance instanceof SandboxUnavailable ? new SandboxUnavailable(message) : new SandboxImpossible(message);
 }

@@ -20,8 +20,8 @@ const MOST_SAID = 2000;
 type BuildReport = PullReport & { readonly stream?: string };
 
 /**
- * Builds `build.context` as `tag`. Errors: `SandboxImpossible` if the Dockerfile cannot be built, or names an image that
- * its registry does not have; `SandboxUnavailable` if a later attempt may succeed.
+ * Builds `build.context` as `tag`. Errors: `SandboxImpossible` if the Dockerfile cannot be built, or names an image
+ * that its registry does not have; `SandboxUnavailable` if a later attempt may succeed.
  */
 export async function buildImage(
   engine: Engine,

@@ -17,8 +17,8 @@ export interface ImagesOptions extends BaseImageOptions {
 
 export interface Images {
   /**
-   * Gets `image` (default: the base image) onto this host by pulling or by `build`, and returns its digest. `hear` receives lines of progress.
-   * Errors: those of pulling and of building.
+   * Gets `image` (default: the base image) onto this host by pulling or by `build`, and returns its digest. `hear`
+   * receives lines of progress. Errors: those of pulling and of building.
    */
   ensure(image: string | undefined, hear?: (line: string) => void, build?: ImageBuild): Promise<string>;
   /** True if the user chose the image, false if it is Longhaul's base image. */

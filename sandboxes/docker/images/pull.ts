@@ -108,7 +108,8 @@ export async function asUsOrAnybody<T>(
   } catch (refused) {
     if (!refusesUs(refused)) throw refused;
     options.onProgress?.(
-      `${image}: ${registryOf(image)} rejects the credentials of docker login (${reasonOf(refused)}); retrying without them`,
+      `${image}: ${registryOf(image)} rejects the credentials of docker login (${reasonOf(refused)}); ` +
+        'retrying without them',
     );
     return await ask(undefined).catch((error: unknown) => {
       throw isFinal(error) ? refused : error;
@@ -176,7 +177,8 @@ export async function pullImage(engine: Engine, image: string, options: PullOpti
           `image ${image}: its registry limited requests for ${Math.round(waited / 1000)} s: ${reasonOf(error)}`,
         );
       options.onProgress?.(
-        `${image}: ${busy ? 'the registry limits requests' : `attempt ${failures} failed`} (${reasonOf(error)}); next attempt in ${pause / 1000} s`,
+        `${image}: ${busy ? 'the registry limits requests' : `attempt ${failures} failed`} ` +
+          `(${reasonOf(error)}); next attempt in ${pause / 1000} s`,
       );
       await sleep(pause);
       waited += pause;

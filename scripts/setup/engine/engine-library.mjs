@@ -50,7 +50,8 @@ function pinsOf(variant, pins) {
   const file = join(pins, `engine-${variant}-${process.arch}.txt`);
   if (process.platform === 'linux' && existsSync(file)) return file;
   throw new Error(
-    `no TensorFlow wheel is pinned for ${variant} on ${process.platform} and ${process.arch}: the engine runs on Linux, x64 (cpu, cuda) or arm64 (cpu; LONGHAUL_ENGINE=cpu)`,
+    `no TensorFlow wheel is pinned for ${variant} on ${process.platform} and ${process.arch}: ` +
+      'the engine runs on Linux, x64 (cpu, cuda) or arm64 (cpu; LONGHAUL_ENGINE=cpu)',
   );
 }
 

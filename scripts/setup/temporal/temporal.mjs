@@ -110,7 +110,8 @@ async function download(directory) {
 }
 
 function archiveUrl() {
-  const name = `temporal_cli_${TEMPORAL_CLI}_${process.platform}_${process.arch === 'x64' ? 'amd64' : process.arch}.tar.gz`;
+  const arch = process.arch === 'x64' ? 'amd64' : process.arch;
+  const name = `temporal_cli_${TEMPORAL_CLI}_${process.platform}_${arch}.tar.gz`;
   return `https://github.com/temporalio/cli/releases/download/v${TEMPORAL_CLI}/${name}`;
 }
 

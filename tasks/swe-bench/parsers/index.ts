@@ -1,6 +1,6 @@
 /** Parsers of logs by name (those of SWE-bench's `log_parser`) and by repository. */
 
-import { didYouMean } from '../../../modules/closest.ts';
+import { didYouMean } from '../../../protocol/closest.ts';
 import { bpmnJs, chartJs, eslint, files, filesWithEndTimes, filesWithTimes, karma, openLayers } from './browsers.ts';
 import { automake, doctest, googleTest, micropython, redis } from './c.ts';
 import { ant, gradle, maven } from './java.ts';

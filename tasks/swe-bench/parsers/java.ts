@@ -31,7 +31,9 @@ const ENDS: ReadonlyArray<readonly [string, Status]> = [
   ['FAILED', 'FAILED'],
 ];
 
-/** `Class > method PASSED`. What other processes print may part the name from its result, which is then a line alone. */
+/**
+ * `Class > method PASSED`. What other processes print may part the name from its result, which is then a line alone.
+ */
 export const gradle: LogParser = (log) => {
   const found = new Map<string, Status>();
   let open: string | undefined;

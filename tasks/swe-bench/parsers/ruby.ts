@@ -2,7 +2,10 @@
 
 import { byLine, type LogParser, type Status } from './status.ts';
 
-/** Minitest with `-v` and sentences as names: `Class#test_: it works.  = 0.01 s = .`, with F, E or S in place of the dot. */
+/**
+ * Minitest with `-v` and sentences as names: `Class#test_: it works.  = 0.01 s = .`, with F, E or S in place of the
+ * dot.
+ */
 export const minitest = byLine((padded, found) => {
   const line = padded.trim();
   const isSkipped = /=\s{0,8}S$/u.test(line);

@@ -111,6 +111,7 @@ describe('longhaul rollouts', () => {
 
   it.each([
     ['--status', 'lost', 'graded'],
+    ['--failure', 'weird', 'endpoint-unavailable'],
     ['--min-reward', 'much', 'number'],
     ['--since', 'yesterday', '2026-01-31'],
   ])('refuses %s %s', async (option, value, remedy) => {
@@ -119,6 +120,13 @@ describe('longhaul rollouts', () => {
       document: { error: { name: 'UserInputError', field: option, remedy: expect.stringContaining(remedy) as string } },
     });
   });
+});
+
+it.each([
+  [['--min-reward', '2', '--max-reward', '1'], '--min-reward'],
+  [['--since', '2026-02-01', '--until', '2026-01-01'], '--since'],
+])('longhaul rollouts refuses %j, which selects nothing', async (options, field) => {
+  expect(await call('rollouts', 'r', ...options)).toMatchObject({ exitCode: 2, document: { error: { field } } });
 });
 
 it('ps lists the workers of the store, also those of other hosts', async () => {

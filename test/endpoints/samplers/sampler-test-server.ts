@@ -35,6 +35,10 @@ export class SamplerTestServer {
   before: (path: string, body: Json) => Promise<boolean | void> | boolean | void = () => undefined;
   /** Spans of the next answer, instead of one span of the label. */
   spans: Array<[string, number, number]> | undefined;
+  /** Status of each answer to a prompt. */
+  refused: number | undefined;
+  /** Fields of SGLang's next answers that are others, or missing. */
+  meta: Json = {};
   label = 'default';
   weights: Buffer | string = STARTED_WITH;
   isPaused = false;
@@ -54,6 +58,8 @@ export class SamplerTestServer {
         this.asked.push(route);
         try {
           if ((await this.before(route, body)) === false) return void request.socket.destroy();
+          if (this.refused !== undefined && /completions|generate/.test(route))
+            throw new Refused(this.refused, 'The model `base` does not exist.');
           const answer = this.kind === 'vllm' ? this.#vllm(route, body) : this.#sglang(route, body);
           const text = typeof answer === 'string' ? answer : JSON.stringify(answer);
           response.writeHead(200).end(text);
@@ -187,6 +193,9 @@ export class SamplerTestServer {
         this.weights = readFileSync(path.join(String(body['model_path']), 'model.safetensors'));
         this.label = String(body['weight_version']);
         return { success: true, message: 'Succeeded.', num_paused_requests: 0 };
+      case 'update_weight_version':
+        this.label = String(body['new_version']);
+        return { success: true, new_version: this.label };
       case 'load_lora_adapter':
         this.#adapter(body);
         return { success: true, error_message: null, loaded_adapters: {} };
@@ -205,7 +214,8 @@ export class SamplerTestServer {
           finish_reason: { type: 'stop' },
           output_token_logprobs: tokens.map((id) => [-0.5, id, null]),
           weight_version: this.label,
-          ...(spans.length > 1 && { weight_versions: spans }),
+          weight_versions: spans.map(([version, start, end]) => ({ version, start, end })),
+          ...this.meta,
         };
         return { text: '', meta_info: meta };
       }

@@ -197,6 +197,21 @@ it('a bad record is refused by file, number and field before any training', asyn
   expect(readdirSync(dir)).toEqual(['mine.yaml', 'pairs.jsonl']);
 });
 
+it('a file without records is refused by its setting, and not the tokenizer', async () => {
+  const settings = fromRecords();
+  writeFileSync(join(dir, 'pairs.jsonl'), '');
+  expect(await sft(settings, undefined, ['--dry-run'])).toMatchObject({
+    exitCode: 2,
+    document: {
+      error: {
+        name: 'UserInputError',
+        field: 'data.pairs.files',
+        message: expect.stringContaining('pairs.jsonl') as string,
+      },
+    },
+  });
+});
+
 it.each<[object, string, RegExp]>([
   [{ model: undefined }, 'initial', /either `initial` or `model`/],
   [{ data: {} }, 'stages.0.data', /give a name of `data`/],

@@ -168,3 +168,59 @@ it('a stream that fails before its first event has the status of the failure; la
     'data: 0\n\nevent: one\ndata: 1\n\nevent: error\ndata: gone\n\n',
   ]);
 });
+
+/** The complete answer to a text that is sent as it is. `ends`: the caller then closes its side for writing. */
+function sendRaw(text: string, { ends = false } = {}): Promise<string> {
+  const socket = connect({ port: Number(new URL(server!.url).port), host: '127.0.0.1', allowHalfOpen: true });
+  sockets.push(socket);
+  if (ends) socket.end(text);
+  else socket.write(text);
+  return new Promise((resolve) => {
+    let told = '';
+    const over = () => resolve(told);
+    socket.on('data', (chunk) => {
+      told += chunk.toString();
+    });
+    socket.on('error', over).on('close', over).on('end', over);
+  });
+}
+const statusOf = async (text: string) => /^HTTP\/1\.1 (\d+)/u.exec(await sendRaw(text))?.[1];
+const get = (target: string, ...headers: string[]) =>
+  `GET ${target} HTTP/1.1\r\n${headers.map((line) => `${line}\r\n`).join('')}Connection: close\r\n\r\n`;
+
+it('without a key, loopback names are admitted in any case and with the root, others are not', async () => {
+  await open();
+  for (const host of ['LOCALHOST', 'localhost.', 'Localhost.:80', '127.0.0.1', '[::1]:80'])
+    expect([host, await statusOf(get('/', `Host: ${host}`))]).toEqual([host, '200']);
+  for (const host of ['evil.example', 'localhost.evil.example', 'localhost..', 'xlocalhost', '127.0.0.1.evil.example'])
+    expect([host, await statusOf(get('/', `Host: ${host}`))]).toEqual([host, expect.stringMatching(/^40[03]$/u)]);
+});
+
+it('the host of an absolute target is checked like the header, and two hosts are refused', async () => {
+  await open();
+  for (const target of ['http://evil.example/', 'HTTP://evil.example/', 'http://localhost@evil.example/'])
+    expect([target, await statusOf(get(target, 'Host: localhost'))]).toEqual([
+      target,
+      expect.stringMatching(/^40[03]$/u),
+    ]);
+  expect(await statusOf(get('http://localhost:80/', 'Host: evil.example'))).toBe('403');
+  expect(await statusOf(get('http://LOCALHOST/', 'Host: localhost'))).toBe('200');
+  for (const path of ['/', '/health'])
+    expect(await statusOf(get(path, 'Host: localhost', 'Host: localhost'))).toBe('400');
+});
+
+it('with a key, every host is admitted, but not two', async () => {
+  await open({ apiKey: 'sk' });
+  const key = 'Authorization: Bearer sk';
+  expect(await statusOf(get('/', 'Host: a.example', key))).toBe('200');
+  expect(await statusOf(get('http://b.example/', 'Host: a.example', key))).toBe('200');
+  expect(await statusOf(get('/', 'Host: a.example', 'host: b.example', key))).toBe('400');
+});
+
+it('leave to send a body is given unless the body is too long, which is refused at once', async () => {
+  await open({ limits: { maxBodyBytes: 100 } });
+  const asking = (length: number) =>
+    `POST /length HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`;
+  expect(await sendRaw(asking(101))).toMatch(/^HTTP\/1\.1 413 /u);
+  expect(await sendRaw(`${asking(2)}{}`)).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*"length":2/su);
+});

@@ -57,6 +57,19 @@ describe('a request', () => {
     ],
     ['of too many answers', 'completions', { prompt: ['a', 'b'], n: 64 }, 'n'],
     ['of nothing', 'completions', { prompt: '' }, 'prompt'],
+    ['of a stop token that there is not', 'completions', { prompt: 'x', stop_token_ids: [1, 1e9] }, 'stop_token_ids.1'],
+    [
+      'of such a stop token',
+      'chat/completions',
+      { messages: [{ role: 'user', content: 'x' }], stop_token_ids: [1e9] },
+      'stop_token_ids.0',
+    ],
+    [
+      "of a stream's usage, without a stream",
+      'completions',
+      { prompt: 'x', stream_options: { include_usage: true } },
+      'stream_options',
+    ],
   ])('%s is refused by its name', async (_what, path, body, param) => {
     const { ask } = await serving();
     expect(await ask(path, { model: 'starter', ...body })).toMatchObject({
@@ -142,6 +155,58 @@ describe('a request', () => {
         status: 404,
         json: { error: { type: 'invalid_request_error', param: 'model', code: 'model_not_found' } },
       });
+  });
+});
+
+describe("a caller of Anthropic's API, and one that compresses,", () => {
+  const version = { 'anthropic-version': '2023-06-01' };
+
+  it("is refused in its shape on the paths that both APIs have and on unknown ones, and in OpenAI's on OpenAI's", async () => {
+    const { ask } = await serving();
+    const shaped = {
+      type: 'error',
+      error: { type: expect.stringMatching(/_error$/u) as string },
+      request_id: expect.any(String) as string,
+    };
+    expect(await ask('models/nope', undefined, version)).toMatchObject({
+      status: 404,
+      json: { ...shaped, error: { type: 'not_found_error' } },
+    });
+    for (const path of ['nowhere', '/nowhere', 'messages/batches', 'messagesfoo'])
+      expect(await ask(path, undefined, version)).toMatchObject({ status: 404, json: shaped });
+    expect(await ask('models', {}, version)).toMatchObject({ status: 405, json: shaped });
+    for (const [path, headers] of [
+      ['chat/completions', version],
+      ['models/nope', {}],
+      ['nowhere', {}],
+    ] as const) {
+      const { json } = await ask(path, undefined, headers);
+      expect(json).toMatchObject({ error: { type: 'invalid_request_error' } });
+      expect(json).not.toHaveProperty('type');
+    }
+  });
+
+  it('has its version checked on all paths of that API', async () => {
+    const { ask } = await serving();
+    for (const path of ['models', 'models/starter', 'messages'])
+      expect(await ask(path, path === 'messages' ? {} : undefined, { 'anthropic-version': '1999' })).toMatchObject({
+        status: 400,
+        json: { type: 'error', error: { message: expect.stringContaining('1999 is not known here') as string } },
+      });
+    expect(await ask('models', undefined, version)).toMatchObject({ status: 200, json: { first_id: 'starter' } });
+    expect(await ask('models/starter', undefined, version)).toMatchObject({ status: 200, json: { type: 'model' } });
+  });
+
+  it('is told that compressed bodies are not read, on every path that takes one', async () => {
+    const { ask } = await serving();
+    for (const path of ['completions', 'chat/completions', 'responses', 'messages', 'messages/count_tokens'])
+      for (const encoding of ['gzip', 'GZIP, identity', 'br']) {
+        const { status, headers, json } = await ask(path, { model: 'starter' }, { 'content-encoding': encoding });
+        expect([status, headers.get('accept-encoding')]).toEqual([415, 'identity']);
+        expect(json.error['message']).toContain('content-encoding');
+      }
+    const body = { model: 'starter', prompt: 'x', max_tokens: 1 };
+    expect((await ask('completions', body, { 'content-encoding': 'Identity' })).status).toBe(200);
   });
 });
 

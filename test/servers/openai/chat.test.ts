@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { detectOffer } from '../../../endpoints/detect-offer.ts';
 import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
+import type { Engine } from '../../../trainer/engine.ts';
 import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 import { starter, tool, useStarterServer } from './starter-server.ts';
 
@@ -46,6 +47,10 @@ describe('chat', () => {
     }
 
     const chunks = await chunksOf('chat/completions', body);
+    expect(chunks.every((chunk) => !('usage' in chunk))).toBe(true);
+    const counted = await chunksOf('chat/completions', { ...body, stream_options: { include_usage: true } });
+    expect(counted.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
+    expect(counted.at(-1)).toMatchObject({ choices: [], usage: json.usage });
     const deltas = chunks.flatMap(
       ({ choices }) =>
         choices as unknown as Array<{
@@ -67,6 +72,38 @@ describe('chat', () => {
       max_completion_tokens: 5,
     });
     expect(next.json.usage['prompt_tokens']).toBeGreaterThan(json.usage['prompt_tokens']!);
+  });
+
+  it("gives tokens' bytes that are together the answer's, also where tokens are parts of a character", async () => {
+    const said = 'é is 🙂\n';
+    let begin: number | undefined;
+    const engine: Engine = {
+      generate: async ({ tokens, sampling: { maxTokens } }) => {
+        begin ??= tokens.length;
+        const next = world.tokenizer.encode(said).slice(tokens.length - begin, tokens.length - begin + maxTokens);
+        const topLogprobs = next.map((token) => [{ token, logprob: -1 }]);
+        return { tokens: next, logprobs: next.map(() => -1), topLogprobs, finishReason: 'length' };
+      },
+      update: () => Promise.reject(new Error('no')),
+      close: async () => undefined,
+    };
+    const { ask } = await serving({ engine });
+    const { json } = await ask('chat/completions', {
+      model: 'starter',
+      messages: [{ role: 'user', content: 'x' }],
+      max_tokens: world.tokenizer.encode(said).length,
+      logprobs: true,
+      top_logprobs: 1,
+    });
+    const [choice] = json.choices as unknown as Array<{
+      message: { content: string };
+      logprobs: { content: Array<{ bytes: number[]; top_logprobs: Array<{ bytes: number[] }> }> };
+    }>;
+    const shown = choice!.logprobs.content;
+    expect(choice!.message.content).toBe(said);
+    expect(shown.some(({ bytes }) => bytes.length === 1 && bytes[0]! > 0x7f)).toBe(true);
+    for (const all of [shown, shown.flatMap(({ top_logprobs: top }) => top)])
+      expect(Buffer.from(all.flatMap(({ bytes }) => bytes))).toEqual(Buffer.from(said));
   });
 
   it("works with Longhaul's own client, by ids and by chat", async () => {

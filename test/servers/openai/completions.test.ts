@@ -166,6 +166,9 @@ describe('completions', () => {
     expect(textOf(streamed)).toBe(whole);
     expect(streamed.length).toBeGreaterThan(3);
     expect(streamed.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 30 } });
+    const usages = (chunks: Json[]) => new Set(chunks.map(({ usage }) => usage));
+    expect(usages(streamed.slice(0, -1))).toEqual(new Set([null]));
+    expect(usages(await chunksOf('completions', body))).toEqual(new Set([undefined]));
     for (const stop of ['return', ['nowhere', '(value)']]) {
       const expected = whole.slice(0, whole.indexOf(typeof stop === 'string' ? stop : '(value)'));
       expect((await ask('completions', { ...body, stop })).json.choices[0]).toMatchObject({

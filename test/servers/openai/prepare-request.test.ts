@@ -19,7 +19,8 @@ function modelOf(template: string): PromptModel {
       tools: tools.map(templateTool),
       variables: { add_generation_prompt: addGenerationPrompt },
     });
-  return { name: 'm', contextTokens: 20, tokenizer: { encode, renderChat, longestToken: 2, chatTemplate: template } };
+  const of = { longestToken: 2, lastToken: 9, stopTokenIds: [12], chatTemplate: template };
+  return { name: 'm', contextTokens: 20, tokenizer: { encode, renderChat, ...of } };
 }
 const plain = '{% for message in messages %}{{ message.content }}{% endfor %}';
 const read = (kind: 'chat' | 'completion', body: object | string, template = plain) =>
@@ -77,4 +78,20 @@ it.each([
   expect(() => read('chat', body, template)).toThrow(
     expect.objectContaining({ name: 'ApiError', status: 400, param: 'messages' }) as Error,
   );
+});
+
+it('bytes that are no UTF-8 are refused, wherever they stand, and so are stop tokens that the policy lacks', () => {
+  const body = (middle: number[], stops: number[]) => {
+    const [head, tail] = [
+      '{"model": "m", "prompt": "a',
+      `", "max_tokens": 1, "stop_token_ids": ${JSON.stringify(stops)}}`,
+    ];
+    return Buffer.concat([Buffer.from(head), Buffer.from(middle), Buffer.from(tail)]);
+  };
+  const prepared = (middle: number[], stops: number[] = []) =>
+    prepareRequest('completion', body(middle, stops), modelOf(plain));
+  for (const bytes of [[0xff, 0xfe], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0xaf]])
+    expect(() => prepared(bytes)).toThrow('the body is not UTF-8');
+  expect(prepared([0xc3, 0xa9], [9, 12])).toMatchObject({ kind: 'completion' });
+  expect(() => prepared([], [9, 10])).toThrow('stop_token_ids.1: the vocabulary ends with token 9');
 });

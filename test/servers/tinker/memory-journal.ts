@@ -36,7 +36,9 @@ export class MemoryJournal extends EventEmitter implements TinkerJournal {
   putSession = async (session: TinkerSession) => void this.sessionsById.set(session.id, session);
   session = async (id: string) => this.sessionsById.get(id);
   sessions = async (tenant: string, { limit, offset }: { limit: number; offset: number }) =>
-    [...this.sessionsById.values()].filter((one) => one.tenant === tenant).slice(offset, offset + limit);
+    [...this.sessionsById.values()]
+      .filter((one) => one.tenant === tenant && !one.id.startsWith('direct-'))
+      .slice(offset, offset + limit);
   seen = async (id: string, at: string) => {
     const session = this.sessionsById.get(id);
     if (session) this.sessionsById.set(id, { ...session, seenAt: at });

@@ -73,7 +73,18 @@ describe('what cannot be is refused at once, by name', () => {
       /"weights" has no effect on cispo/,
     ],
     ['ppo', { logprobs: floats(-1), advantages: floats(1) }, { kl: 1 }, /loss_fn_config."kl" has no effect/],
-    ['dro', {}, {}, /loss_fn: "dro" is not known here/],
+    ['stable_reinforce', {}, {}, /loss_fn: "stable_reinforce" is not known here \(its formula is not published/],
+    ['custom', {}, {}, /loss_fn: "custom" is not known here \(custom losses run in the client/],
+    ['__proto__', {}, {}, /loss_fn: "__proto__" is not known here; give cross_entropy/],
+    ['dro', { logprobs: floats(-1), advantages: floats(1) }, {}, /loss_fn_config.beta is missing/],
+    ['dro', { logprobs: floats(-1), advantages: floats(1) }, { beta: -1 }, /loss_fn_config.beta: -1 cannot be used/],
+    ['gspo', { logprobs: floats(-1), advantages: floats(1) }, {}, /sequence_ratio_mask is missing; gspo needs it/],
+    [
+      'gspo',
+      { logprobs: floats(-1), advantages: floats(1), sequence_ratio_mask: floats(0) },
+      {},
+      /sequence_ratio_mask marks no token/,
+    ],
   ])('%s without its inputs, or with what it does not know', async (loss, inputs, config, message) => {
     const { model } = await caller.model();
     const { status, body } = await caller.submitPass(model, 1, [datum([5], [6], inputs as never)], {

@@ -268,6 +268,8 @@ it('a session without a sign of life ends; one whose model is used or that has w
   await journal.accept({ tenant: 'ann', lane: 'busy:sample:0', seq: 0, digest: 'd', operation: sample(1) });
   await journal.putSession({ id: 'direct-1', tenant: 'ann', tags: [], createdAt: old, seenAt: old });
   expect((await journal.counts('ann')).sessions).toBe(4);
+  const listed = await journal.sessions('ann', { limit: 10, offset: 0 });
+  expect(listed.map(({ id }) => id)).toEqual(['busy', 'used', 'heard', 'silent']);
   const ended = () =>
     Promise.all(['silent', 'heard', 'used', 'busy'].map(async (id) => (await journal.session(id))?.finished));
   await journal.keepHouse(now);

@@ -53,7 +53,7 @@ class ServedEngine {
       name,
       engine,
       policy,
-      tokenizer: { ...tokenizer, longestToken: 100 },
+      tokenizer: { ...tokenizer, longestToken: 100, lastToken: Infinity, bytesOf: () => [] },
       contextTokens: contextTokens ?? 1_000_000,
     };
     const seen =

@@ -10,6 +10,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { z } from 'zod';
 import { BadRecord } from '../../../tasks/data/bad-record.ts';
 import { readRecords } from '../../../tasks/data/read-records.ts';
+import { recordsDataset } from '../../../tasks/data/records-dataset.ts';
+import type { Task } from '../../../tasks/environment.ts';
 
 let dir: string;
 beforeEach(() => {
@@ -120,7 +122,20 @@ it('the first ten bad records are reported together, each by its number', async 
   const { number, more, message } = error as BadRecord;
   expect([number, ...more.map((one) => one.number)]).toEqual([1, 3, 5, 6, 7, 9, 11, 13, 15, 17]);
   expect(more.map(({ field }) => field)).toEqual(['q', 'q', '', 'q', 'q', 'q', 'q', 'q', 'q']);
-  expect(message).toMatch(/a\.jsonl, record 1, field q: .* \(and 9 more: npx longhaul check names them\)$/);
+  expect(message.split('\n')).toEqual(
+    [1, 3, 5, 6, 7, 9, 11, 13, 15, 17].map(
+      (n) => expect.stringMatching(new RegExp(`a\\.jsonl, record ${n}${n === 6 ? '' : ', field q'}: .`)) as string,
+    ),
+  );
+});
+
+it.each([
+  ['a.jsonl', ''],
+  ['b.json', '[]'],
+  ['c.csv', 'q,a\n'],
+])('%s without a record is no data of tasks, and named', async (name, text) => {
+  const split = await readRecords(file(name, text), texts);
+  expect(() => recordsDataset({ test: split }, () => ({}) as Task)).toThrow(/[abc]\.\w+: the file has no records/);
 });
 
 it('what is no file is refused, also if it could be read without end', async () => {

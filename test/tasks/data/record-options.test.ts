@@ -36,6 +36,14 @@ test('several files of a split follow each other, and fields are taken from wher
   expect((await dataset.load('train', 1)).messages).toEqual([{ role: 'user', content: 'two' }]);
 });
 
+test('a file without records is named, also beside others', async () => {
+  await write('a.jsonl', { question: 'one', answer: '1' });
+  await write('none.jsonl');
+  await expect(open({ data: { train: ['a.jsonl', 'none.jsonl'] } })).rejects.toThrow(
+    `${join(folder, 'none.jsonl')}: the file has no records`,
+  );
+});
+
 test('the digest depends on the records, their order and the fields', async () => {
   await write('a.jsonl', { question: 'one', answer: '1', other: 'x' });
   await write('b.jsonl', { question: 'two', answer: '2', other: 'y' });

@@ -20,20 +20,22 @@ type Call = (trainer: AdapterTrainer, id: string) => Promise<unknown>;
 function randomPass(seed: number): TinkerPass {
   const noise = noiseOf(`pass ${seed}`);
   const lengths = Array.from({ length: 1 + Math.floor(3 * noise(0)) }, (_, i) => 1 + Math.floor(60 * noise(i + 1)));
-  const isPpo = noise(9) < 0.4;
+  const loss = (['ppo', 'dro', 'gspo'] as const)[Math.floor(noise(9) / 0.2)];
   const data = lengths.map((length, i) =>
     datum(
       length,
       seed * 10 + i,
-      isPpo
+      loss !== undefined
         ? {
             logprobs: Float32Array.from(someTokens(length, seed, 100), (x) => -6 - x / 50),
             advantages: unevenWeights(length, i),
+            ...(loss === 'gspo' && { ratioMask: new Float32Array(length).fill(1, Math.floor(length / 2)) }),
           }
         : { weights: unevenWeights(length, i) },
     ),
   );
-  return { data, loss: isPpo ? 'ppo' : 'cross_entropy', config: {}, backward: noise(10) < 0.8 };
+  const config = { ...(loss === 'dro' && { beta: 0.05 }) };
+  return { data, loss: loss ?? 'cross_entropy', config, backward: noise(10) < 0.8 };
 }
 
 function randomCalls(seed: number, count: number): Call[] {

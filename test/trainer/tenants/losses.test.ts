@@ -58,20 +58,64 @@ describe('values', () => {
   });
 });
 
-describe('slopes', () => {
-  test.each<TinkerLoss>(['cross_entropy', 'importance_sampling', 'ppo'])('%s: differences of its values', (loss) => {
-    const { slope } = datumLoss(pass(loss), 0, p);
-    const h = 2 ** -10;
+/** Marks 0.5, 2 and 2: their geometric mean is 2^(1/3), above the upper threshold. */
+const masked: TinkerDatum = { ...sampled, ratioMask: Float32Array.of(1, 0, 0, 0, 0, 0, -1, 0.5) };
+const sequence = 2 ** (1 / 3);
+
+describe('dro and gspo', () => {
+  test('dro: −Σ (p·A − β/2·(p − q)²)', () => {
+    const { loss, clipped, greatestRatio } = datumLoss(pass('dro', sampled, { beta: 0.05 }), 0, p);
+    expect(loss).toBeCloseTo(-sum(ratios.map((r, i) => p[i]! * A(i) - 0.025 * Math.log(r) ** 2)), 5);
+    expect(clipped).toBe(0);
+    expect(greatestRatio).toBeCloseTo(2, 5);
+  });
+
+  test('gspo: every token has the ratio of the masked ones, and its own advantage', () => {
+    const one = datumLoss(pass('gspo', masked), 0, p);
+    expect(one.loss).toBeCloseTo(sum(ratios.map((_, i) => -Math.min(sequence * A(i), 1.2 * A(i)))), 4);
+    expect(one.leastRatio).toBeCloseTo(sequence, 5);
+    expect(one.greatestRatio).toBeCloseTo(sequence, 5);
+    // Advantages above 0 are clipped, in whole sequences; the others are not.
+    expect(one.clipped).toBe(4);
+    for (const i of ratios.keys()) expect(one.slope[i], `${i}`).toBeCloseTo(A(i) > 0 ? 0 : -sequence * A(i), 4);
+    const wide = datumLoss(pass('gspo', masked, { clip_high_threshold: 2 }), 0, p);
+    for (const i of ratios.keys()) expect(wide.slope[i], `${i}`).toBeCloseTo(-sequence * A(i), 4);
+  });
+
+  test('gspo of one masked token is ppo for that token', () => {
     for (const i of ratios.keys()) {
-      const at = (by: number): number =>
-        datumLoss(
-          pass(loss),
-          0,
-          p.map((x, j) => (i === j ? x + by : x)),
-        ).loss;
-      expect(slope[i], `${i}`).toBeCloseTo((at(h) - at(-h)) / (2 * h), 2);
+      const one = pass('gspo', { ...sampled, ratioMask: p.map((_, j) => (i === j ? 1 : 0)) });
+      expect(datumLoss(one, 0, p).slope[i]).toBeCloseTo(datumLoss(pass('ppo'), 0, p).slope[i]!, 5);
     }
   });
+
+  test('gspo by differences: the slope of Σ s_t·A with s_t = s·exp(p − p₀)', () => {
+    const wide = pass('gspo', masked, { clip_low_threshold: 0, clip_high_threshold: 9 });
+    const { slope, loss } = datumLoss(wide, 0, p);
+    const h = 2 ** -10;
+    const moved = (i: number, by: number): number => loss + sequence * A(i) - sequence * Math.exp(by) * A(i);
+    for (const i of ratios.keys()) expect(slope[i]).toBeCloseTo((moved(i, h) - moved(i, -h)) / (2 * h), 3);
+  });
+});
+
+describe('slopes', () => {
+  test.each<TinkerLoss>(['cross_entropy', 'importance_sampling', 'ppo', 'dro'])(
+    '%s: differences of its values',
+    (name) => {
+      const own = (loss: TinkerLoss): TinkerPass => pass(loss, sampled, loss === 'dro' ? { beta: 0.7 } : {});
+      const { slope } = datumLoss(own(name), 0, p);
+      const h = 2 ** -10;
+      for (const i of ratios.keys()) {
+        const at = (by: number): number =>
+          datumLoss(
+            own(name),
+            0,
+            p.map((x, j) => (i === j ? x + by : x)),
+          ).loss;
+        expect(slope[i], `${i}`).toBeCloseTo((at(h) - at(-h)) / (2 * h), 2);
+      }
+    },
+  );
 
   test('cispo: the clipped ratio is a constant', () => {
     const { slope } = datumLoss(pass('cispo'), 0, p);
@@ -100,6 +144,8 @@ describe('refused before anything is computed', () => {
     checkPass(ce(sampled), limits);
     checkPass(is({}), limits);
     checkPass(pass('cispo', sampled, { clip_low_threshold: 0 }), limits);
+    checkPass(pass('dro', sampled, { beta: 0 }), limits);
+    checkPass(pass('gspo', masked, { clip_high_threshold: 1.5 }), limits);
   });
 
   test.each<[string, TinkerPass, string]>([
@@ -123,7 +169,14 @@ describe('refused before anything is computed', () => {
     ],
     ['a threshold that is NaN', pass('ppo', sampled, { clip_high_threshold: NaN }), 'config.clip_high_threshold'],
     ['thresholds in the wrong order', pass('ppo', sampled, { clip_low_threshold: 2 }), 'config.clip_low_threshold'],
-    ['an unknown loss', pass('gspo' as TinkerLoss), 'loss'],
+    ['an unknown loss', pass('stable_reinforce' as TinkerLoss), 'loss'],
+    ['dro without its beta', pass('dro'), 'config.beta'],
+    ['a negative beta', pass('dro', sampled, { beta: -1 }), 'config.beta'],
+    ['thresholds for dro', pass('dro', sampled, { beta: 1, clip_low_threshold: 0.8 }), 'config.clip_low_threshold'],
+    ['gspo without its mask', pass('gspo'), 'data[0].ratioMask'],
+    ['a mask of fewer numbers', pass('gspo', { ...sampled, ratioMask: new Float32Array(3) }), 'data[0].ratioMask'],
+    ['a mask that marks nothing', pass('gspo', { ...sampled, ratioMask: new Float32Array(8) }), 'data[0].ratioMask'],
+    ['a mask that would have no effect', pass('ppo', masked), 'data[0].ratioMask'],
   ])('%s', (_name, given, field) => refused(given, field));
 
   test.each<[Partial<typeof adam>]>([
@@ -148,3 +201,14 @@ describe('refused before anything is computed', () => {
     },
   );
 });
+
+test.each<TinkerLoss>(['cross_entropy', 'importance_sampling', 'ppo', 'cispo', 'gspo'])(
+  '%s: numbers of a model that is not finite are the model, not a field of the request',
+  (loss) => {
+    const broken = p.map((x, i) => (i === 2 ? NaN : x));
+    const one = { ...sampled, ratioMask: p.map(() => 1) };
+    expect(() => datumLoss(pass(loss, one), 0, broken)).toThrow(
+      /^the model's log-probabilities: NaN cannot be used; the weights of the model are not finite/,
+    );
+  },
+);

@@ -126,3 +126,28 @@ test('a pass whose gradient overflows adds nothing, and the model goes on', () =
     await expect(tenants.pass('a', huge)).rejects.toThrow('nothing was added');
     expect((await tenants.optimStep('a', adam)).gradNorm).toBe(0);
   }));
+
+test.each([
+  ['a learning rate', { learningRate: 1e39 }],
+  ['a decay', { weightDecay: 1e300 }],
+  ['weights whose squares have no end', { learningRate: 1e30 }],
+])('a step by %s that no number can hold changes nothing', (_name, more) =>
+  withTenants(smallConfig, async (tenants, dir) => {
+    const good = crossEntropy([datum(6, 1)]);
+    for (const id of ['a', 'b']) {
+      await tenants.create(id, settings);
+      await tenants.pass(id, good);
+    }
+    const before = tf.memory().numTensors;
+    for (let i = 0; i < 2; i++)
+      await expect(tenants.optimStep('a', { ...adam, ...more })).rejects.toMatchObject({
+        name: 'UserInputError',
+        field: 'learningRate',
+        message: expect.stringContaining('The model is as it was before the step'),
+      });
+    expect(tf.memory().numTensors).toBe(before);
+    expect(await tenants.optimStep('a', adam)).toEqual(await tenants.optimStep('b', adam));
+    const { sha256 } = await tenants.save('a', path.join(dir, 'one'), 'training');
+    expect((await tenants.save('b', path.join(dir, 'other'), 'training')).sha256).toBe(sha256);
+  }),
+);

@@ -56,6 +56,48 @@ test.each([
   }),
 );
 
+test.each(['qwen3-tiny', 'llama-tiny'])(
+  "%s: the bytes of a text's tokens are its UTF-8, also of parts of characters and of added tokens",
+  async (name) => {
+    const own = await loadTokenizer(path.join(path.dirname(qwen3Dir), name));
+    const text = ` é 🙂 ü\n\t�${own.endOfTurn} 日本 a`;
+    const ids = own.encode(text);
+    expect(ids.some((id) => own.decode([id]) === '\uFFFD')).toBe(true);
+    expect(Buffer.from(ids.flatMap((id) => [...own.bytesOf(id)])).toString('hex')).toBe(
+      Buffer.from(text).toString('hex'),
+    );
+    expect(own.bytesOf(1e9)).toEqual([]);
+  },
+);
+
+test('tokens of a SentencePiece vocabulary have the bytes of their texts, and of the bytes that they name', () =>
+  inScratch(async (dir) => {
+    const vocab = Object.fromEntries(['<unk>', '</s>', '<0xC3>', '<0xA9>', '▁', 'a', '▁a', 'b'].map((t, i) => [t, i]));
+    const decoders = [
+      { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+      { type: 'ByteFallback' },
+      { type: 'Fuse' },
+      { type: 'Strip', content: ' ', start: 1, stop: 0 },
+    ];
+    const definition = {
+      added_tokens: [{ id: 1, content: '</s>', special: true }],
+      normalizer: null,
+      pre_tokenizer: null,
+      post_processor: null,
+      decoder: { type: 'Sequence', decoders },
+      model: { type: 'BPE', unk_token: '<unk>', byte_fallback: true, vocab, merges: [['▁', 'a']] },
+    };
+    await writeFile(path.join(dir, 'tokenizer.json'), JSON.stringify(definition));
+    const config = { eos_token: '</s>', chat_template: '{{ messages }}' };
+    await writeFile(path.join(dir, 'tokenizer_config.json'), JSON.stringify(config));
+    const own = await loadTokenizer(dir);
+    const textOf = (ids: readonly number[]) => Buffer.from(ids.flatMap((id) => [...own.bytesOf(id)])).toString();
+    expect(own.bytesOf(2)).toEqual([0xc3]);
+    // "b", a space and "a", "é", the end: as the whole text is decoded.
+    expect(textOf([7, 6, 2, 3, 1])).toBe(own.decode([7, 6, 2, 3, 1]));
+    expect(textOf([7, 6, 2, 3, 1])).toBe('b aé</s>');
+  }));
+
 test('a directory without tokenizer.json, or without a template, is refused by name', () =>
   inScratch(async (dir) => {
     await expect(loadTokenizer(dir)).rejects.toThrow(UnusableTokenizer);

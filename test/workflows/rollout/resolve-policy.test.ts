@@ -48,6 +48,17 @@ describe('a policy', () => {
     },
   );
 
+  it('with a misspelt setting is told the right one, and a harmless value is shown', () => {
+    expect(resolve(endpoint({ timeoutSecond: 60 }))).toEqual([
+      'policy.endpoint.timeoutSecond',
+      '60',
+      'remove it, there is no such setting; did you mean timeoutSeconds?',
+    ]);
+    expect(resolve(endpoint({ tokensPerMinut: 9 }))).toContain('9');
+    expect(resolve(endpoint({ key: 12345 }))).toContain('"(not shown)"');
+    expect(resolve(endpoint({ colour: 'sk-secret' }))).toContain('"(not shown)"');
+  });
+
   it.each([
     ['nothing', undefined, 'policy'],
     ['a text', 'starter', 'policy'],

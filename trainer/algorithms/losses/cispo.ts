@@ -29,7 +29,8 @@ export const cispo: PolicyLossDefinition = {
   terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicyCorrection }) => {
     if (anchor === 'rollout' && (offPolicyCorrection?.tisRatioType ?? 'none') !== 'none')
       throw new LossRefused(
-        'cispo with anchor rollout has importance weights already: set algorithm.offPolicyCorrection.tisRatioType to none, or algorithm.cispo.anchor to old',
+        'cispo with anchor rollout has importance weights already: ' +
+          'set algorithm.offPolicyCorrection.tisRatioType to none, or algorithm.cispo.anchor to old',
       );
     const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with anchor rollout') : tokens.old;
     const { mask, logprobs, advantages } = tokens;

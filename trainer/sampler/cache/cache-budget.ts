@@ -101,7 +101,8 @@ export function contextBound({ configured, inMemory, bytesPerToken, cacheBytes }
   if (configured <= inMemory) return `max_position_embeddings of its config.json is ${configured}`;
   const mebibytes = (bytes: number) => Math.ceil(bytes / 2 ** 20);
   return (
-    `the engine's cache of ${mebibytes(cacheBytes)} MiB holds ${inMemory} of the ${configured} tokens in its config.json; ` +
+    `the engine's cache of ${mebibytes(cacheBytes)} MiB holds ${inMemory} of the ${configured} tokens in its ` +
+    'config.json; ' +
     `${CACHE_VARIABLE}=${mebibytes(configured * bytesPerToken)} holds all`
   );
 }
@@ -112,6 +113,7 @@ export function blocksWithin(bytes: number, config: ModelConfig, blockSize: numb
   const blocks = Math.floor(bytes / size);
   if (blocks >= 1) return blocks;
   throw new BadCacheBudget(
-    `the key-value cache has ${bytes} bytes, and ${blockSize} tokens of this model take ${size}: raise ${CACHE_VARIABLE} to ${Math.ceil(size / 2 ** 20)} or more`,
+    `the key-value cache has ${bytes} bytes, and ${blockSize} tokens of this model take ${size}: ` +
+      `raise ${CACHE_VARIABLE} to ${Math.ceil(size / 2 ** 20)} or more`,
   );
 }

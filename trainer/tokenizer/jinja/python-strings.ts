@@ -8,7 +8,8 @@ import { pythonFloat, type Value } from './values.ts';
 
 /** White space by Python's `str.isspace`. JavaScript's `trim` strips U+FEFF too, and keeps ASCII's separators. */
 const SPACES = new Set(
-  '\t\n\v\f\r\u001C\u001D\u001E\u001F \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000',
+  '\t\n\v\f\r\u001C\u001D\u001E\u001F ' +
+    '\u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000',
 );
 
 const SIDES = { strip: [true, true], lstrip: [true, false], rstrip: [false, true] } as const;
@@ -53,7 +54,8 @@ function reprOf(given: Value): string {
   const { type, value } = given;
   if (typeof value === 'string') return quoted(value);
   if (type === 'ObjectValue' && value instanceof Map) {
-    return `{${[...(value as Map<string, Value>)].map(([key, child]) => `${quoted(key)}: ${reprOf(child)}`).join(', ')}}`;
+    const entries = [...(value as Map<string, Value>)].map(([key, child]) => `${quoted(key)}: ${reprOf(child)}`);
+    return `{${entries.join(', ')}}`;
   }
   if (Array.isArray(value)) {
     const parts = (value as Value[]).map(reprOf).join(', ');

@@ -44,7 +44,8 @@ export function pythonFloat(value: number): string {
   const exponent = Number(power);
   if (exponent < -4 || exponent >= 16) {
     const rest = digits.length > 1 ? `.${digits.slice(1)}` : '';
-    return `${sign}${digits.slice(0, 1)}${rest}e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
+    const power10 = `${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
+    return `${sign}${digits.slice(0, 1)}${rest}e${power10}`;
   }
   if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
   return `${sign}${digits.slice(0, exponent + 1).padEnd(exponent + 1, '0')}.${digits.slice(exponent + 1) || '0'}`;
