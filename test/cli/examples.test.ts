@@ -3,6 +3,8 @@
  * them, and a dry run refuses a policy that does not exist. Not asserted: results of training with them.
  */
 import { readdirSync } from 'node:fs';
+import { copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
@@ -95,5 +97,19 @@ it('mini-swe-agent-eval.yaml is planned with a folder of packages and a policy; 
   const planned = await longhaul([...args, ...sets.flatMap((one) => ['--set', one])], examples);
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(/^128 rollouts; /mu);
-  expect((await readSftConfig(join(folder, 'starter.yaml'))).stages).toHaveLength(2);
+  // Beside records of one chat: those of the recipe are written by a command, and are not in the repository.
+  const place = await mkdtemp(join(tmpdir(), 'longhaul-starter-'));
+  const chat = {
+    messages: [
+      { role: 'user', content: '1 + 1' },
+      { role: 'assistant', content: '2' },
+    ],
+  };
+  await mkdir(join(place, 'mini', 'records'), { recursive: true });
+  for (const name of ['clean', 'mixed'])
+    await writeFile(join(place, 'mini', 'records', `${name}.jsonl`), `${JSON.stringify(chat)}\n`);
+  await symlink(join(examples, 'calculator-starter'), join(place, 'calculator-starter'));
+  await copyFile(join(folder, 'starter.yaml'), join(place, 'mini', 'starter.yaml'));
+  expect((await readSftConfig(join(place, 'mini', 'starter.yaml'))).stages).toHaveLength(2);
+  await rm(place, { recursive: true });
 });
