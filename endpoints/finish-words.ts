@@ -35,7 +35,7 @@ const SHOWN = 60;
 
 /**
  * The meaning of `word`; `own` goes first, with the word `null` for a missing one. Case does not matter to known words.
- * Errors: `EndpointError` of kind `unavailable` if the server failed, or if nobody knows the word.
+ * Errors: `EndpointError` of kind `unavailable` if the server failed, or if the word is unknown.
  */
 export function finishOf(word: string | null | undefined, own: FinishWords = {}): Finish {
   const said = word ?? 'null';

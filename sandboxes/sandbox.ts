@@ -203,10 +203,10 @@ export interface Sandbox {
 export interface SandboxProvider {
   readonly name: string;
   /**
-   * Does the slow work that sandboxes share: it gets the image, so that `create` does not wait for it. `hear` receives
-   * lines of progress. Errors: those of `create`.
+   * Does the slow work that sandboxes share: it gets the image, so that `create` does not wait for it. `onLine`
+   * receives lines of progress. Errors: those of `create`.
    */
-  prepare?(spec: SandboxSpec, hear: (line: string) => void): Promise<void>;
+  prepare?(spec: SandboxSpec, onLine: (line: string) => void): Promise<void>;
   /** Returns after the sandbox answered a probe. Errors: `SandboxUnavailable`. */
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** Errors: `SandboxLost` if the sandbox is gone. */

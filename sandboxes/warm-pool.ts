@@ -79,8 +79,8 @@ class Pool implements WarmPool {
     return made;
   }
 
-  prepare = async (spec: SandboxSpec, hear: (line: string) => void): Promise<void> =>
-    await this.options.provider.prepare?.(spec, hear);
+  prepare = async (spec: SandboxSpec, onLine: (line: string) => void): Promise<void> =>
+    await this.options.provider.prepare?.(spec, onLine);
   connect = (id: string): Promise<Sandbox> => this.options.provider.connect(id);
   destroy = (id: string): Promise<void> => this.options.provider.destroy(id);
   list = (): Promise<string[]> => this.options.provider.list();

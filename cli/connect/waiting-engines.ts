@@ -59,5 +59,5 @@ export async function enginesWaitedFor(
 export const waitingLine = ({ run, kind }: WaitingEngine): string =>
   `${run} waits for an engine of the kind ${kind}, and no live worker has one: ` +
   'start a GPU worker on such a machine with the same build, ' +
-  'or let engines of other kinds go on (bits may differ): npx longhaul down, then LONGHAUL_MIXED_ENGINES=1 npx ' +
+  'or let engines of other kinds continue (bits may differ): npx longhaul down, then LONGHAUL_MIXED_ENGINES=1 npx ' +
   'longhaul up --detach';

@@ -74,7 +74,7 @@ export function checkLabels(labels: readonly string[], { label }: Checkpoint): v
 }
 
 /** Errors: `EndpointError` of kind `protocol`. */
-export function told<T>(schema: z.ZodType<T>, body: unknown, what: string, remedy: string): T {
+export function checkedAnswer<T>(schema: z.ZodType<T>, body: unknown, what: string, remedy: string): T {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const { path = [], message = 'unreadable' } = read.error.issues[0] ?? {};

@@ -16,7 +16,7 @@ import {
   refuseBackward,
   refuseOtherBase,
   spans,
-  told,
+  checkedAnswer,
   WrongVersion,
 } from './pushed-weights.ts';
 import type { SamplerServer } from './sampler-server.ts';
@@ -33,12 +33,12 @@ const ABANDON_MS = 5000;
 
 async function namesOf(server: SamplerServer, signal: AbortSignal): Promise<string[]> {
   const listed = await server.get('v1/models', signal);
-  return told(models, listed, '/v1/models', REMEDY).data.map(({ id }) => id);
+  return checkedAnswer(models, listed, '/v1/models', REMEDY).data.map(({ id }) => id);
 }
 
 /** Errors: `EndpointError` of kind `bad-request` with the server's words. */
 function succeeded(answer: unknown, what: string, remedy: string): void {
-  const { success, message, error_message: error } = told(outcome, answer, what, remedy);
+  const { success, message, error_message: error } = checkedAnswer(outcome, answer, what, remedy);
   if (!success) throw new EndpointError('bad-request', `${what}: ${error ?? message ?? 'no success'}. ${remedy}`);
 }
 
@@ -68,7 +68,7 @@ async function verified(checkpoint: Checkpoint, server: SamplerServer, path: str
 
 export const sglangWeights: PushedWeights = {
   async look(server, checkpoint, signal) {
-    const { weight_version: has } = told(info, await server.get('model_info', signal), '/model_info', REMEDY);
+    const { weight_version: has } = checkedAnswer(info, await server.get('model_info', signal), '/model_info', REMEDY);
     if (checkpoint.isAdapter) {
       refuseOtherBase(has, checkpoint, server);
       return (await namesOf(server, signal)).includes(adapterName(checkpoint))
@@ -90,7 +90,7 @@ export const sglangWeights: PushedWeights = {
   request: (checkpoint) => (checkpoint.isAdapter ? { lora_path: adapterName(checkpoint) } : {}),
 
   check(answer, checkpoint) {
-    const { meta_info: meta } = told(generated, answer, 'the answer', REMEDY);
+    const { meta_info: meta } = checkedAnswer(generated, answer, 'the answer', REMEDY);
     const labels = [meta.weight_version, ...meta.weight_versions];
     if (!checkpoint.isAdapter) return checkLabels(labels, checkpoint);
     // An adapter is of the base model: under pushed weights it samples something else.

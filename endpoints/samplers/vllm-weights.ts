@@ -17,7 +17,7 @@ import {
   refuseBackward,
   refuseOtherBase,
   spans,
-  told,
+  checkedAnswer,
   WrongVersion,
 } from './pushed-weights.ts';
 import type { SamplerServer } from './sampler-server.ts';
@@ -38,11 +38,12 @@ const named = z.object({ model: z.string() });
 const labelled = z.object({ choices: z.array(z.object({ weight_versions: spans })).min(1) });
 
 async function namesOf(server: SamplerServer, signal: AbortSignal): Promise<string[]> {
-  return told(models, await server.get('v1/models', signal), '/v1/models', REMEDY).data.map(({ id }) => id);
+  return checkedAnswer(models, await server.get('v1/models', signal), '/v1/models', REMEDY).data.map(({ id }) => id);
 }
 
 async function labelOf(server: SamplerServer, signal: AbortSignal): Promise<string> {
-  return told(info, await asked(server.get('weight_info', signal), REMEDY), '/weight_info', REMEDY).weight_version;
+  return checkedAnswer(info, await asked(server.get('weight_info', signal), REMEDY), '/weight_info', REMEDY)
+    .weight_version;
 }
 
 /** A server without the routes of developers was never given whole weights. */
@@ -105,8 +106,8 @@ async function pushWhole(server: SamplerServer, checkpoint: Checkpoint, signal: 
 }
 
 /**
- * Does `work`, and meanwhile changes the label's last word, so that those who wait see that the push goes on. Ends when
- * no such change is under way. A label of another push is left as it is.
+ * Does `work`, and meanwhile changes the label's last word, so that those who wait see that the push continues. Ends
+ * when no such change is under way. A label of another push is left as it is.
  */
 async function renewing<T>(server: SamplerServer, mark: string, signal: AbortSignal, work: Promise<T>): Promise<T> {
   const ended = new AbortController();
@@ -142,7 +143,12 @@ async function loadBetweenLabels(
   const reload = { method: 'reload_weights', kwargs: { weights_path: folder } };
   await renewing(server, mark, signal, server.post('collective_rpc', reload, signal));
   await checkUnchanged(checkpoint);
-  const { success } = told(done, await server.post('reset_prefix_cache', {}, signal), '/reset_prefix_cache', REMEDY);
+  const { success } = checkedAnswer(
+    done,
+    await server.post('reset_prefix_cache', {}, signal),
+    '/reset_prefix_cache',
+    REMEDY,
+  );
   if (!success) throw new EndpointError('unavailable', `${server.address} kept its prefix cache of earlier weights`);
   if (!isOf(await labelOf(server, signal), mark)) {
     // Which weights were loaded last is unknown: nobody may take them for those of the other push.
@@ -167,7 +173,7 @@ export const vllmWeights: PushedWeights = {
     if (has.startsWith(`${LOADING} `)) return { is: 'loading', mark: has };
     if (has !== checkpoint.label) return { is: 'behind', has };
     // A push that was killed after its last label left it paused.
-    const { is_paused: isPaused } = told(paused, await server.get('is_paused', signal), '/is_paused', REMEDY);
+    const { is_paused: isPaused } = checkedAnswer(paused, await server.get('is_paused', signal), '/is_paused', REMEDY);
     if (isPaused) await server.post('resume', {}, signal);
     return { is: 'ready' };
   },
@@ -180,11 +186,11 @@ export const vllmWeights: PushedWeights = {
 
   check(answer, checkpoint) {
     if (checkpoint.isAdapter) {
-      const { model } = told(named, answer, 'the completion', ADAPTER_REMEDY);
+      const { model } = checkedAnswer(named, answer, 'the completion', ADAPTER_REMEDY);
       if (model !== adapterName(checkpoint)) throw new WrongVersion(`${model} sampled the answer`);
       return;
     }
-    const { choices } = told(labelled, answer, 'the completion', REMEDY);
+    const { choices } = checkedAnswer(labelled, answer, 'the completion', REMEDY);
     const labels = choices.flatMap(({ weight_versions: all }) => all);
     checkLabels(labels, checkpoint);
     if (labels.length === 0) throw new WrongVersion('the server does not say which weights sampled the answer');

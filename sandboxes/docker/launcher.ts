@@ -112,8 +112,8 @@ export class DockerLauncher implements Launcher {
       );
   }
 
-  async prepare(spec: SandboxSpec, hear?: (line: string) => void): Promise<void> {
-    await this.host.images.ensure(spec.image, hear, spec.build);
+  async prepare(spec: SandboxSpec, onLine?: (line: string) => void): Promise<void> {
+    await this.host.images.ensure(spec.image, onLine, spec.build);
   }
 
   async launch(folder: string, spec: SandboxSpec): Promise<void> {

@@ -14,7 +14,7 @@ export interface Launcher {
   /** Errors: `SandboxImpossible` with the name of a field that this kind of sandbox does not support. */
   check(spec: SandboxSpec): void;
   /** Does the slow work that sandboxes share: it gets the image. Runs before anything of the sandbox exists. */
-  prepare?(spec: SandboxSpec, hear?: (line: string) => void): Promise<void>;
+  prepare?(spec: SandboxSpec, onLine?: (line: string) => void): Promise<void>;
   /**
    * After it returns, the supervisor answers and the sandbox no longer depends on this process. Errors:
    * `SandboxUnavailable`.

@@ -74,9 +74,9 @@ export class SupervisedProvider implements HostProvider {
     this.guard = guard;
   }
 
-  async prepare(given: SandboxSpec, hear: (line: string) => void): Promise<void> {
+  async prepare(given: SandboxSpec, onLine: (line: string) => void): Promise<void> {
     const spec = this.checked(given);
-    await this.launcher.prepare?.(spec, hear);
+    await this.launcher.prepare?.(spec, onLine);
   }
 
   async create(given: SandboxSpec): Promise<Sandbox> {

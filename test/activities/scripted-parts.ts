@@ -108,7 +108,7 @@ export class ScriptedProvider implements SandboxProvider {
   /** A sandbox in which the same commands have other results. */
   drifts: (id: string) => boolean = () => false;
   /** What every sandbox waits for before it is made. */
-  prepares: (hear: (line: string) => void) => Promise<void> = () => Promise.resolve();
+  prepares: (onLine: (line: string) => void) => Promise<void> = () => Promise.resolve();
   /** Called when a sandbox was made, before `create` returns. */
   afterCreate: () => void | Promise<void> = () => undefined;
   /** Runs before each command. */
@@ -116,8 +116,8 @@ export class ScriptedProvider implements SandboxProvider {
   /** A returned text is the command's output. */
   duringExec: () => Promise<string | void> = () => Promise.resolve();
 
-  prepare(_spec: unknown, hear: (line: string) => void): Promise<void> {
-    return this.prepares(hear);
+  prepare(_spec: unknown, onLine: (line: string) => void): Promise<void> {
+    return this.prepares(onLine);
   }
 
   async create({ id }: { readonly id: string }): Promise<Sandbox> {

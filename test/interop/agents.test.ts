@@ -7,26 +7,16 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Client, Connection } from '@temporalio/client';
-import { afterAll, describe, expect, it } from 'vitest';
-import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
-import { embeddedOnly } from '../../activities/backends/embedded-backend.ts';
-import { type GenerateDeps, generateTurn } from '../../activities/generate/generate.ts';
-import { createInitActivities } from '../../activities/init/init.ts';
-import { createRewardActivities } from '../../activities/reward/reward.ts';
-import { EndpointClient } from '../../endpoints/endpoint-client.ts';
+import { describe, expect, it } from 'vitest';
 import type { RolloutResult } from '../../protocol/rollout.ts';
 import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
-import { openDoor } from '../../servers/gateway/serve-door.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import type { Task } from '../../tasks/environment.ts';
 import { defineEnvironment } from '../../tasks/registry.ts';
-import { TaskLoader } from '../../tasks/task-loader.ts';
 import { mergeTransitions, transitionsOf } from '../../trainer/data/merge-transitions.ts';
-import type { GenerateRequest } from '../../trainer/generate-request.ts';
-import { characterTokenizer, saying, ScriptedEngine } from '../activities/scripted-parts.ts';
+import { saying, ScriptedEngine } from '../activities/scripted-parts.ts';
 import { openBench } from '../sandboxes/harness.ts';
-import { useStoreWorld } from '../support/use-store-world.ts';
+import { useGatewayWorld } from '../workflows/rollout/use-gateway-world.ts';
 
 /** Has a folder of packages for each agent. */
 const PACKAGES = process.env['LONGHAUL_INTEROP_AGENTS'];
@@ -56,7 +46,6 @@ const AGENTS: readonly Agent[] = [
   },
 ];
 
-const tokenizer = characterTokenizer();
 let engine = new ScriptedEngine();
 const bench = await openBench();
 const provider = createBubblewrapProvider({
@@ -105,38 +94,7 @@ defineEnvironment({
     }),
 });
 
-let connection: Connection | undefined;
-afterAll(async () => await connection?.close());
-const world = useStoreWorld((over, scripted) => {
-  const parts = { store: over, tasks: new TaskLoader(over), provider, host: 'test-host' };
-  const backends = embeddedOnly({
-    engine: { generate: (request: GenerateRequest) => engine.generate(request) } as ScriptedEngine,
-    tokenizerOf: async () => await Promise.resolve(tokenizer),
-    digestOf: async () => await Promise.resolve('files'),
-  });
-  const client = () => {
-    connection ??= Connection.lazy({ address: world.server.address, interceptors: [] });
-    return new Client({ connection });
-  };
-  return {
-    init: createInitActivities({ ...parts, maxLiveSandboxes: 9, sandboxTtlSeconds: 60 }),
-    agentRun: createAgentRunActivities({
-      ...parts,
-      sandboxTtlSeconds: 60,
-      openGateway: (sandbox, attempt) => openDoor(sandbox, attempt, { store: over, client: client() }),
-    }),
-    reward: createRewardActivities(parts),
-    gpu: {
-      ...scripted.gpu,
-      generate: (input) =>
-        generateTurn(
-          input,
-          { ...parts, endpoints: new EndpointClient(), ...backends } as unknown as GenerateDeps,
-          new AbortController().signal,
-        ),
-    },
-  };
-});
+const world = useGatewayWorld(provider, () => engine);
 
 describe('an agent of another project', () => {
   for (const [index, agent] of AGENTS.entries())

@@ -65,7 +65,7 @@ function noEngine(queue: string, engine: string): Pick<Stall, 'kind' | 'why' | '
       `the queue ${queue}`,
     remedy:
       'start a GPU worker on such a machine with the same build (npx longhaul ps shows the kinds of those that ' +
-      'live), or let engines of other kinds go on, with which bits may differ: ' +
+      'live), or let engines of other kinds continue, with which bits may differ: ' +
       'npx longhaul down, then LONGHAUL_MIXED_ENGINES=1 npx longhaul up --detach',
   };
 }

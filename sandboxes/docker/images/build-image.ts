@@ -32,7 +32,7 @@ export async function buildImage(
   const seconds = build.seconds ?? SECONDS;
   const abort = new AbortController();
   let said = '';
-  const hear = (report: BuildReport): void => {
+  const onReport = (report: BuildReport): void => {
     const line = report.stream ?? report.status ?? '';
     said = `${said}${line}`.slice(-MOST_SAID);
     if (/^Step \d+\/\d+ : /u.test(line)) onProgress?.(`${tag}: ${line.trim()}`);
@@ -51,7 +51,7 @@ export async function buildImage(
       },
     )) as Readable;
     // A step may be silent for as long as the whole build may take.
-    await followReports(stream, hear, seconds * 1000);
+    await followReports(stream, onReport, seconds * 1000);
   };
   const late = async (): Promise<never> => {
     await sleep(seconds * 1000, undefined, { signal: abort.signal });

@@ -17,10 +17,10 @@ export interface ImagesOptions extends BaseImageOptions {
 
 export interface Images {
   /**
-   * Gets `image` (default: the base image) onto this host by pulling or by `build`, and returns its digest. `hear`
+   * Gets `image` (default: the base image) onto this host by pulling or by `build`, and returns its digest. `onLine`
    * receives lines of progress. Errors: those of pulling and of building.
    */
-  ensure(image: string | undefined, hear?: (line: string) => void, build?: ImageBuild): Promise<string>;
+  ensure(image: string | undefined, onLine?: (line: string) => void, build?: ImageBuild): Promise<string>;
   /** True if the user chose the image, false if it is Longhaul's base image. */
   isGiven(image: string | undefined): boolean;
   /** The digest that `ensure` returned; `undefined` before. */
@@ -34,7 +34,7 @@ const BASE = '';
 /** A search for an image, and the functions that receive its progress. */
 interface Looking {
   readonly digest: Promise<string>;
-  readonly hearers: Set<(line: string) => void>;
+  readonly listeners: Set<(line: string) => void>;
 }
 
 export function openImages(engine: Engine, given: ImagesOptions): Images {
@@ -83,23 +83,23 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
   };
 
   const begin = (image: string, build: ImageBuild | undefined): Looking => {
-    const hearers = new Set<(line: string) => void>();
+    const listeners = new Set<(line: string) => void>();
     const onProgress = (line: string): void => {
       given.onProgress?.(line);
-      for (const hear of hearers) hear(line);
+      for (const onLine of listeners) onLine(line);
     };
     const digest = look(image, { ...given, onProgress }, build).finally(() => looking.delete(image));
-    return { digest, hearers };
+    return { digest, listeners };
   };
 
   return {
-    async ensure(image = BASE, hear = () => undefined, build) {
+    async ensure(image = BASE, onLine = () => undefined, build) {
       const known = found.get(image);
       if (known !== undefined) return known;
       const running = looking.get(image) ?? begin(image, build);
       looking.set(image, running);
-      running.hearers.add(hear);
-      const digest = await running.digest.finally(() => running.hearers.delete(hear));
+      running.listeners.add(onLine);
+      const digest = await running.digest.finally(() => running.listeners.delete(onLine));
       found.set(image, digest);
       return digest;
     },

@@ -27,7 +27,7 @@ export class DaemonRefused extends Error {
  */
 export async function followReports(
   stream: Readable,
-  hear: (report: PullReport) => void,
+  onReport: (report: PullReport) => void,
   silentMs: number = SILENT_MS,
 ): Promise<void> {
   let fellSilent = false;
@@ -43,9 +43,9 @@ export async function followReports(
       timer = setTimeout(giveUp, silentMs);
       const lines = (rest + String(chunk)).split('\n');
       rest = lines.pop() ?? '';
-      for (const line of lines) hearLine(line, hear);
+      for (const line of lines) reportLine(line, onReport);
     }
-    hearLine(rest, hear);
+    reportLine(rest, onReport);
   } catch (error) {
     if (fellSilent) throw new SandboxUnavailable(`the daemon sent nothing for ${silentMs / 1000} s`);
     throw error;
@@ -54,10 +54,10 @@ export async function followReports(
   }
 }
 
-function hearLine(line: string, hear: (report: PullReport) => void): void {
+function reportLine(line: string, onReport: (report: PullReport) => void): void {
   if (line.trim() === '') return;
   const report = JSON.parse(line) as PullReport;
   const error = report.errorDetail?.message ?? report.error;
   if (error !== undefined) throw new DaemonRefused(error);
-  hear(report);
+  onReport(report);
 }

@@ -46,8 +46,8 @@ it('reports in its heartbeats what its image waits for', async () => {
   vi.useFakeTimers({ toFake: ['setInterval'] });
   const heard: unknown[] = [];
   const ready = Promise.withResolvers<void>();
-  world.now.provider.prepares = (hear) => {
-    hear('image: 1 of 3 layers');
+  world.now.provider.prepares = (onLine) => {
+    onLine('image: 1 of 3 layers');
     return ready.promise;
   };
   const made = prepare(0, 2, undefined, (detail) => heard.push(detail));
@@ -132,8 +132,8 @@ describe('if a sandbox is not used', () => {
   it('because nobody waits any more, the wait for its image ends, and no sandbox was started', async () => {
     const controller = new AbortController();
     const told = Promise.withResolvers<void>();
-    world.now.provider.prepares = (hear) => {
-      hear('image: the registry limits requests');
+    world.now.provider.prepares = (onLine) => {
+      onLine('image: the registry limits requests');
       told.resolve();
       return new Promise(() => undefined);
     };

@@ -11,7 +11,7 @@ const TRIES_TEST = 'test/activities/tries.test.ts';
 
 export const endpoints: readonly Mutation[] = [
   {
-    name: 'an answer that ends with a word that nobody knows is whole',
+    name: 'an answer that ends with an unknown word is whole',
     fault: BROKEN,
     file: 'endpoints/finish-words.ts',
     before: 'if (finish !== undefined) return finish;',

@@ -5,30 +5,21 @@
  * Not asserted: what a hostile program finds at the door; see test/sandboxes/hostile/door.test.ts.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, Connection } from '@temporalio/client';
-import { afterAll, beforeEach, describe, expect, it } from 'vitest';
-import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
-import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
-import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
-import { createInitActivities } from '../../../activities/init/init.ts';
-import { createRewardActivities } from '../../../activities/reward/reward.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { ExternalRollout } from '../../../client/external-rollout.ts';
-import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { GenerateRecord } from '../../../protocol/records.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import type { RolloutInput, RolloutResult } from '../../../protocol/rollout.ts';
 import { killProcess } from '../../../sandboxes/supervised/process-identity.ts';
 import { folderOf, readIdentity } from '../../../sandboxes/supervised/state.ts';
-import { openDoor } from '../../../servers/gateway/serve-door.ts';
 import { turnsOf } from '../../../store/read-records.ts';
 import type { Task, Work } from '../../../tasks/environment.ts';
 import { defineEnvironment } from '../../../tasks/registry.ts';
-import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { mergeTransitions, transitionsOf } from '../../../trainer/data/merge-transitions.ts';
 import type { GenerateRequest, GenerateResult } from '../../../trainer/generate-request.ts';
 import { call, characterTokenizer, saying, ScriptedEngine } from '../../activities/scripted-parts.ts';
 import { openBench } from '../../sandboxes/harness.ts';
-import { useStoreWorld } from '../../support/use-store-world.ts';
+import { useGatewayWorld } from './use-gateway-world.ts';
 
 const bench = await openBench();
 const tokenizer = characterTokenizer();
@@ -113,43 +104,7 @@ defineEnvironment({
 });
 const POLICY = { uri: 'file:///p', version: 0 } as const;
 
-/**
- * Workers have a native connection. This one has none of the retries of the client's own: one that waits while its
- * connection is closed throws where nothing catches it. The gateway repeats its calls itself.
- */
-let connection: Connection | undefined;
-afterAll(async () => await connection?.close());
-const gatewayClient = () => {
-  connection ??= Connection.lazy({ address: world.server.address, interceptors: [] });
-  return new Client({ connection });
-};
-
-const world = useStoreWorld((over, scripted) => {
-  const parts = { store: over, tasks: new TaskLoader(over), provider: bench.provider, host: 'test-host' };
-  const backends = embeddedOnly({
-    engine: { generate: (request: GenerateRequest) => engine.generate(request) } as ScriptedEngine,
-    tokenizerOf: async () => await Promise.resolve(tokenizer),
-    digestOf: async () => await Promise.resolve('files'),
-  });
-  return {
-    init: createInitActivities({ ...parts, maxLiveSandboxes: 9, sandboxTtlSeconds: 60 }),
-    agentRun: createAgentRunActivities({
-      ...parts,
-      sandboxTtlSeconds: 60,
-      openGateway: (sandbox, attempt) => openDoor(sandbox, attempt, { store: over, client: gatewayClient() }),
-    }),
-    reward: createRewardActivities(parts),
-    gpu: {
-      ...scripted.gpu,
-      generate: (input) =>
-        generateTurn(
-          input,
-          { ...parts, endpoints: new EndpointClient(), ...backends } as unknown as GenerateDeps,
-          new AbortController().signal,
-        ),
-    },
-  };
-});
+const world = useGatewayWorld(bench.provider, () => engine);
 const { store } = world;
 
 let serial = 0;
