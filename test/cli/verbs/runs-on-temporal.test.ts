@@ -19,6 +19,7 @@ import { runCommandLine } from '../../../cli/run.ts';
 import { followRun } from '../../../cli/train/follow.ts';
 import { failureOf } from '../../../cli/train/run-failure.ts';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
+import { putCatalog } from '../../../store/read-records.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
 
@@ -73,6 +74,8 @@ async function record(run: string, end?: RunEnd): Promise<void> {
   const store = openSqliteStore(join(home, 'store'));
   const policy = { base: '/p', parameters: 1, vocabulary: 1 };
   const task = { name: 'swe-mini', train: 100, heldOut: 200 };
+  // The worker reads the catalog when it tries again to open a live run: it must be there.
+  const catalog = await putCatalog({ sources: {} }, store);
   await store.putOnce<RunRecord>(keys.run(run), {
     run,
     runDir: directory,
@@ -80,7 +83,7 @@ async function record(run: string, end?: RunEnd): Promise<void> {
     startedAt: '2026-01-01T00:00:00.000Z',
     policy,
     task,
-    tasks: someTasks,
+    tasks: { ...someTasks, catalog },
   });
   if (end) await store.putOnce<RunEnd>(keys.runEnd(run), end);
   await store.close();
