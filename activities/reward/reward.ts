@@ -171,12 +171,12 @@ export function gradeIn(
 }
 
 export function createRewardActivities(deps: RewardDeps): RewardActivities {
-  const apart = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
+  const inFreshSandboxes = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
     task.gradedIn === 'none' ? bareContext(named) : freshContext(task, further, TTL_SECONDS, named);
   return {
     computeReward: (input) =>
       tried({ store: deps.store, place: 'reward', ...patienceWithJudges(input) }, (signal) =>
-        verdictOf(input, () => gradeOnce(input, apart, deps, signal), deps),
+        verdictOf(input, () => gradeOnce(input, inFreshSandboxes, deps, signal), deps),
       ),
   };
 }
