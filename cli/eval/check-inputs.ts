@@ -5,6 +5,7 @@ import { packageRoot } from '#setup/paths.mjs';
 import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { fileUri } from '../../protocol/policy-uri.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
+import { checkAgent } from '../../config/open-tasks.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
@@ -31,6 +32,7 @@ export async function checkContexts(config: SweepConfig): Promise<void> {
 export async function checkEvalInputs(config: SweepConfig): Promise<void> {
   const { tasks, policies } = config;
   const modules = await modulesOf(config);
+  checkAgent(config.agent, modules?.digest);
   await checkTasks(tasks, new TaskLoader(), modules?.digest, config.judges);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;

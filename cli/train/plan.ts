@@ -86,6 +86,7 @@ function imagesLine(tasks: CheckedTasks | undefined): string[] {
 export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
   const heldOut = tasks?.heldOut.reduce((sum, { count }) => sum + count, 0) ?? evaluation.tasks ?? 200;
+  const most = tasks !== undefined || evaluation.tasks !== undefined ? '' : 'at most ';
   const perEvaluation = heldOut * (evaluation.greedy ? 2 : 1);
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
@@ -101,7 +102,7 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `policy ${config.policy.base}`,
     `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ` +
       `${rollouts} rollouts${drawn}`,
-    `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
+    `${evaluations} evaluations of ${most}${perEvaluation} rollouts on ${most}${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} ` +
       `(${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
