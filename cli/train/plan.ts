@@ -104,7 +104,7 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} ` +
-      `(${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+      `(${algorithm.schedule}), epochs: ${algorithm.epochs}, minibatches per epoch: ${algorithm.minibatches}`,
     ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
