@@ -123,11 +123,14 @@ it('several bad records are named together, each by file, number and field', asy
 it.each([
   ['file: 7', 'file', 'task.options.file: 7 cannot be used; give a string'],
   ['fil: sums.jsonl', 'fil', 'remove it, there is no such option; did you mean file?'],
+  ['{ fil: sums.jsonl }', 'fil', 'remove it, there is no such option; did you mean file?'],
   ['{}', 'file', 'give a string'],
 ])('an option %s that the schema refuses is named with its remedy', async (options, field, said) => {
   writeModule();
   write('sums.jsonl', rows(0));
-  const given = options === '{}' ? '{}' : `{ file: sums.jsonl, ${options} }`.replace('file: sums.jsonl, file', 'file');
+  const given = options.startsWith('{')
+    ? options
+    : `{ file: sums.jsonl, ${options} }`.replace('file: sums.jsonl, file', 'file');
   write('check.yaml', [config[0]!, `tasks: { name: sums, split: test, count: 1, options: ${given} }`, config[2]!]);
   const { code, document } = await check();
   expect(code).toBe(2);

@@ -75,14 +75,20 @@ export const isDeep = (value: unknown, left = MAX_DEPTH): boolean =>
   value !== null &&
   (left === 0 || Object.values(value).some((one) => isDeep(one, left - 1)));
 
-/** Checked arguments, by name and type. */
+/**
+ * Checked arguments, by name and type. A tool that reads a parameter without having defined it is in error, and not its
+ * policy: each method throws a `TypeError` for such a name.
+ */
 export class Arguments {
   private readonly tool: string;
   private readonly values: ReadonlyMap<string, unknown>;
+  private readonly defined: readonly string[] | undefined;
 
-  constructor(tool: string, values: ReadonlyMap<string, unknown>) {
+  /** `defined`: the names that there are; absent: a policy may give others. */
+  constructor(tool: string, values: ReadonlyMap<string, unknown>, defined?: readonly string[]) {
     this.tool = tool;
     this.values = values;
+    this.defined = defined;
   }
 
   /** Errors: `ToolArgumentError` if it was not given. */
@@ -93,7 +99,7 @@ export class Arguments {
   }
 
   optionalText(name: string): string | undefined {
-    const value = this.values.get(name);
+    const value = this.value(name);
     return typeof value === 'string' ? value : undefined;
   }
 
@@ -103,27 +109,31 @@ export class Arguments {
   }
 
   integer(name: string): number | undefined {
-    const value = this.values.get(name);
+    const value = this.value(name);
     return typeof value === 'number' ? value : undefined;
   }
 
   flag(name: string): boolean {
-    return this.values.get(name) === true;
+    return this.value(name) === true;
   }
 
   integers(name: string): readonly number[] | undefined {
-    const value = this.values.get(name);
+    const value = this.value(name);
     return Array.isArray(value) && value.every((one) => typeof one === 'number') ? value : undefined;
   }
 
   /** The items of a list of texts. */
   texts(name: string): readonly string[] | undefined {
-    const value = this.values.get(name);
+    const value = this.value(name);
     return Array.isArray(value) && value.every((one) => typeof one === 'string') ? value : undefined;
   }
 
   /** A value of any type, as its schema allows; `undefined` if it was not given. */
   value(name: string): unknown {
+    if (this.defined?.includes(name) === false) {
+      const has = this.defined.length === 0 ? 'none' : this.defined.join(', ');
+      throw new TypeError(`${this.tool} reads the parameter ${name}, which it does not define; it has ${has}`);
+    }
     return this.values.get(name);
   }
 
@@ -134,7 +144,7 @@ export class Arguments {
 
   /** The error to throw for a parameter with an invalid value. */
   wrong(name: string, remedy: string): ToolArgumentError {
-    return new ToolArgumentError(this.tool, name, `${name} ${shown(this.values.get(name))}: ${remedy}`);
+    return new ToolArgumentError(this.tool, name, `${name} ${shown(this.value(name))}: ${remedy}`);
   }
 }
 
@@ -220,7 +230,8 @@ export class ArgumentReader {
     for (const name of required)
       if (!values.has(name)) throw this.#error(name, `${this.#tool} needs the parameter ${name}.`);
     this.#checkAll(values);
-    return new Arguments(this.#tool, values);
+    const isClosed = this.#schema['additionalProperties'] === false;
+    return new Arguments(this.#tool, values, isClosed ? Object.keys(this.#properties) : undefined);
   }
 
   /** The value, converted if its type asks for that; `undefined` if it counts as not given. */

@@ -89,6 +89,21 @@ describe('arguments of any JSON Schema', () => {
     expect(() => whole(schema, {})).toThrow('find needs the parameter name.');
   });
 
+  it('that a tool reads without having defined them are its own error, and not its policy’s', () => {
+    const given = readArguments('find', { path: { type: 'string' } }, ['path'], { path: 'a' });
+    const said = 'find reads the parameter paht, which it does not define; it has path';
+    for (const misread of [
+      () => given.text('paht'),
+      () => given.integer('paht'),
+      () => given.flag('paht'),
+      () => given.texts('paht'),
+      () => given.wrong('paht', 'must be a file.'),
+    ])
+      expect(misread).toThrow(new TypeError(said));
+    const open = new ArgumentReader('find', { type: 'object', properties: { path: { type: 'string' } } });
+    expect(open.read({ path: 'a' }).value('paht')).toBeUndefined();
+  });
+
   it('that are named like members of every object are not found there', () => {
     expect(() => read({ constructor: query }, {}, ['constructor'])).toThrow('find needs the parameter constructor.');
     expect(() => read({ x: filters }, JSON.parse('{"__proto__": 1}') as Record<string, unknown>)).toThrow(
