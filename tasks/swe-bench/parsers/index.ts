@@ -16,7 +16,7 @@ import { calypso, lighthouseMocha, next, plotly } from './suites.ts';
 import { django, sympy } from './unittest.ts';
 
 /** Names start with `parse_log_` in SWE-bench's records; here they may be given without it. */
-const PARSERS: Readonly<Record<string, LogParser>> = {
+const PYTHON: Readonly<Record<string, LogParser>> = {
   pytest,
   pytest_options: pytestOptions,
   pytest_v2: pytestV2,
@@ -39,6 +39,10 @@ const PARSERS: Readonly<Record<string, LogParser>> = {
   django,
   unittest: django,
   sympy,
+};
+
+const PARSERS: Readonly<Record<string, LogParser>> = {
+  ...PYTHON,
   gotest: goTest,
   jest,
   jest_json: jestJson,
@@ -169,6 +173,9 @@ const OF_REPOSITORY: Readonly<Record<string, string>> = {
 };
 
 const bare = (name: string): string => name.replace(/^parse_log_/u, '');
+
+/** True for logs of Python's test runners. */
+export const isOfPython = (name: string): boolean => Object.hasOwn(PYTHON, bare(name));
 
 /** What is wrong with a parser's name; `undefined`: nothing. */
 export function unknownParser(name: string): string | undefined {
