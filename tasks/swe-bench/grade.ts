@@ -68,7 +68,7 @@ export function withheldFrom(instance: Instance): (path: string) => boolean {
 /** Why there is nothing in the output to judge; `undefined`: there is. */
 function withoutTests({ instance, parser, evalType }: Grading, run: RanTests) {
   if (instance.expected !== undefined) return summaryIn(run.output).size === 0 ? 'it shows no test' : undefined;
-  const evidence = evidenceOfRun(run, parserNamed(parser), evalType);
+  const evidence = evidenceOfRun(run, parserNamed(parser, instance.version), evalType);
   return 'invalid' in evidence ? evidence.invalid : undefined;
 }
 
@@ -93,7 +93,7 @@ function verdictOn(grading: Grading, run: RanTests, note: string): Verdict {
       parts: { expected: share(right, expected) },
     };
   }
-  const evidence = evidenceOfRun(run, parserNamed(parser), evalType);
+  const evidence = evidenceOfRun(run, parserNamed(parser, instance.version), evalType);
   if ('invalid' in evidence) return zero(`the log of the tests is invalid: ${evidence.invalid}${note}`);
   const { failToPass, passToPass, resolved } = resolutionOf(evidence.found, instance, evalType);
   const passed = resolved === 'full';

@@ -196,6 +196,34 @@ describe.concurrent('what is graded', () => {
   });
 });
 
+/** The hidden tests are a Makefile, which the repository's own commands build and check. */
+const MAKEFILE = [
+  'all:',
+  '\techo "PASS: printed by the build"; echo made > made-by-all.txt',
+  'clean:',
+  'check:',
+  '\t@test -f made-by-all.txt && echo "PASS: tests/built"',
+  `\t@python3 -c 'import calc; n = calc.add(2, 3); print("PASS:" if n == 5 else "FAIL:", "tests/add"); exit(n != 5)'`,
+];
+
+it('builds and tests a repository that is not in Python as SWE-bench specifies it', async () => {
+  const head = 'diff --git a/Makefile b/Makefile\nnew file mode 100644\n--- /dev/null\n+++ b/Makefile';
+  const lines = MAKEFILE.map((line) => `+${line}\n`).join('');
+  const at = makePlace({
+    repo: 'jqlang/jq',
+    version: '2658',
+    test_patch: `${head}\n@@ -0,0 +1,${MAKEFILE.length} @@\n${lines}`,
+    FAIL_TO_PASS: ['tests/add'],
+    PASS_TO_PASS: ['tests/built'],
+  });
+  const wrong = await begin({ testCommand: undefined }, at);
+  await wrong.run('echo "# nothing" >> calc/__init__.py');
+  expect(await wrong.end()).toMatchObject({ reward: 0, parts: { fixed: 0, kept: 1 } });
+  const right = await begin({ testCommand: undefined }, at);
+  await right.solve();
+  expect(await right.end()).toMatchObject({ reward: 1, metrics: { tests: 2 } });
+});
+
 /** Each leaves the workspace so that an ordinary `git add -A` or `git diff` fails, hangs, or runs something. */
 const BREAKAGES: ReadonlyArray<readonly [string, string]> = [
   [
