@@ -239,6 +239,8 @@ export interface RunRecord {
   readonly tasks: OpenedTasks;
   /** Digest of its modules, as in its catalog. Absent: it has none. */
   readonly modules?: ObjectRef;
+  /** Digests of the folders of tools that its first tasks name, by path. Absent: none on the host that opened it. */
+  readonly tools?: Readonly<Record<string, string>>;
   /** The resolved configuration and its digest: the run's name belongs to this configuration only. */
   readonly config?: RunConfig;
   readonly configSha256?: string;

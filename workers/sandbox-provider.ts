@@ -12,9 +12,8 @@ import { createBubblewrapProvider } from '../sandboxes/bubblewrap/provider.ts';
 import type { HostProvider } from '../sandboxes/supervised/provider.ts';
 import { SandboxImpossible, SandboxUnavailable } from '../sandboxes/sandbox.ts';
 import { buildSupervisor } from '../sandboxes/supervisor/build.ts';
-import type { ToolsGuard } from '../sandboxes/tools-folder.ts';
 import { openWarmPool, type WarmPool } from '../sandboxes/warm-pool.ts';
-import { checkToolsPlace, readPlaces } from './allowed/places.ts';
+import { toolsGuard } from './allowed/places.ts';
 import type { Store } from '../store/store.ts';
 import {
   askedFor,
@@ -53,12 +52,6 @@ async function tryBubblewrap(withinMs: number): Promise<Trial> {
   );
 }
 
-/** The folders of the process, as of now: what the command line allows later counts. */
-function guardTools(): ToolsGuard {
-  const places = readPlaces();
-  return (path) => checkToolsPlace(places, path);
-}
-
 async function openDocker(
   stateDir: string,
   supervisorPath: string,
@@ -72,7 +65,7 @@ async function openDocker(
     supervisorPath,
     cache: cacheDirectory(process.env),
     onProgress,
-    guardTools: guardTools(),
+    guardTools: toolsGuard(),
     ...(image === undefined ? {} : { image }),
     ...(runtime === undefined ? {} : { runtime }),
   });
@@ -87,7 +80,7 @@ export async function openProvider(
 ): Promise<HostProvider> {
   const supervisorPath = await buildSupervisor(join(cacheDirectory(process.env), 'supervisor'));
   if (name === 'docker') return await openDocker(stateDirOf('docker', sandboxDir), supervisorPath, sandbox, say);
-  return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath, guardTools: guardTools() });
+  return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath, guardTools: toolsGuard() });
 }
 
 /** Adds to the message and keeps the class: an error that a retry cannot fix stays one. */

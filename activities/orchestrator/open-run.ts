@@ -8,12 +8,11 @@ import { mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
-import type { TaskLoader } from '../../tasks/task-loader.ts';
 import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
-import type { OpenedTasks } from '../../protocol/task-key.ts';
+import { type OpenedTasks, taskKey } from '../../protocol/task-key.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import type { RunRecord, StepEntry, UpdateEntry } from '../../protocol/records.ts';
@@ -25,14 +24,14 @@ import { openModules, type OpenModulesDeps } from './open-modules.ts';
 import { type CheckedTasks, checkTasksOfRun } from '../../config/open-tasks.ts';
 import type { DescribePolicy } from './describe-model.ts';
 import { canBeGreedy, openPolicy } from './open-policy.ts';
+import { refuseOtherTools, type ToolsDeps, toolsOfTasks } from './tools-of-tasks.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
 /** A temporary file that was not written to for so long has no writer. */
 const LEFT_MS = 10 * 60_000;
 
-export interface OpenRunDeps extends OpenModulesDeps {
-  readonly tasks: TaskLoader;
+export interface OpenRunDeps extends OpenModulesDeps, ToolsDeps {
   readonly describePolicy: DescribePolicy;
   /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
   readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
@@ -162,7 +161,7 @@ async function checkSameTasks({ run, tasks }: RunRecord, { sources }: CheckedTas
 export async function openRun(
   given: unknown,
   run: string | undefined,
-  { store, tasks, describePolicy, refusedPlacement, moduleGuard }: OpenRunDeps,
+  { store, tasks, describePolicy, refusedPlacement, moduleGuard, guardTools }: OpenRunDeps,
 ): Promise<OpenedRun> {
   const config = resolveRunConfig(named(given, run), process.cwd());
   const { placement = 'colocated' } = config.training ?? {};
@@ -176,6 +175,9 @@ export async function openRun(
   const runDir = join(config.dir, config.run);
   if (!known) await checkFolder(config.run, runDir);
   const opened = await openPolicy(config, known, modules, describePolicy);
+  const asked = await frozen(checked, modules, store);
+  const firsts = asked.train.map(({ source, split }) => ({ task: taskKey(source, split, 0), catalog: asked.catalog }));
+  const tools = await toolsOfTasks(firsts, { tasks, guardTools });
   const record = await store.putOnce<RunRecord>(keys.run(config.run), {
     run: config.run,
     runDir,
@@ -183,13 +185,15 @@ export async function openRun(
     startedAt: new Date().toISOString(),
     ...opened,
     task: inNumbers(checked),
-    tasks: await frozen(checked, modules, store),
+    tasks: asked,
     ...(modules && { modules }),
+    ...(tools && { tools }),
     config,
     configSha256: configDigest(config),
   });
   checkSameConfig(config, record);
   await checkSameTasks(record, checked, store);
+  refuseOtherTools(`run ${config.run}`, { began: record.tools, now: tools });
   await mkdir(record.runDir, { recursive: true });
   await removeLeftovers(record.runDir, LEFT_MS);
   await writeAtomically(join(record.runDir, 'config.yaml'), stringify(config));

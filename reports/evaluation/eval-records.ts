@@ -39,6 +39,8 @@ export interface EvalRecord {
   /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly policies: readonly ResolvedPolicy[];
+  /** Digests of the folders of tools that its tasks name, by path. Absent: none on the host that opened it. */
+  readonly tools?: Readonly<Record<string, string>>;
 }
 
 /** One start of the sweep. */

@@ -23,6 +23,20 @@ export const effort = z
 /** It changes no answer. */
 export const verbosity = z.enum(['low', 'medium', 'high']).nullish();
 
+/** OpenAI's bounds. */
+const [MOST_PAIRS, MOST_KEY, MOST_VALUE] = [16, 64, 512];
+/** It changes no answer. */
+export const metadata = z
+  .record(z.string(), z.string('give a text').max(MOST_VALUE, `give at most ${MOST_VALUE} characters`))
+  .superRefine((pairs, context) => {
+    const names = Object.keys(pairs);
+    if (names.length > MOST_PAIRS) context.addIssue({ code: 'custom', message: `give at most ${MOST_PAIRS} pairs` });
+    const long = names.find(({ length }) => length > MOST_KEY)?.slice(0, 2 * MOST_KEY);
+    const message = `a key may have at most ${MOST_KEY} characters`;
+    if (long !== undefined) context.addIssue({ code: 'custom', path: [long], message });
+  })
+  .nullish();
+
 export const flag = (otherwise: boolean) =>
   z
     .boolean()

@@ -14,6 +14,7 @@ import {
   effort,
   flag,
   harmless,
+  metadata,
   neutral,
   readAs,
   refuse,
@@ -58,13 +59,6 @@ const choiceOfTool = z.object({
 });
 
 const SUMMARIES = ['auto', 'concise', 'detailed', 'none'] as const;
-
-/** OpenAI's bounds. Each response repeats it. */
-const [MOST_PAIRS, MOST_KEY, MOST_VALUE] = [16, 64, 512];
-const metadata = z
-  .record(z.string().max(MOST_KEY), z.string().max(MOST_VALUE))
-  .refine((pairs) => Object.keys(pairs).length <= MOST_PAIRS, `give at most ${MOST_PAIRS} pairs`)
-  .nullish();
 
 const schema = z.strictObject({
   ...samplingFields,

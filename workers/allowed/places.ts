@@ -92,6 +92,12 @@ export function checkToolsPlace(places: Places, path: string): void {
   checkPlace(places, 'read', 'toolsFolder', real);
 }
 
+/** `checkToolsPlace` with the folders of the process, as of now: what the command line allows later counts. */
+export function toolsGuard(): (path: string) => void {
+  const places = readPlaces();
+  return (path) => checkToolsPlace(places, path);
+}
+
 /** Errors: `UserInputError` for `field` if this worker may not access `path`. */
 export function checkPlace(places: Places, access: Access, field: string, path: string): void {
   if (isAllowed(places, access, realPath(resolve(path)))) return;

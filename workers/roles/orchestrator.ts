@@ -11,6 +11,7 @@ import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
 import { temporalLogger } from '../logs/temporal-log.ts';
 import { guardModules } from '../allowed/module-places.ts';
+import { toolsGuard } from '../allowed/places.ts';
 import { followStore } from '../follow-store.ts';
 import { commonOptions, runWorkers, type RoleContext } from '../run-worker.ts';
 import { openWorkerStore, workerTasks } from '../worker-store.ts';
@@ -77,6 +78,7 @@ export async function runOrchestrator(context: RoleContext): Promise<void> {
   const store = await openWorkerStore(context);
   const tasks = workerTasks(store);
   const moduleGuard = guardModules(settings.home);
+  const guardTools = toolsGuard();
   const { address, namespace } = temporal;
   const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));
   const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index', temporalLogger(log));
@@ -91,9 +93,10 @@ export async function runOrchestrator(context: RoleContext): Promise<void> {
         temporal: { address, namespace, ui },
         describePolicy,
         moduleGuard,
+        guardTools,
         ...placing(settings),
       }),
-      ...createSweepActivities({ store, tasks, moduleGuard }),
+      ...createSweepActivities({ store, tasks, moduleGuard, guardTools }),
     },
   };
   const watchdog = startWatchdog(temporal, (line, runId) => log.warn({ runId }, line));

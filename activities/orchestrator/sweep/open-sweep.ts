@@ -20,9 +20,9 @@ import { type Budgets, budgetsIn, budgetsOf } from '../../../reports/budgets.ts'
 import type { TaskCatalog } from '../../../protocol/task-key.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { putCatalog, readCatalog } from '../../../store/read-records.ts';
-import type { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkPolicy, describedBy } from '../open-policy.ts';
 import { refuseOtherConfig } from '../open-run.ts';
+import { refuseOtherTools, type ToolsDeps, type ToolsDigests, toolsOfTasks } from '../tools-of-tasks.ts';
 import { writeAtomically } from '../../../store/atomic-write.ts';
 import {
   type EvalEnd,
@@ -40,9 +40,7 @@ import { settleEnds } from './settle-ends.ts';
 import { checkAgent } from '../../../config/open-tasks.ts';
 import { checkTasks, resolveSweepConfig, taskIdsOf } from '../../../config/sweep-config.ts';
 
-export interface SweepDeps extends OpenModulesDeps {
-  readonly tasks: TaskLoader;
-}
+export interface SweepDeps extends OpenModulesDeps, ToolsDeps {}
 
 export interface OpenSweepInput {
   readonly given: unknown;
@@ -168,17 +166,35 @@ async function resolved(
   return policy;
 }
 
+/** By the first task of each split. */
+async function toolsOf(
+  { tasks: selected }: SweepConfig,
+  catalog: ObjectRef | undefined,
+  modules: ObjectRef | undefined,
+  deps: ToolsDeps,
+): Promise<ToolsDigests | undefined> {
+  const of = catalog === undefined ? { ...(modules && { modules }) } : { catalog };
+  const splits = Map.groupBy(taskIdsOf(selected), (id) => id.replace(/\d+$/u, ''));
+  return toolsOfTasks(
+    [...splits.values()].flatMap(([task]) => (task === undefined ? [] : [{ task, ...of }])),
+    deps,
+  );
+}
+
 async function recordOf(
   config: SweepConfig,
   asked: TaskCatalog | undefined,
-  store: Store,
+  deps: SweepDeps,
   modules?: ObjectRef,
 ): Promise<EvalRecord> {
+  const { store } = deps;
   const key = evalKeys.record(config.eval);
   const catalog = asked && (await putCatalog(asked, store));
+  const tools = await toolsOf(config, catalog, modules, deps);
   const known = await store.get<EvalRecord>(key);
   if (known) {
     await checkUnchanged(config, known, modules);
+    refuseOtherTools(`eval ${config.eval}`, { began: known.tools, now: tools });
     if (known.catalog === catalog) return known;
     throw new UserInputError(
       'tasks',
@@ -198,6 +214,7 @@ async function recordOf(
     config,
     ...(catalog && { catalog }),
     policies,
+    ...(tools && { tools }),
   });
 }
 
@@ -268,17 +285,15 @@ async function workedMsOf(id: string, store: Store): Promise<number> {
 }
 
 /** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
-export async function openSweep(
-  { given, eval: id, execution }: OpenSweepInput,
-  { store, tasks, moduleGuard }: SweepDeps,
-): Promise<OpenedSweep> {
+export async function openSweep({ given, eval: id, execution }: OpenSweepInput, deps: SweepDeps): Promise<OpenedSweep> {
+  const { store, tasks, moduleGuard } = deps;
   const config = resolveSweepConfig(named(given, id), process.cwd());
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
   const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
   const begun = known?.catalog === undefined ? undefined : (await readCatalog(known.catalog, store)).sources;
   checkAgent(config.agent, modules);
   const sources = await checkTasks(config.tasks, tasks, modules, config.judges, begun);
-  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, store, modules);
+  const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, deps, modules);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });

@@ -1,7 +1,8 @@
 /*
  * The door: a port on the sandbox's loopback interface, from which bytes go to a worker and nowhere else. The supervisor
  * reads nothing in them. Each connection has a number, carries one request and gets one answer; what it sent is kept
- * until it is answered, so that another worker can read all of it again. The first answer counts.
+ * until it is answered, so that another worker can read all of it again. The first answer counts. Answers that nobody
+ * reads are bounded together: the oldest is cut.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -16,8 +17,8 @@
 #include <unistd.h>
 
 enum {
-  MAX_REQUEST = 2 << 20, MAX_HELD = 8 << 20, MAX_TOLD = 1 << 20, MAX_WAITS = 16, MAX_KNOWN = 256, BACKLOG = 16,
-  WAIT_MS = 20000, LINGER_MS = 2000, READ_WITHIN_MS = 60000,
+  MAX_REQUEST = 2 << 20, MAX_HELD = 8 << 20, MAX_UNREAD = 4 << 20, MAX_TOLD = 1 << 20, MAX_WAITS = 16,
+  MAX_KNOWN = 256, BACKLOG = 16, WAIT_MS = 20000, LINGER_MS = 2000, READ_WITHIN_MS = 60000,
 };
 enum door_flag { DOOR_ENDED = 1, DOOR_GONE = 2, DOOR_FULL = 4 };
 
@@ -182,6 +183,24 @@ static void flush_guest(struct guest *g) {
   g->closes_at = now_ms() + LINGER_MS;
 }
 
+/* Who is cut has its connection reset in the next door_step, which has events for each place in `guests` until then. */
+static void cut_unread(void) {
+  const struct linger none = {.l_onoff = 1};
+  for (;;) {
+    size_t unread = 0;
+    struct guest *oldest = NULL;
+    for (int i = 0; i < guest_count; i++) {
+      struct guest *g = &guests[i];
+      unread += g->out.len;
+      if (g->out.len && (!oldest || g->closes_at < oldest->closes_at)) oldest = g;
+    }
+    if (unread <= MAX_UNREAD) return;
+    buf_free(&oldest->out);
+    setsockopt(oldest->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    oldest->closes_at = now_ms();
+  }
+}
+
 /* u64 number, bytes -> u8 1 if this was the first answer */
 static void on_answer(uint64_t client, uint32_t tag, struct cursor *c) {
   uint64_t number = take_u64(c);
@@ -197,6 +216,7 @@ static void on_answer(uint64_t client, uint32_t tag, struct cursor *c) {
     buf_add(&g->out, bytes, len);
     g->closes_at = now_ms() + READ_WITHIN_MS;
     flush_guest(g);
+    cut_unread();
   }
   buf_u8(&body, first);
   reply(client, tag, OP_DOOR_ANSWER, &body);

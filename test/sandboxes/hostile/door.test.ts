@@ -211,6 +211,46 @@ print(post())`);
   expect((await sh(sandbox, 'echo alive')).output).toBe('alive\n');
 });
 
+it('answers that nobody reads do not fill the supervisor: the oldest are cut, the next call is answered', async () => {
+  const printed = await attack(`
+import select
+tool = {"type": "function", "name": "t", "description": "x" * 300000, "parameters": {}}
+long = json.dumps({"model": "m", "input": "hi", "stream": True, "tools": [tool]})
+unread = []
+for _ in range(24):
+    c = socket.socket()
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    c.connect(s.getpeername())
+    c.sendall(f"POST /v1/responses HTTP/1.1\\r\\nauthorization: Bearer {KEY}\\r\\ncontent-length: {len(long)}\\r\\n\\r\\n{long}".encode())
+    assert select.select([c], [], [], 60)[0]
+    unread.append(c)
+rss = [line.split()[1] for line in open("/proc/1/status") if line.startswith("VmRSS")][0]
+print(post())
+print(rss)`);
+  const [, kib] = /^HTTP\/1\.1 200 OK\n(\d+)$/u.exec(printed) ?? [];
+  expect(Number(kib), printed).toBeLessThan(10 * 1024);
+});
+
+it('a program that closes its side for writing gets its answer', async () => {
+  const printed = await attack(`
+request = f"POST /v1/chat/completions HTTP/1.1\\r\\nauthorization: Bearer {KEY}\\r\\ncontent-length: {len(GOOD)}\\r\\n\\r\\n{GOOD}".encode()
+def half(parts, pause):
+    s = connect()
+    for part in parts:
+        s.sendall(part); time.sleep(pause)
+    s.shutdown(socket.SHUT_WR)
+    return read(s)
+print(half([request], 0), half([request], 0.5), half([request[:40], request[40:]], 0.5))
+print(half([request.replace(b"chat/completions", b"completions")], 0), half([request[:-1]], 0))`);
+  expect(printed.match(/HTTP\/1\.1 \d+/gu)?.map((line) => line.split(' ')[1])).toEqual([
+    '200',
+    '200',
+    '200',
+    '404',
+    '400',
+  ]);
+});
+
 it('a call that its worker did not answer is answered by the next worker, and gets one answer', async () => {
   stop.abort();
   const printed = attack('print(post())');

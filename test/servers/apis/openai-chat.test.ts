@@ -86,6 +86,14 @@ it.each<[string, object, string]>([
   ['options of a stream that there is not', { stream_options: { include_usage: true } }, 'stream_options'],
   ['a number as effort', { reasoning_effort: 5 }, 'reasoning_effort'],
   ['a number as verbosity', { verbosity: 5 }, 'verbosity'],
+  ['a long key of metadata', { metadata: { ['k'.repeat(9000)]: '' } }, `metadata.${'k'.repeat(128)}`],
+  ['a long value of metadata', { metadata: { a: '', b: 'x'.repeat(513) } }, 'metadata.b'],
+  ['metadata that is no text', { metadata: { a: { b: 1 } } }, 'metadata.a'],
+  [
+    'many pairs of metadata',
+    { metadata: Object.fromEntries(Array.from({ length: 17 }, (__, i) => [i, ''])) },
+    'metadata',
+  ],
   ['many stop tokens', { stop_token_ids: Array.from({ length: 100_000 }, (_, i) => i) }, 'stop_token_ids'],
 ])('%s is refused by its name', (_, body, param) => {
   expect(() => chat(body)).toThrow(expect.objectContaining({ name: 'ApiError', status: 400, param }) as Error);
@@ -102,6 +110,7 @@ it('what agents send is accepted: calls without text, answers in any order, empt
       { role: 'assistant', content: '' },
     ],
     reasoning_effort: 'xhigh',
+    metadata: Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`${i}`.padEnd(64, 'k'), 'é'.repeat(512)])),
     stream_options: null,
   });
   expect(query.messages.map(({ role, content }) => [role, content])).toEqual([
