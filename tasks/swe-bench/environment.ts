@@ -8,6 +8,7 @@ import type { Message } from '../../protocol/message.ts';
 import { openRecords } from '../data/record-options.ts';
 import { type Environment, MAIN, type SandboxRequest, type Task } from '../environment.ts';
 import { type Machine, machineOf } from '../resources.ts';
+import { assetsIn, checkAssets } from './assets.ts';
 import { collectPatch } from './collect.ts';
 import { programsOf, specifiedScript } from './commands/specified.ts';
 import { type Grading, gradePatch, testPathsOf } from './grade.ts';
@@ -34,6 +35,8 @@ interface Opened {
   readonly given: Options;
   /** Absolute. Absent: the instance has an image. */
   readonly recipe: string | undefined;
+  /** Absolute. Absent: nobody gave any. */
+  readonly assets: string | undefined;
   readonly workdir: string;
 }
 
@@ -75,7 +78,7 @@ function sandboxOf({ instance, given, recipe, workdir }: Opened, grades: boolean
   };
 }
 
-function planOf({ instance, given, workdir }: Opened): TestPlan {
+function planOf({ instance, given, assets, workdir }: Opened): TestPlan {
   const { evalScript, testPatch, baseCommit, expected } = instance;
   const halves = typeof evalScript === 'string' ? splitScript(evalScript) : evalScript;
   const specified = halves ?? (instance.testCommand === undefined ? specifiedScript(instance) : undefined);
@@ -89,6 +92,7 @@ function planOf({ instance, given, workdir }: Opened): TestPlan {
     workdir,
     testPatch,
     testPaths: testPathsOf(instance),
+    assets: assetsIn(assets, instance),
     appliesItself: /^\s*git apply /mu.test(prepare),
     script: { prepare, test: plan.test.replaceAll(AS_ANOTHER, 'bash -c ') },
   };
@@ -150,14 +154,18 @@ export const sweBench: Environment<Options> = {
 
   async open(given, io) {
     const recipes = given.recipe === undefined ? undefined : io.path('recipe', given.recipe);
+    const assets = given.assets === undefined ? undefined : io.path('assets', given.assets);
     const read = instanceSchema(given.source, given);
-    const open = (instance: Instance): Task =>
-      taskOf({
+    const open = (instance: Instance): Task => {
+      checkAssets(assets, instance);
+      return taskOf({
         instance,
         given,
         recipe: recipes === undefined ? undefined : join(recipes, instance.id),
+        assets,
         workdir: given.workdir ?? RULES[instance.source].workdir,
       });
+    };
     return await openRecords(given, io, read, open, ({ id }) => id);
   },
 };

@@ -59,7 +59,7 @@ export function testPathsOf(instance: Instance): string[] {
 /** The files that a patch may not change. */
 export function withheldFrom(instance: Instance): (path: string) => boolean {
   const { gold, expected } = instance;
-  const hidden = new Set(testPathsOf(instance));
+  const hidden = new Set([...testPathsOf(instance), ...instance.assets.map(bytesOf)]);
   const right = new Set(pathsOf(bytesOf(gold?.patch ?? '')));
   const isHarness = (path: string) => expected !== undefined && /^(?:r2e_tests(?:\/|$)|run_tests\.sh$)/u.test(path);
   return (path) => hidden.has(path) || isHarness(path) || (isLoaded(path) && !right.has(path));

@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { assetPaths } from './assets.ts';
 import { specifiedScript } from './commands/specified.ts';
 import type { Options } from './options.ts';
 import { isOfPython, parserOfRepository, unknownParser } from './parsers/index.ts';
@@ -28,6 +29,8 @@ export interface Instance {
   readonly bug: string | undefined;
   /** What adds the hidden tests. May be empty. */
   readonly testPatch: string;
+  /** Paths of the files that tests need and `testPatch` cannot carry. */
+  readonly assets: readonly string[];
   readonly failToPass: readonly string[];
   readonly passToPass: readonly string[];
   /** Expected status of each test, by name (R2E-Gym). */
@@ -79,6 +82,7 @@ const row = z.looseObject({
   version: z.union([given, z.number().transform(String)]),
   patch: given,
   test_patch: given,
+  image_assets: assetPaths,
   FAIL_TO_PASS: names.optional(),
   PASS_TO_PASS: names.optional(),
   expected_output_json: statuses.optional(),
@@ -191,6 +195,7 @@ export function instanceSchema(
         gold: patch === undefined ? undefined : { patch, reverse: kind === 'swe-smith' },
         bug: kind === 'swe-smith' ? patch : undefined,
         testPatch,
+        assets: read.image_assets,
         failToPass,
         passToPass,
         expected,

@@ -1,5 +1,7 @@
 /** A rollout of a small instance in real sandboxes: what the agent may see, what is taken, and how it is graded. */
 
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 import { openBench, type Bench } from '../../sandboxes/harness.ts';
@@ -223,6 +225,24 @@ it('builds and tests a repository that is not in Python as SWE-bench specifies i
   await right.solve();
   expect(await right.end()).toMatchObject({ reward: 1, metrics: { tests: 2 } });
 });
+
+it('puts files that no patch carries in place before the tests, whatever the patch did', async () => {
+  const bytes = Buffer.from([0x89, 0x50, 0x00, 0xff]);
+  const test = `+    assert open("tests/a b.png", "rb").read() == bytes([${bytes.join(', ')}])\n`;
+  const at = makePlace({
+    image_assets: JSON.stringify({ test_patch: [{ path: 'tests/a b.png', url: 'https://example.invalid/x' }] }),
+    test_patch: String(place.record['test_patch']).replace('+7 @@', '+8 @@') + test,
+  });
+  await expect(openTask(at)).rejects.toThrow(`the tests of ${ID} need tests/a b.png (image_assets)`);
+  await expect(openTask(at, { assets: 'files' })).rejects.toThrow(`put it into such a folder as ${ID}/tests/a b.png`);
+  mkdirSync(join(at.folder, 'files', ID, 'tests'), { recursive: true });
+  writeFileSync(join(at.folder, 'files', ID, 'tests/a b.png'), bytes);
+  const rollout = await begin({ assets: 'files' }, at);
+  expect((await rollout.run('ls tests')).output).not.toContain('png');
+  await rollout.solve();
+  await rollout.run('echo text > "tests/a b.png"');
+  expect(await rollout.end()).toMatchObject({ reward: 1, reason: expect.stringContaining('tests/a b.png (tests)') });
+}, 60_000);
 
 /** Each leaves the workspace so that an ordinary `git add -A` or `git diff` fails, hangs, or runs something. */
 const BREAKAGES: ReadonlyArray<readonly [string, string]> = [
