@@ -1,7 +1,7 @@
 /**
  * What a `swe` sandbox has changed of its image outside of its own places. The daemon lists the paths, so none is
- * missed. A policy without privileges owns what it makes, so the files of its own among them are all that it made. There
- * is no snapshot if it wrote into a file of another user, moved one, or made one that cannot be named.
+ * missed. A policy without privileges owns what it makes, so the files of its own among them are all that it made.
+ * There is no snapshot if it wrote into a file of another user, moved one, or made one that cannot be named.
  */
 
 import { type Sandbox, SandboxImpossible, type SandboxSpec } from './sandbox.ts';

@@ -122,7 +122,9 @@ export async function unpackBy(sandbox: Sandbox, name: string, command: string, 
 /** Reads pieces as they come, until there is a name beside the last one. */
 const UNPACK = [
   'set -o pipefail',
-  `{ until [ -e ${PIECE_AT}.end ]; do if [ -e ${PIECE_AT} ]; then cat ${PIECE_AT} && rm ${PIECE_AT} || exit; else sleep 0.02; fi; done; } |`,
+  `{ until [ -e ${PIECE_AT}.end ]; do`,
+  `  if [ -e ${PIECE_AT} ]; then cat ${PIECE_AT} && rm ${PIECE_AT} || exit; else sleep 0.02; fi`,
+  'done; } |',
   `tar -xzpf - -C / && rm -f ${PIECE_AT}.end`,
 ].join('\n');
 

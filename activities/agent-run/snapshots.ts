@@ -26,7 +26,7 @@ import { closeAll, type TaskSandboxes, type TaskSpecs } from '../task-sandboxes.
 
 /** How long the calls since the last snapshot may take when they are run again. */
 export const SNAPSHOT_AFTER_MS = 180_000;
-/** Bytes of a snapshot after which the next one waits no longer than usual; after one of twice as many, twice as long. */
+/** After a snapshot of more bytes the next one waits longer, in proportion. */
 const USUAL_BYTES = 60_000_000;
 
 export interface SnapshotSettings {
@@ -77,7 +77,7 @@ class Taking {
     this.#callId = `${attemptKey(attempt)}/${turn}/snapshot/${this.#id}`;
   }
 
-  /** Returns why there is no snapshot. `main` has the turn's digest before and after, and the others one of their own. */
+  /** Returns why there is none. `main` has the turn's digest before and after, and the others one of their own. */
   async take(task: Task, sandboxes: TaskSandboxes, digest: string, signal: AbortSignal): Promise<string | undefined> {
     const before = await digestsOf(sandboxes, `${this.#callId}/before`);
     if (typeof before === 'string') return `the workspace of ${before} has no digest`;

@@ -15,7 +15,8 @@ import { askedContext } from '../../config/policy-context.ts';
 import { checkContextHere } from '../connect/context-here.ts';
 import { modulesOf } from '../connect/run-modules.ts';
 
-const starter = join(packageRoot, 'examples', 'starter');
+/** The folder of the policy `starter`. */
+export const starter = join(packageRoot, 'examples', 'starter');
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for a context that a policy cannot have. */
 export async function checkContexts(config: SweepConfig): Promise<void> {

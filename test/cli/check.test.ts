@@ -1,6 +1,6 @@
 /**
- * Hunts a check that calls bad data or a broken grader good, or that does not say where the fault is. Sandboxes are not
- * used: `test/e2e/modules.test.ts` does.
+ * Hunts a check that calls bad data, a prompt that is too long or a broken grader good, or that does not say where the
+ * fault is. `test/e2e/modules.test.ts` has tasks with sandboxes that pass.
  */
 import { mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,6 +53,12 @@ const config = [
 interface Checked {
   readonly sources: ReadonlyArray<{ bad: number; problems: ReadonlyArray<Record<string, unknown>> }>;
   readonly graders: { withoutOracle: number; policies: unknown; wrong: ReadonlyArray<Record<string, unknown>> } | null;
+  readonly prompts: {
+    counted: number;
+    longest: { tokens: number };
+    tooLong: ReadonlyArray<{ task: string; message: string }>;
+    uncounted: { tasks: number; message: string } | null;
+  } | null;
   readonly error?: { message: string };
 }
 
@@ -244,6 +250,66 @@ it('an interrupt ends a check whose grader never answers, and does not speak of 
     signal: interrupt.signal,
   });
   expect([code, text]).toEqual([130, expect.stringContaining('interrupted; nothing of check continues')]);
+});
+
+/** A policy that is here, and reads the tasks. */
+const READ = ['--set', 'policies=[starter]', '--set', 'agent.maxContextTokens=500'];
+const LONG = JSON.stringify('word '.repeat(200));
+
+it('a prompt that fills the context of a policy is named with its tokens, the limit and the remedy', async () => {
+  writeModule();
+  write('sums.jsonl', [...rows(0), `{"question":${LONG},"sum":1}`, ...rows(2)]);
+  write('check.yaml', config);
+  const { code, document } = await check(...READ);
+  expect(document.prompts).toMatchObject({
+    counted: 3,
+    longest: { task: 'sums-test-1', limit: 500 },
+    tooLong: [{ task: 'sums-test-1', policy: 'policies.starter', tokens: document.prompts?.longest.tokens }],
+  });
+  expect(document.prompts?.tooLong[0]?.message).toMatch(
+    /^the prompt has \d+ tokens, and the context of policies\.starter 500: .*raise the context \(agent\.maxCont/,
+  );
+  expect(code).toBe(2);
+  const short = await check(...READ, '--set', 'agent.maxContextTokens=1000');
+  expect([short.code, short.document.prompts?.tooLong]).toEqual([0, []]);
+});
+
+it('messages of start are counted, and a start that fails is named', async () => {
+  writeModule(
+    'true',
+    `start: async () => { if (sum === 2) throw new Error('no'); return { state: 0, messages: [
+        { role: 'user', content: ${LONG} }] }; }, step: async () => ({ state: 0, messages: [], done: true }),`,
+  );
+  write('sums.jsonl', rows(0, 2, 4));
+  write('check.yaml', config);
+  const { code, document } = await check(...READ);
+  expect(document.prompts).toMatchObject({
+    tooLong: [{ task: 'sums-test-0' }, { task: 'sums-test-2' }],
+    uncounted: { tasks: 1, message: expect.stringContaining('sums-test-1: ') as string },
+  });
+  expect(code).toBe(2);
+});
+
+it('a prompt that a sandbox makes too long is found where its task is rolled out', async () => {
+  writeModule(
+    'said === right',
+    `sandboxes: { main: { workdir: '/work', files: [], env: {},
+        limits: { memoryMiB: 256, processes: 32, diskMiB: 16 } } },
+      start: async (ctx) => {
+        const made = await (await ctx.sandbox()).exec({ callId: ctx.id, command: 'printf "word %.0s" {1..600}',
+          timeoutMs: 60000, outputLimit: 100000 });
+        return { state: 0, messages: [{ role: 'user', content: made.output }] };
+      },`,
+  );
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const one = [...READ, '--set', 'tasks.count=1'];
+  const plain = await check(...one);
+  expect([plain.code, plain.document.prompts]).toMatchObject([0, { counted: 0, tooLong: [] }]);
+  const rolled = await check('--oracle', ...one);
+  expect(rolled.document.prompts).toMatchObject({ counted: 1, tooLong: [{ task: 'sums-test-0' }] });
+  expect(rolled.document.graders?.wrong).toEqual([]);
+  expect(rolled.code).toBe(2);
 });
 
 it('a module that was edited is loaded as it is now, without a restart of anything', async () => {

@@ -217,8 +217,8 @@ export const lostSandboxes: readonly Mutation[] = [
     name: 'a snapshot is taken of sandboxes in which the next turn may have begun',
     fault: LOST,
     file: 'activities/agent-run/snapshots.ts',
-    before: 'if (taken === CHANGED || (await store.get(keys.generate(attempt, turn + 1))) !== undefined) return;',
-    after: 'if (taken === CHANGED) return;',
+    before: 'if (none === CHANGED || (await store.get(keys.generate(attempt, turn + 1))) !== undefined) return;',
+    after: 'if (none === CHANGED) return;',
     tests: [{ file: SNAPSHOT_TEST, test: 'if the next turn is recorded: what acts in it may have begun' }],
   },
   {
