@@ -13,6 +13,7 @@ import { createDockerProvider, type DockerOptions, type DockerProvider } from '.
 import type { ExecCall, ExecResult, Sandbox, SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { buildSupervisor } from '../../sandboxes/supervisor/build.ts';
+import type { ToolsGuard } from '../../sandboxes/tools-folder.ts';
 import { dockerForTests } from '../support/containers/docker-daemon.ts';
 import { lacksPodman, podmanForTests } from '../support/containers/podman-service.ts';
 
@@ -60,9 +61,17 @@ export async function overPodman(transport: Transport, suites: ReadonlyArray<() 
 
 const modules = join(import.meta.dirname, '../../sandboxes');
 
+/** What both kinds of provider may be given. */
+interface BenchOptions {
+  /** Absent: sandboxes see no folder of tools. */
+  readonly guardTools?: ToolsGuard;
+}
+
 /** A provider for one test file. It fails with the missing program if there is no bubblewrap, Docker or C compiler. */
-export async function openBench(): Promise<Bench> {
-  return kind.kind === 'docker' ? await openDockerBench({ transport: kind.transport }) : await openBubblewrapBench();
+export async function openBench(options: BenchOptions = {}): Promise<Bench> {
+  return kind.kind === 'docker'
+    ? await openDockerBench({ transport: kind.transport, ...options })
+    : await openBubblewrapBench(options);
 }
 
 async function place(): Promise<{ readonly stateDir: string; readonly supervisorPath: string }> {
@@ -77,9 +86,9 @@ function cleanAfter(provider: HostProvider, stateDir: string): void {
   });
 }
 
-export async function openBubblewrapBench(): Promise<Bench> {
+export async function openBubblewrapBench(options: BenchOptions = {}): Promise<Bench> {
   const at = await place();
-  const provider = createBubblewrapProvider(at);
+  const provider = createBubblewrapProvider({ ...at, ...options });
   cleanAfter(provider, at.stateDir);
   const program = `
     import { createBubblewrapProvider } from '${modules}/bubblewrap/provider.ts';
@@ -91,7 +100,7 @@ export async function openBubblewrapBench(): Promise<Bench> {
     ...at,
     socket: 'socket',
     countsMemory,
-    reopen: async () => createBubblewrapProvider(at),
+    reopen: async () => createBubblewrapProvider({ ...at, ...options }),
     program,
   };
 }

@@ -1,6 +1,6 @@
 /**
  * Hunts folders of tools that a sandbox can write, that are mounted although nobody allowed them, or that are reached by
- * a link: real bubblewrap sandboxes.
+ * a link: real bubblewrap sandboxes; in docker/ and podman/ the same in containers.
  * Not asserted: what a policy does with a program that it finds there; it runs with the sandbox's rights.
  */
 
@@ -19,12 +19,10 @@ import { join } from 'node:path';
 
 import { afterAll, describe, expect, it } from 'vitest';
 
-import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
 import type { SandboxSpec } from '../../sandboxes/sandbox.ts';
 import { readPlaces, checkToolsPlace } from '../../workers/allowed/places.ts';
 import { openBench, sh, specOf } from './harness.ts';
 
-const bench = await openBench();
 const folder = mkdtempSync(join(tmpdir(), 'longhaul-tools-'));
 chmodSync(folder, 0o755);
 const at = (name: string): string => join(folder, name);
@@ -40,11 +38,7 @@ chmodSync(at('closed'), 0o700);
 
 const env = { LONGHAUL_HOME: at('project/.longhaul'), LONGHAUL_PLACES: at('allowed') };
 const places = readPlaces(env, at('project'));
-const provider = createBubblewrapProvider({
-  stateDir: bench.stateDir,
-  supervisorPath: bench.supervisorPath,
-  guardTools: (path) => checkToolsPlace(places, path),
-});
+const { provider } = await openBench({ guardTools: (path) => checkToolsPlace(places, path) });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 let serial = 0;
@@ -114,12 +108,13 @@ describe('a folder of tools', () => {
   });
 
   it('is refused where nobody allows folders', async () => {
+    const closed = await openBench();
     const spec = specOf('tools-none', { toolsFolder: at('allowed/kit') });
-    await expect(bench.provider.create(spec)).rejects.toThrow(/no folder of this host/u);
+    await expect(closed.provider.create(spec)).rejects.toThrow(/no folder of this host/u);
   });
 
   it.runIf(process.getuid?.() === 0)('that the sandbox’s user cannot enter is refused with the remedy', async () => {
-    const open = createBubblewrapProvider({ ...bench, guardTools: () => undefined });
+    const open = (await openBench({ guardTools: () => undefined })).provider;
     const spec = specOf('tools-closed', { toolsFolder: at('closed/kit') });
     await expect(open.create(spec)).rejects.toThrow(/closed \(chmod o\+x\)/u);
   });
