@@ -156,6 +156,26 @@ it('a file of data without a record is bad, and named', async () => {
   expect(code).toBe(2);
 });
 
+it.each([
+  ['undefined', 'open of environment sums returned undefined: return a dataset, { digest, splits, load } or '],
+  ['{ splits: { test: 1 }, load() {} }', 'open of environment sums returned the digest undefined: give a text '],
+  ["{ digest: 'd', splits: { test: undefined }, load() {} }", 'returned undefined tasks of split test: give a whole '],
+  ["{ digest: 'd', splits: ['test'], load() {} }", 'returned the splits ["test"]: give the number of tasks '],
+  ["{ digest: 'd', splits: { test: 1 } }", 'returned the load undefined: give a function (split, index) of a task'],
+  ['recordsDataset({ test: [{ question: 1 }] })', 'was given a list for split test: give what readRecords or '],
+  ['recordsDataset({ test: undefined })', 'was given no records for split test: give what readRecords or '],
+])('an environment whose open returns %s is named with what to return', async (returned, message) => {
+  write('sums.ts', [
+    "import { defineEnvironment, recordsDataset, z } from 'longhaul';",
+    `defineEnvironment({ name: 'sums', options: z.object({}), open: async () => (${returned}) });`,
+  ]);
+  write('check.yaml', config);
+  const { code, document } = await check();
+  const problems = [{ message: expect.stringContaining(message) as string }];
+  expect(document.sources[0]).toMatchObject({ bad: 1, problems });
+  expect(code).toBe(2);
+});
+
 it('each task that does not load is named, with the place of what threw', async () => {
   writeModule(
     'true',
