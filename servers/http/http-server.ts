@@ -92,7 +92,7 @@ export class HttpServer {
     const answer = (request: IncomingMessage, response: ServerResponse): void => {
       const gone = new AbortController();
       this.#underWay.set(response, gone);
-      // Fires whenever nothing was sent for so long. Callers that read nothing would fill the memory with their answers.
+      // Fires when nothing was sent for so long. Callers that read nothing would fill the memory with their answers.
       response.setTimeout(this.#limits.unreadSeconds * 1000, () => {
         if (request.socket.writableLength > 0) request.socket.destroy();
       });
