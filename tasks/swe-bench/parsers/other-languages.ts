@@ -57,12 +57,12 @@ const withoutTime = (name: string): string => name.replaceAll(/\(\d+ms\)/gu, '')
 /** Mocha's `spec` reporter: `suite.test`. What follows the summary repeats the failures, and is not read. */
 export const mocha: LogParser = (log) => {
   const found = new Map<string, Status>();
-  let suite = '';
+  let suite: string | undefined;
   const end = log.search(/\n[ \t]*\d+ passing/u);
   for (const line of (end < 0 ? log : log.slice(0, end)).split('\n')) {
     const inner = line.trim();
     const failed = /^\d+\)(.*)$/u.exec(inner)?.[1];
-    const named = (name: string): string => (suite === '' ? withoutTime(name) : `${suite}.${withoutTime(name)}`);
+    const named = (name: string): string => (suite === undefined ? withoutTime(name) : `${suite}.${withoutTime(name)}`);
     if (/^[✓✔]/u.test(inner)) found.set(named(inner.slice(1)), 'PASSED');
     else if (failed !== undefined) found.set(named(failed), 'FAILED');
     else if (line.startsWith('  ')) suite = inner;

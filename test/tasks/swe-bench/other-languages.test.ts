@@ -140,6 +140,8 @@ it("reads Jest's and Vitest's names, also those that begin with a blank", () => 
   expect(statuses('jest', jest)).toEqual({ adds: 'PASSED', trims: 'PASSED', 'b (x)': 'FAILED', '(3 ms)': 'PASSED' });
   const vitest = ' ✓ a > b 3ms\n ×  c\n ↓ d [skipped]';
   expect(statuses('vitest', vitest)).toEqual({ 'a > b': 'PASSED', ' c': 'FAILED', d: 'SKIPPED' });
+  // A line of blanks is a suite for Mocha.
+  expect(statuses('highlightjs', '  a\n    ✓ b\n  \n    ✓ c')).toEqual({ 'a.b': 'PASSED', '.c': 'PASSED' });
 });
 
 describe('PHP and Ruby', () => {
