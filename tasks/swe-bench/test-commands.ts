@@ -5,7 +5,6 @@ import { type Instance, testFilesOf } from './instance.ts';
 
 const DJANGO = './tests/runtests.py --verbosity 2 --settings=test_sqlite --parallel 1';
 const COMMANDS: Readonly<Record<string, string>> = {
-  'astropy/astropy': 'pytest -rA -vv -o console_output_style=classic --tb=no',
   'django/django': DJANGO,
   'matplotlib/matplotlib': 'pytest -rA',
   'mwaskom/seaborn': 'pytest --no-header -rA',
@@ -22,6 +21,16 @@ const COMMANDS: Readonly<Record<string, string>> = {
   'modin-project/modin': 'pytest -n0 -rA',
   'pandas-dev/pandas': 'pytest -rA --tb=long',
   'pydantic/pydantic': 'pytest -rA --tb=short -vv -o console_output_style=classic --no-header',
+};
+/** Versions that differ from the rest of their repository. */
+const OF_VERSIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'astropy/astropy': Object.fromEntries(
+    ['0.1', '0.2', '0.3', '0.4', '1.1', '1.2', '1.3'].map((version) => [
+      version,
+      'pytest -rA -vv -o console_output_style=classic --tb=no',
+    ]),
+  ),
+  'django/django': { '1.9': './tests/runtests.py --verbosity 2' },
 };
 /** The other repositories of SWE-bench: flask, requests, xarray, pylint, astroid, pytest, marshmallow, … */
 const PYTEST = 'pytest -rA';
@@ -58,8 +67,9 @@ export const buildCommand = ({ repo }: Instance, touched: readonly string[]): st
  * unless it has `{files}`.
  */
 export function testCommandOf(instance: Instance, given: string | undefined): string {
-  const { repo, source, testPatch } = instance;
-  const command = given ?? instance.testCommand ?? (source === 'swe-smith' ? SMITH : (COMMANDS[repo] ?? PYTEST));
+  const { repo, source, testPatch, version } = instance;
+  const own = OF_VERSIONS[repo]?.[version] ?? COMMANDS[repo] ?? PYTEST;
+  const command = given ?? instance.testCommand ?? (source === 'swe-smith' ? SMITH : own);
   if (repo === 'python/mypy' && given === undefined && mypyCases(testPatch).length > 0)
     return `pytest -n0 -rA -k ${quoteForShell(mypyCases(testPatch).join(' or '))}`;
   const files = testFilesOf(instance).map((path) => quoteForShell(repo === 'django/django' ? djangoLabel(path) : path));

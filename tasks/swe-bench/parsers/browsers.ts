@@ -21,8 +21,8 @@ export const karma: LogParser = (log) => {
       const blank = line.length - inner.length;
       const sign = inner.charAt(0);
       const isTest = (sign === '✔' || sign === '✖') && /^.\s/u.test(inner);
-      // The last blank belongs to the heading, as in the lists.
-      const own = inner === '' ? 0 : blank - 1;
+      // The last blank belongs to the heading, as in the lists, where a line of blanks is a heading too.
+      const own = blank - 1;
       if (isTest) found.set([...suites, inner.slice(2)].join(' > '), sign === '✔' ? 'PASSED' : 'FAILED');
       else if (own > 0 && own !== indent) {
         if (own > indent) suites.push(inner);

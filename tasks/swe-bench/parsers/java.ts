@@ -4,20 +4,32 @@ import { byLine, type LogParser, type Status } from './status.ts';
 
 /**
  * Maven names no test that passes. Each test is a command of its own, which the shell prints (`set -x`):
- * `-Dtest=Class#method`. The n-th `BUILD SUCCESS` or `BUILD FAILURE` is of the n-th such command, also where the output
- * of the two mixes.
+ * `-Dtest=Class#method`. A `BUILD SUCCESS` or `BUILD FAILURE` is of the first such command that has none yet. Where
+ * there is none, another build ended, or the command is printed late: such results are of the commands left at the end.
  */
 export const maven: LogParser = (log) => {
-  const [names, results]: [string[], Status[]] = [[], []];
+  const found = new Map<string, Status>();
+  const [waiting, early]: [string[], Status[]] = [[], []];
+  let next = 0;
+  const end = (status: Status): void => {
+    const name = waiting[next];
+    if (name === undefined) early.push(status);
+    else found.set(name, status);
+    if (name !== undefined) next += 1;
+  };
   for (const padded of log.split('\n')) {
     const line = padded.trim();
     const at = line.lastIndexOf('-Dtest=');
     const [name] = at < 0 ? [] : (/^\S+/u.exec(line.slice(at + '-Dtest='.length)) ?? []);
-    if (name !== undefined) names.push(name);
-    if (line.endsWith('BUILD SUCCESS')) results.push('PASSED');
-    if (line.endsWith('BUILD FAILURE')) results.push('FAILED');
+    if (name !== undefined) waiting.push(name);
+    if (line.endsWith('BUILD SUCCESS')) end('PASSED');
+    if (line.endsWith('BUILD FAILURE')) end('FAILED');
   }
-  return new Map(names.flatMap((name, i) => (results[i] === undefined ? [] : [[name, results[i]] as const])));
+  for (const [i, name] of waiting.slice(next).entries()) {
+    const status = early[i];
+    if (status !== undefined) found.set(name, status);
+  }
+  return found;
 };
 
 /** `[junit] [PASS] NAME`. */

@@ -23,19 +23,17 @@ const SIGNS: Readonly<Record<string, Status>> = {
   '↓': 'SKIPPED',
 };
 
-/** A name after a sign, without the time that `ending` matches. */
-const bySign = (signs: string, ending: RegExp): LogParser =>
+/** A name after a sign, without the time that `ending` matches after at least one character. */
+const bySign = (signs: string, ending: RegExp, tidy: (name: string) => string): LogParser =>
   byLine((padded, found) => {
     const line = padded.trim();
-    const sign = line.charAt(0);
-    const name = line.slice(1);
-    const status = SIGNS[sign];
-    if (status === undefined || !signs.includes(sign) || !/^\s\S/u.test(name)) return;
-    found.set(name.slice(1).replace(ending, '').trim(), status);
+    const status = SIGNS[line.charAt(0)];
+    if (status === undefined || !signs.includes(line.charAt(0)) || !/^.\s./u.test(line)) return;
+    found.set(tidy(line.slice(2).replace(ending, '')), status);
   });
 
-export const jest = bySign('✓✕○', /\s\(\d+\s*m?s\)$/u);
-export const vitest = bySign('✓×↓', /\s(?:\d+\s*m?s?|\[skipped\])$/u);
+export const jest = bySign('✓✕○', /(?<=.)\s\(\d+\s*m?s\)$/u, (name) => name.trim());
+export const vitest = bySign('✓×↓', /(?<=.)\s(?:\d+\s*m?s?|\[skipped\])$/u, (name) => name);
 
 /** `jest --json`, as SWE-bench prints it: names with their suites. */
 export const jestJson = byLine((line, found) => {
@@ -59,12 +57,12 @@ const withoutTime = (name: string): string => name.replaceAll(/\(\d+ms\)/gu, '')
 /** Mocha's `spec` reporter: `suite.test`. What follows the summary repeats the failures, and is not read. */
 export const mocha: LogParser = (log) => {
   const found = new Map<string, Status>();
-  let suite = '';
+  let suite: string | undefined;
   const end = log.search(/\n[ \t]*\d+ passing/u);
   for (const line of (end < 0 ? log : log.slice(0, end)).split('\n')) {
     const inner = line.trim();
     const failed = /^\d+\)(.*)$/u.exec(inner)?.[1];
-    const named = (name: string): string => (suite === '' ? withoutTime(name) : `${suite}.${withoutTime(name)}`);
+    const named = (name: string): string => (suite === undefined ? withoutTime(name) : `${suite}.${withoutTime(name)}`);
     if (/^[✓✔]/u.test(inner)) found.set(named(inner.slice(1)), 'PASSED');
     else if (failed !== undefined) found.set(named(failed), 'FAILED');
     else if (line.startsWith('  ')) suite = inner;

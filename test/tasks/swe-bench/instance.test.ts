@@ -136,6 +136,14 @@ describe('the command of the tests', () => {
     );
   });
 
+  it('differs by version where the runner was changed', () => {
+    const of = (repo: string, version: string) =>
+      testCommandOf(read({ repo, version, test_patch: patchOf('t/test_a.py') }), undefined);
+    expect(of('astropy/astropy', '1.3')).toBe("pytest -rA -vv -o console_output_style=classic --tb=no 't/test_a.py'");
+    expect(of('astropy/astropy', 'v5.3')).toBe("pytest -rA 't/test_a.py'");
+    expect(of('django/django', '1.9')).toBe("./tests/runtests.py --verbosity 2 't.test_a'");
+  });
+
   it("takes mypy's cases, and SWE-smith's files from the names of tests", () => {
     const cases = `${patchOf('test-data/unit/check.test')} [case testOld]\n+[case testNew-skip]\n`;
     expect(testCommandOf(read({ repo: 'python/mypy', test_patch: cases }), undefined)).toBe(

@@ -106,6 +106,9 @@ describe('Java', () => {
     );
     expect(statuses('maven', log)).toEqual({ 'com.google.gson.A#one': 'PASSED', 'B#two': 'FAILED' });
     expect(statuses('maven', '[INFO] BUILD FAILURE\n+ mvn test -Dtest=A')).toEqual({ A: 'FAILED' });
+    // A build before the tests is of none of them.
+    const after = ['+ mvn install', '[INFO] BUILD SUCCESS', '+ mvnd test -Dtest=A#b', '[INFO] BUILD FAILURE'];
+    expect(statuses('maven', lines(...after))).toEqual({ 'A#b': 'FAILED' });
   });
 
   it("reads Ant's and Gradle's lines", () => {
@@ -130,6 +133,15 @@ describe('Java', () => {
       'org.A > late': 'PASSED',
     });
   });
+});
+
+it("reads Jest's and Vitest's names, also those that begin with a blank", () => {
+  const jest = '  ✓ adds (3 ms)\n  ✓  trims\n  ✕ b (x)\n  ✓  (3 ms)\n✓';
+  expect(statuses('jest', jest)).toEqual({ adds: 'PASSED', trims: 'PASSED', 'b (x)': 'FAILED', '(3 ms)': 'PASSED' });
+  const vitest = ' ✓ a > b 3ms\n ×  c\n ↓ d [skipped]';
+  expect(statuses('vitest', vitest)).toEqual({ 'a > b': 'PASSED', ' c': 'FAILED', d: 'SKIPPED' });
+  // A line of blanks is a suite for Mocha.
+  expect(statuses('highlightjs', '  a\n    ✓ b\n  \n    ✓ c')).toEqual({ 'a.b': 'PASSED', '.c': 'PASSED' });
 });
 
 describe('PHP and Ruby', () => {
@@ -213,6 +225,7 @@ describe('JavaScript in browsers, and by file', () => {
       'render() > nested > breaks': 'FAILED',
       'render() > works': 'PASSED',
     });
+    expect(statuses('karma', 'Starting browser\n    \n    ✔ a')).toEqual({ ' > a': 'PASSED' });
   });
 
   it("reads the failures of Chart.js, bpmn-js and OpenLayers, with the blanks at a name's end where lists have them", () => {
