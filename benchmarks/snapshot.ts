@@ -47,6 +47,7 @@ async function measured(megabytes: number, provider: HostProvider, store: Store)
   const command = `head -c ${megabytes}000000 /dev/urandom > random`;
   await sandbox.exec({ callId: 'fill', command, timeoutMs: 600_000, outputLimit: 4096 });
   const digest = await workspaceDigest(sandbox, 'digest');
+  if (digest === undefined) throw new Error(`a workspace of ${megabytes} MB has no digest here: it takes too long`);
   const refs: ObjectRef[] = [];
   const [taken, takeSeconds] = await seconds(() =>
     takeSnapshot(sandbox, lost, 'snapshot', { maxBytes: Number.MAX_SAFE_INTEGER }, async (piece) => {
