@@ -31,11 +31,12 @@ const CALL_MS = 120_000;
 const PACK_MS = 180_000;
 const UNPACK_MS = 600_000;
 const LOOK_EACH_MS = 20;
-/** Bytes of a piece before it is compressed, and how many a full sandbox still gets. */
-const MOST = 8_000_000;
+/** Bytes of the tar that are read at once, before they are compressed; a full sandbox still gives so many. */
+const MOST = 64_000_000;
 const LEAST = 65_536;
-/** A piece is at most a little longer than what was compressed. */
-const LONGEST = MOST + (1 << 16);
+/** Bytes of a piece. A read has at most 16 MiB. */
+const PIECE = 16_000_000;
+const DIGITS = 2;
 /** The last bytes of what gzip writes: the length before. */
 const LENGTH_BYTES = 4;
 /** Where a new sandbox gets a piece. */
@@ -71,39 +72,55 @@ function tarOf(places: Places, mine: string | undefined): string {
   );
 }
 
+interface Packing {
+  readonly callId: string;
+  /** For this time alone. */
+  readonly folder: string;
+  /** A list of further members. */
+  readonly mine?: string | undefined;
+}
+
+/** Bytes of the tar to read at once: half of the room, for as much is free when a new sandbox has nearly all of them. */
+async function bytesAtOnce(sandbox: Sandbox, { callId, folder }: Packing): Promise<number> {
+  const room = `mkdir -p ${folder} && df -B1 --output=avail ${folder} | tail -n 1`;
+  return Math.max(LEAST, Math.min(MOST, Math.floor(Number(await run(sandbox, `${callId}/room`, room)) / 2)));
+}
+
 /**
- * Reads the archive piece by piece. Each piece is cut out of a tar that is made anew, which costs a second for
- * some 500 MB, and nothing has to hold all of it. Returns how many bytes the pieces have. `folder` is for this time
- * alone. Errors: `SandboxUnavailable` if not all of it can be read within the bounds; those of `keep`.
+ * Reads the archive part by part. Each part is cut out of a tar that is made anew, and leaves the sandbox in pieces, so
+ * nothing has to hold all of it. Returns how many bytes the pieces have. Errors: `SandboxUnavailable` if not all of it
+ * can be read within the bounds; those of `keep`.
  */
 export async function pack(
   sandbox: Sandbox,
   places: Places,
-  { callId, folder, mine }: { readonly callId: string; readonly folder: string; readonly mine?: string | undefined },
+  packing: Packing,
   { maxBytes, withinMs = PACK_MS }: Bounds,
   keep: Keep,
 ): Promise<number> {
   const failed = (what: string) => new SandboxUnavailable(`snapshot of ${sandbox.id}: ${what}`);
   const deadline = Date.now() + withinMs;
-  const at = `${folder}/piece`;
-  const free = Number(
-    await run(sandbox, `${callId}/room`, `mkdir -p ${folder} && df -B1 --output=avail ${folder} | tail -n 1`),
-  );
-  // Half of the room: as much is free when the new sandbox has all but the last piece.
-  const size = Math.max(LEAST, Math.min(MOST, Math.floor(free / 2)));
+  const at = `${packing.folder}/piece.`;
+  const size = await bytesAtOnce(sandbox, packing);
   let bytes = 0;
-  for (let piece = 0; ; piece += 1) {
-    const cut = `tail -c +${piece * size + 1} | head -c ${size} | gzip -n -1 >${at}`;
-    const command = `${tarOf(places, mine)} | ${cut}; s=("\${PIPESTATUS[@]}"); echo "\${s[*]}"; [ "\${s[-1]}" = 0 ]`;
-    const statuses = (await run(sandbox, `${callId}/${piece}`, command)).trim().split(' ').slice(0, 3);
-    const read = await sandbox.read(at, LONGEST);
-    if (read.kind !== 'file' || read.content.length < LENGTH_BYTES) throw failed('a piece of it cannot be read');
-    const content = Buffer.from(read.content);
-    bytes += content.length;
-    if (bytes > maxBytes) throw failed(`it has more than ${maxBytes} bytes`);
-    await keep(content);
-    if (content.readUInt32LE(content.length - LENGTH_BYTES) < size) {
-      // Before the last piece, `head` ends first and breaks the pipe; that is not a failure.
+  for (let part = 0; ; part += 1) {
+    const cut = `tail -c +${part * size + 1} | head -c ${size} | gzip -n -1 | split -d -a ${DIGITS} -b ${PIECE} - ${at}`;
+    const ended = 's=("${PIPESTATUS[@]}"); echo "${s[*]}"; [ "${s[-2]} ${s[-1]}" = "0 0" ]';
+    const command = `rm -f ${at}*; ${tarOf(places, packing.mine)} | ${cut}; ${ended}`;
+    const statuses = (await run(sandbox, `${packing.callId}/${part}`, command)).trim().split(' ').slice(0, 3);
+    let end = Buffer.alloc(0);
+    for (let piece = 0; ; piece += 1) {
+      const read = await sandbox.read(`${at}${String(piece).padStart(DIGITS, '0')}`, PIECE);
+      if (read.kind === 'missing' && piece > 0) break;
+      if (read.kind !== 'file') throw failed('a piece of it cannot be read');
+      bytes += read.content.length;
+      if (bytes > maxBytes) throw failed(`it has more than ${maxBytes} bytes`);
+      await keep(read.content);
+      end = Buffer.concat([end, read.content.subarray(-LENGTH_BYTES)]).subarray(-LENGTH_BYTES);
+    }
+    if (end.length < LENGTH_BYTES) throw failed('a part of it cannot be read');
+    if (end.readUInt32LE() < size) {
+      // Before the last part, `head` ends first and breaks the pipe; that is not a failure.
       if (statuses.some((status) => status !== '0')) throw failed('not all of it could be read');
       return bytes;
     }

@@ -6,7 +6,8 @@
 import { createHash } from 'node:crypto';
 import type { Sandbox } from './sandbox.ts';
 
-const TIMEOUT_MS = 15_000;
+/** Of the clock, for a busy machine; what a workspace may need is bounded by the processor time below. */
+const TIMEOUT_MS = 60_000;
 /**
  * Limit for each program of the command. A workspace that needs more has no digest, on an idle machine as on a busy
  * one. A limit on the call would also count the policy's background processes, and end them.

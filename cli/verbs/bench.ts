@@ -11,6 +11,7 @@ import { orchestrationBench } from './bench/orchestration.ts';
 import { poolBench } from './bench/pool.ts';
 import { sampleBench } from './bench/sample.ts';
 import { sandboxBench } from './bench/sandbox.ts';
+import { snapshotBench } from './bench/snapshot.ts';
 import { soakBench } from './bench/soak.ts';
 import { trainBench } from './bench/train.ts';
 
@@ -21,6 +22,7 @@ const BENCHES: readonly Verb[] = [
   durabilityBench,
   asyncBench,
   sandboxBench,
+  snapshotBench,
   codeSearchBench,
   sampleBench,
   poolBench,

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { benchSandbox } from '../../../benchmarks/sandbox.ts';
+import { benchSnapshot } from '../../../benchmarks/snapshot.ts';
 import { dockerForTests } from '../../support/containers/docker-daemon.ts';
 
 test('every provider is measured, the first at the top', async () => {
@@ -22,6 +23,17 @@ test('every provider is measured, the first at the top', async () => {
       one.together.execMs.max,
     ])
       expect(value).toBeGreaterThan(0);
+});
+
+test('snapshots are measured, and what they make is compared', async () => {
+  const env = { ...process.env, LONGHAUL_SANDBOX: 'bubblewrap' };
+  const measured = await benchSnapshot([1, 20], env, () => undefined);
+  expect(measured).toMatchObject([
+    { megabytes: 1, pieces: 1 },
+    { megabytes: 20, pieces: expect.any(Number) as number },
+  ]);
+  for (const { takeSeconds, restoreSeconds } of measured)
+    expect(Math.min(takeSeconds, restoreSeconds)).toBeGreaterThan(0);
 });
 
 test('a missing provider is named with the reason, and is an error if it was requested alone', async () => {

@@ -257,8 +257,8 @@ export const lostSandboxes: readonly Mutation[] = [
     name: 'a snapshot ends after its first piece',
     fault: LOST,
     file: 'sandboxes/snapshot-archive.ts',
-    before: '    if (content.readUInt32LE(content.length - LENGTH_BYTES) < size) {',
-    after: '    if (content.length > 0) {',
+    before: '    if (end.readUInt32LE() < size) {',
+    after: '    if (end.length > 0) {',
     tests: [{ file: SNAPSHOTS_TEST, test: 'has the same pieces each time, and nothing stays behind' }],
   },
 ];
