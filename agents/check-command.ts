@@ -74,7 +74,11 @@ function wrongDelegate(
 function wrongIn(command: Command, possible: Possible): string | undefined {
   const { parsed, hasStep } = possible.view;
   if (command.do === 'act' && parsed.kind !== 'calls') return 'do act: the turn has no calls to run';
-  if (command.do === 'step' && !hasStep) return 'do step: nothing answers messages here (see hasStep)';
+  if (command.do === 'step' && !hasStep)
+    return (
+      'do step: nothing answers messages here: the task has no step, or this is a sub-agent, whose message is its ' +
+      'answer to its caller. Return { do: "answer" } where hasStep is false'
+    );
   return command.do === 'delegate' ? wrongDelegate(command, possible) : undefined;
 }
 

@@ -1,12 +1,13 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
 import { checkReach, checkServers } from '../agents/mcp/server.ts';
+import { agentNamed } from '../agents/agent.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
 import { closest } from '../protocol/closest.ts';
 import { resolveOptions } from '../modules/options.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import type { RunConfig, TaskEntry } from '../protocol/run-config.ts';
-import type { ObjectRef } from '../protocol/stages.ts';
+import type { AgentChoice, ObjectRef } from '../protocol/stages.ts';
 import {
   type OpenedTasks,
   readTaskKey,
@@ -57,6 +58,21 @@ export function checkLoaded(key: string, task: Task, modules?: ObjectRef): void 
   const [stranded] = [...toolbox].find(([, { runs }]) => runs === 'sandbox') ?? [];
   if (stranded !== undefined)
     throw new TypeError(`task ${key} offers ${stranded}, which runs in a sandbox, and has none: give sandboxes`);
+}
+
+/**
+ * The agent that replaces the tasks' own. `modules`: digest of the run's modules, imported.
+ * Errors: `UserInputError` for an unknown type and for its options.
+ */
+export function checkAgent({ type: name, options }: Partial<AgentChoice>, modules?: ObjectRef): void {
+  if (name === undefined) return;
+  let type;
+  try {
+    type = agentNamed(name, modules);
+  } catch (error) {
+    throw new UserInputError('agent.type', name, `give a known agent (${messageWithPlace(error)})`, { cause: error });
+  }
+  resolveOptions(type, options, 'agent.options');
 }
 
 /**
@@ -226,6 +242,7 @@ export async function checkTasksOfRun(
   modules?: ObjectRef,
   begun: Readonly<Record<string, TaskSource>> = {},
 ): Promise<CheckedTasks> {
+  checkAgent(agent, modules);
   const isOne = entries.length === 1;
   const sources: Record<string, TaskSource> = {};
   const imageTools = new Set<string>();

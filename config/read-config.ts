@@ -71,19 +71,33 @@ function settingOf(assignment: string, text: string): unknown {
   }
 }
 
-/** `tree` with one setting changed, along its dotted path. */
+/** The entry's position. Errors: `UserInputError` if the list has no such entry. */
+function entryOf(list: readonly unknown[], key: string, path: string, assignment: string): number {
+  if (/^\d+$/.test(key) && Number(key) < list.length) return Number(key);
+  const entries = list.length === 0 ? 'no entry' : `the entries ${path}.0 to ${path}.${list.length - 1}`;
+  throw new UserInputError(
+    '--set',
+    assignment,
+    `${path} is a list with ${entries}: name one of them, or set ${path}=[…]`,
+  );
+}
+
+/** `tree` with one setting changed, along its dotted path; entries of a list are counted from 0. */
 function assigned(tree: Tree, assignment: string): Tree {
-  const at = assignment.indexOf('=');
-  if (at < 1) throw new UserInputError('--set', assignment, 'write it as a.b=c');
-  const path = assignment.slice(0, at).split('.');
+  const sign = assignment.indexOf('=');
+  if (sign < 1) throw new UserInputError('--set', assignment, 'write it as a.b=c');
+  const path = assignment.slice(0, sign).split('.');
   if (path.includes('')) throw new UserInputError('--set', assignment, 'write it as a.b=c');
-  const value = settingOf(assignment, assignment.slice(at + 1));
-  const place = (node: Tree, [key = '', ...rest]: readonly string[]): Tree => {
-    if (rest.length === 0) return { ...node, [key]: value };
-    const child = node[key];
-    return { ...node, [key]: place(isTree(child) ? child : {}, rest) };
+  const value = settingOf(assignment, assignment.slice(sign + 1));
+  const place = (node: unknown, at: number): unknown => {
+    const key = path[at];
+    if (key === undefined) return value;
+    if (Array.isArray(node))
+      return node.with(entryOf(node, key, path.slice(0, at).join('.'), assignment), place(node[Number(key)], at + 1));
+    const known = isTree(node) ? node : {};
+    return { ...known, [key]: place(known[key], at + 1) };
   };
-  return place(tree, path);
+  return place(tree, 0) as Tree;
 }
 
 /** The settings of a YAML file, overridden by those of the command line. Errors: `UserInputError`. */

@@ -35,7 +35,7 @@ function parsed(text: string, shown: string): unknown {
 }
 
 /** The status of an error that a gateway passes on with status 200: its code is then in the body. */
-function toldStatus(value: unknown): number | undefined {
+function statusInBody(value: unknown): number | undefined {
   const error = typeof value === 'object' && value !== null && 'error' in value ? value.error : undefined;
   if (typeof error !== 'object' || error === null) return undefined;
   const code = 'code' in error ? Number(error.code) : Number.NaN;
@@ -69,8 +69,8 @@ export async function exchangeJson(exchange: Exchange): Promise<unknown> {
     const body = apiKey ? text.replaceAll(apiKey, '***') : text;
     if (status < 200 || status >= 300) throw classifyResponse({ status, headers, body });
     const value = parsed(text, body);
-    const told = toldStatus(value);
-    if (told !== undefined) throw classifyResponse({ status: told, headers, body });
+    const inBody = statusInBody(value);
+    if (inBody !== undefined) throw classifyResponse({ status: inBody, headers, body });
     return value;
   } catch (error) {
     signal.throwIfAborted();

@@ -53,8 +53,11 @@ export function resolveOptions({ name, options: schema }: WithOptions, given: un
   }
   const parsed = schema.safeParse(options);
   if (parsed.success) return parsed.data as Options;
-  const [issue] = parsed.error.issues;
-  if (issue?.code === 'unrecognized_keys') refuseUnknown(issue, options as Options, schema, field);
+  const { issues } = parsed.error;
+  // A wrong name is why another one is missing.
+  const unknown = issues.find((issue) => issue.code === 'unrecognized_keys');
+  if (unknown) refuseUnknown(unknown, options as Options, schema, field);
+  const [issue] = issues;
   const path = (issue?.path ?? []).map(String);
   const value = path.reduce<unknown>((inner, part) => (inner as Record<string, unknown> | undefined)?.[part], options);
   throw new UserInputError([field, ...path].join('.'), value, remedyOf(issue));

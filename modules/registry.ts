@@ -15,9 +15,9 @@ export class UnknownName extends TypeError {
 export class NameTaken extends TypeError {
   override readonly name = 'NameTaken';
 
-  /** `module`: the users' modules that define it twice. Absent: it is built in, or a program defined it. */
-  constructor(what: string, module?: string) {
-    super(`${what} is already defined${module === undefined ? '' : `, by ${module} itself`}: give another name`);
+  /** `by`: what defines it. Absent: a program. */
+  constructor(what: string, by?: string) {
+    super(`${what} is already defined${by === undefined ? '' : `, by ${by}`}: give another name`);
   }
 }
 
@@ -44,6 +44,7 @@ export class Registry<T> {
    * `NameTaken`.
    */
   define(name: string, part: T): void {
+    if (Object.hasOwn(this.#builtIn, name)) throw new NameTaken(`${this.#kind} ${name}`, 'Longhaul');
     const loading = loadingNow();
     if (loading === undefined) {
       if (this.#parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`);
@@ -53,8 +54,7 @@ export class Registry<T> {
     const { bundle, module } = loading;
     const parts = this.#bundled.get(bundle) ?? new Map<string, T>();
     this.#bundled.set(bundle, parts);
-    if (Object.hasOwn(this.#builtIn, name)) throw new NameTaken(`${this.#kind} ${name}`);
-    if (parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, module);
+    if (parts.has(name)) throw new NameTaken(`${this.#kind} ${name}`, `${module} itself`);
     parts.set(name, part);
   }
 

@@ -58,6 +58,9 @@ export const keys = {
   snapshot: (attempt: Attempt, turn: number) => `${keys.snapshots(attempt)}${padded(turn)}`,
   /** Prefix of the attempt's snapshots. */
   snapshots: (attempt: Attempt) => `snapshot:${attemptKey(attempt)}/`,
+  /** A piece of an archive. `taking`: names one try, so that no two tries are mixed. */
+  snapshotPiece: (attempt: Attempt, taking: string, name: string, number: number) =>
+    `snapshot-piece:${attemptKey(attempt)}/${taking}/${name}/${padded(number)}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   /** Round `round` of the grading failed. Rounds count from 1. */

@@ -95,11 +95,11 @@ export interface ActRecord {
   readonly untouched?: true;
 }
 
-/** One sandbox of a snapshot. The archives lie one after the other in its object. */
+/** One sandbox of a snapshot. */
 export interface SnapshotPart {
   readonly name: string;
-  /** Length of its archive. */
-  readonly bytes: number;
+  /** Of its archive, in their order. A record `snapshot-piece:` names each. */
+  readonly pieces: readonly ObjectRef[];
   /** Of its workspace and shell. */
   readonly digest: string;
   readonly shell: { readonly directory: string; readonly exports: string };
@@ -112,7 +112,9 @@ export type SnapshotRecord = {
   readonly turn: number;
   /** That of the turn's answers. */
   readonly replayMs: number;
-} & ({ readonly artifact: ObjectRef; readonly parts: readonly SnapshotPart[] } | { readonly none: string });
+  /** Of what was read: the next one waits longer after a large one. */
+  readonly bytes: number;
+} & ({ readonly parts: readonly SnapshotPart[] } | { readonly none: string });
 
 /** An object of an attempt's tools. It is pruned with the rollout. */
 export interface ObjectRecord {

@@ -1,7 +1,7 @@
 /**
- * The digest of a folder of tools: of names, sizes, links and rights of its files, and of what the lists of package
- * managers in it say. Equal packages have the same digest on every host, whenever they were installed. A file that is
- * changed in place, and keeps its size, is not noticed unless such a list is changed too.
+ * The digest of a folder of tools: of names, sizes, links and rights of its files, and of what package managers' lists
+ * in it say. Equal packages have the same digest on every host, whenever they were installed. A file that is changed in
+ * place, and keeps its size, is not seen unless such a list has its hash.
  */
 
 import { createHash, type Hash } from 'node:crypto';

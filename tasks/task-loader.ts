@@ -17,6 +17,7 @@ import type { ObjectRef } from '../protocol/stages.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { readCatalog } from '../store/read-records.ts';
 import { parseHubFile } from '../trainer/hub/hub-file.ts';
+import { checkDataset } from './check-dataset.ts';
 import { type Dataset, type EnvironmentIo, hasSandbox, MAIN, type Task, UnknownTask } from './environment.ts';
 import { environmentNamed, environmentNames } from './registry.ts';
 import { checkResources, type Machine, machineOf } from './resources.ts';
@@ -126,7 +127,7 @@ export class TaskLoader {
       );
     const opened = this.#datasets.of(keyOf(known), async () => {
       const commits = { ...known };
-      return { dataset: await environment.open(options, this.#io(folder, commits)), commits };
+      return { dataset: checkDataset(name, await environment.open(options, this.#io(folder, commits))), commits };
     });
     const { dataset, commits } = await opened;
     // Later calls name the commits that this one found.

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { allowedEndpoints, allowedKeys, BadEntry } from '../endpoints/allowed-addresses.ts';
 import { memoryOf } from '../sandboxes/leases.ts';
+import { SNAPSHOT_MIB } from '../sandboxes/snapshot-archive.ts';
 import { LIMITS } from '../tasks/swe-mini/problem.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 import { stackHome } from '../connection/stack-paths.ts';
@@ -42,6 +43,8 @@ export interface WorkerSettings {
   /** MiB that the agents' sandboxes of the host may claim together. */
   readonly sandboxMemoryMiB: number;
   readonly sandboxTtlSeconds: number;
+  /** Size of a snapshot of a task's sandboxes at most; 0: none is taken. */
+  readonly snapshotMiB: number;
   /** What this GPU worker does, and what each worker of the pool does; `pool` is `undefined` if it is not set. */
   readonly gpu: { readonly does: GpuDuty; readonly pool: readonly GpuDuty[] | undefined };
   /** True if engines of any kind may make a run's products. */
@@ -146,6 +149,7 @@ export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): Worker
     maxLiveSandboxes,
     sandboxMemoryMiB: readSandboxMemory(env),
     sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800, 1, env, LONGEST_TTL_SECONDS),
+    snapshotMiB: count('LONGHAUL_SNAPSHOT_MIB', SNAPSHOT_MIB, 0, env),
     mixedEngines: readMixedEngines(env),
     gpu: { does: readGpuDuty(env), pool: env[POOL_VARIABLE] ? readGpuPool(env) : undefined },
     slots: {

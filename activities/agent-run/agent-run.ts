@@ -24,7 +24,7 @@ import { gradeIn, verdictOf } from '../reward/reward.ts';
 import { repeatStep, stepTurn } from './environment-step.ts';
 import { type OpenGateway, programEnd, recordReports, runProgram } from './program.ts';
 import { Secrets } from './secrets.ts';
-import { snapshotIfLong } from './snapshots.ts';
+import { snapshotIfLong, type SnapshotSettings } from './snapshots.ts';
 import { type Acting, actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 /** The time that a turn has after its deadline, to end by itself and to report what ran in it. */
@@ -35,8 +35,8 @@ export interface AgentRunDeps extends AskDeps {
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
-  /** A snapshot is taken when the calls since the last one took so long. Default: three minutes. */
-  readonly snapshotAfterMs?: number;
+  /** When a snapshot is taken, and how large it may be. Default: after three minutes of calls, 500 MiB. */
+  readonly snapshots?: SnapshotSettings;
   /** Of tools that run in the worker. Default: those of this process's environment. */
   readonly secrets?: Secrets;
   /** Of programs with a gateway. Absent: none can have one here. */
@@ -159,7 +159,7 @@ async function act(
       await snapshotIfLong({ attempt: input, turn: input.turn, record }, task, sandboxes, {
         store,
         signal,
-        afterMs: deps.snapshotAfterMs,
+        ...deps.snapshots,
       });
     return record;
   }

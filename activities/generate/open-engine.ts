@@ -1,6 +1,6 @@
 /**
  * Opens the engine for a run or an eval, before its first rollout. The first worker that is asked decides the kind of
- * engine; a context that does not fit its memory is refused. What was agreed on holds for as long as the run goes on.
+ * engine; a context that does not fit its memory is refused. What was agreed on holds for as long as the run continues.
  */
 
 import { checkContext, type ContextOf } from '../../config/policy-context.ts';

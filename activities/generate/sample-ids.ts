@@ -126,6 +126,12 @@ function promptOf({ opening, earlier }: AgentAtWork, writer: Writer): Prompt {
   return { appended: afresh, reset: true, context: afresh };
 }
 
+/** Tokens of the prompt of the turn. Errors: those of `agentAtWork`, and of writing the conversation. */
+export async function promptTokens(input: GenerateInput, tokenizer: PolicyTokenizer, deps: TurnDeps): Promise<number> {
+  const agent = await agentAtWork(input, deps);
+  return promptOf(agent, new Writer(tokenizer, agent, input)).context.length;
+}
+
 /** What the engine throws, in whichever thread: its context is shorter than the prompt. */
 interface ContextTooLong extends Error {
   readonly limit: number;

@@ -18,7 +18,7 @@ import { endOfRun } from '../../reports/run-end.ts';
 import { keepTrajectory } from '../../reports/trajectories.ts';
 
 /** Records that name an object: the object is deleted with the last record that names it. */
-const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:', 'call:', 'again:ask:'];
+const NAMING = ['collect:', 'ask:', 'object:', 'snapshot:', 'snapshot-piece:', 'call:', 'again:ask:'];
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
 const RECORDS = [
   'generate',

@@ -53,7 +53,7 @@ export async function toolsOfTasks(refs: readonly TaskRef[], deps: ToolsDeps): P
   return Object.keys(digests).length === 0 ? undefined : digests;
 }
 
-/** `what`: `run NAME` or `eval NAME`. Errors: `UserInputError` for a folder that had other packages at its start. */
+/** `what`: `run NAME` or `eval NAME`. Errors: `UserInputError` for a folder with other packages than at its start. */
 export function refuseOtherTools(
   what: string,
   { began = {}, now = {} }: { readonly began?: ToolsDigests | undefined; readonly now?: ToolsDigests | undefined },

@@ -7,6 +7,7 @@ import { openingMessages } from '../../tasks/opening-messages.ts';
 import { stateBefore } from '../agent-run/environment-step.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { TaskContext, Work } from '../../tasks/environment.ts';
+import { Unjudged } from '../../tasks/fair-question.ts';
 import type { LoadedTask, TaskLoader } from '../../tasks/task-loader.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { blameOwnCode } from '../own-code.ts';
@@ -31,8 +32,8 @@ export interface RewardDeps extends AskDeps {
 
 /** A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. */
 function blameGrader(error: unknown): never {
-  if (error instanceof SandboxLost || error instanceof SandboxUnavailable || error instanceof QuestionRefused)
-    throw new GraderFailed(error.message, { cause: error });
+  if ([SandboxLost, SandboxUnavailable, QuestionRefused, Unjudged].some((one) => error instanceof one))
+    throw new GraderFailed((error as Error).message, { cause: error });
   return blameOwnCode(error, 'the grader', (message) => new GraderFailed(message));
 }
 
@@ -171,12 +172,12 @@ export function gradeIn(
 }
 
 export function createRewardActivities(deps: RewardDeps): RewardActivities {
-  const apart = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
+  const inFreshSandboxes = (further: SandboxProvider, { task }: LoadedTask, named: Named) =>
     task.gradedIn === 'none' ? bareContext(named) : freshContext(task, further, TTL_SECONDS, named);
   return {
     computeReward: (input) =>
       tried({ store: deps.store, place: 'reward', ...patienceWithJudges(input) }, (signal) =>
-        verdictOf(input, () => gradeOnce(input, apart, deps, signal), deps),
+        verdictOf(input, () => gradeOnce(input, inFreshSandboxes, deps, signal), deps),
       ),
   };
 }

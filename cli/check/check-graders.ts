@@ -3,13 +3,11 @@
  * less to the other.
  */
 
-import type { Bundle } from '../../modules/bundle.ts';
-import type { AgentSettings } from '../../protocol/rollout.ts';
-import type { Asking } from '../../protocol/stages.ts';
-import { taskKey, type TaskSource } from '../../protocol/task-key.ts';
+import { taskKey } from '../../protocol/task-key.ts';
 import type { LoopState } from '../../workflows/rollout/rollout-loop.ts';
 import { type CheckedSource, spread } from './check-tasks.ts';
-import { openHere } from './roll-out-here.ts';
+import type { PromptCheck } from './check-prompts.ts';
+import type { CountPrompt, Here } from './roll-out-here.ts';
 
 /** The reward that each scripted policy must get; `empty` may get less. */
 const EXPECTED = { oracle: 1, empty: 0 } as const;
@@ -66,43 +64,35 @@ function tasksOf(sources: readonly CheckedSource[], ids: readonly string[], most
 export interface Grading {
   readonly sources: readonly CheckedSource[];
   readonly ids: readonly string[];
-  readonly bundle: Bundle | undefined;
-  readonly agent: AgentSettings;
-  readonly asking: Asking;
+  readonly here: Here;
+  /** Absent: no prompt is counted. */
+  readonly prompts: PromptCheck | undefined;
   /** Tasks of each split. */
   readonly most: number;
-  readonly env: NodeJS.ProcessEnv;
   readonly signal: AbortSignal;
-  readonly say: (line: string) => void;
   readonly progress: (done: number, total: number) => void;
 }
 
 /** Errors: only the signal's; a rollout that fails is wrong. */
 export async function checkGraders(grading: Grading): Promise<CheckedGraders> {
-  const { sources, ids, bundle, agent, asking, most, env, signal, say, progress } = grading;
-  const known: Record<string, TaskSource> = {};
-  for (const { source, known: one } of sources) if (one) known[source] = one;
+  const { sources, ids, here, prompts, most, signal, progress } = grading;
   const tasks = tasksOf(sources, ids, most);
-  const here = await openHere(known, bundle, agent, asking, env, say);
   const wrong: WrongGrade[] = [];
   const counts = { oracle: { rollouts: 0, right: 0 }, empty: { rollouts: 0, right: 0 } };
   let [withoutOracle, done] = [0, 0];
-  try {
-    for (const task of tasks) {
-      const hasOracle = await here.hasOracle(task).catch(() => true);
-      if (!hasOracle) withoutOracle += 1;
-      for (const policy of SCRIPTED) {
-        if (policy === 'oracle' && !hasOracle) continue;
-        const found = wrongOf(task, policy, await here.rollOut(task, policy, signal));
-        counts[policy].rollouts += 1;
-        if (found === undefined) counts[policy].right += 1;
-        else wrong.push(found);
-      }
-      done += 1;
-      progress(done, tasks.length);
+  for (const task of tasks) {
+    const hasOracle = await here.hasOracle(task).catch(() => true);
+    if (!hasOracle) withoutOracle += 1;
+    const onPrompt = prompts && ((count: CountPrompt) => prompts.count(task, count));
+    for (const policy of SCRIPTED) {
+      if (policy === 'oracle' && !hasOracle) continue;
+      const found = wrongOf(task, policy, await here.rollOut(task, policy, signal, onPrompt));
+      counts[policy].rollouts += 1;
+      if (found === undefined) counts[policy].right += 1;
+      else wrong.push(found);
     }
-  } finally {
-    await here.close();
+    done += 1;
+    progress(done, tasks.length);
   }
   const policies = SCRIPTED.map((policy) => ({ policy, expected: EXPECTED[policy], ...counts[policy] }));
   return { policies, withoutOracle, wrong };

@@ -1,7 +1,7 @@
 /** Opens datasets and loads their tasks, as workers would, and reports what is wrong with each instead of the first. */
 
 import { agentNamed, defaultAgent } from '../../agents/agent.ts';
-import { checkLoaded, openEntry } from '../../config/open-tasks.ts';
+import { checkAgent, checkLoaded, openEntry } from '../../config/open-tasks.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import { messageWithPlace } from '../../modules/own-frame.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';
@@ -196,7 +196,7 @@ async function checkIds(ids: readonly string[], checking: Checking): Promise<Che
   }));
 }
 
-/** Checks every entry. Errors: `UserInputError` for an unknown environment or invalid options. */
+/** Checks every entry. Errors: `UserInputError` for an unknown environment or agent, or for invalid options. */
 export async function checkSources(
   { entries, ids, agent }: CheckConfig,
   modules: ObjectRef | undefined,
@@ -205,6 +205,7 @@ export async function checkSources(
   signal: AbortSignal,
 ): Promise<CheckedSource[]> {
   const checking = { agent, modules };
+  checkAgent(agent, modules);
   if (ids.length > 0) return checkIds(ids, checking);
   const checked: CheckedSource[] = [];
   for (const entry of entries) checked.push(await checkEntry(entry, most, checking, progress, signal));

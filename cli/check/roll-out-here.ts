@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { type GenerateDeps, generateTurn } from '../../activities/generate/generate.ts';
+import { type PolicyTokenizer, promptTokens } from '../../activities/generate/sample-ids.ts';
 import { orAborted } from '../../activities/or-aborted.ts';
 import { OwnClock, within } from '../../activities/own-time.ts';
 import { GraderFailed } from '../../activities/reward/grading-rounds.ts';
@@ -22,12 +23,13 @@ import type { ScriptedPolicy, ScriptName } from '../../protocol/policy.ts';
 import { keys } from '../../protocol/record-keys.ts';
 import { placeOf } from '../../protocol/frames.ts';
 import { type AgentSettings, DEFAULT_AGENT } from '../../protocol/rollout.ts';
-import type { Asking, Card, CollectOutcome, ObjectRef } from '../../protocol/stages.ts';
+import type { Asking, Attempt, Card, CollectOutcome, GenerateInput, ObjectRef } from '../../protocol/stages.ts';
 import type { TaskCatalog } from '../../protocol/task-key.ts';
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { putCatalog } from '../../store/read-records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
+import type { Task } from '../../tasks/environment.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import { openSandboxProvider } from '../../workers/sandbox-provider.ts';
 import { readSandboxSettings } from '../../workers/settings.ts';
@@ -57,11 +59,17 @@ interface Parts {
     ReturnType<typeof createRewardActivities>;
 }
 
+/** Counts the tokens of a rollout's first prompt. */
+export type CountPrompt = (tokenizer: PolicyTokenizer) => Promise<number>;
+export type OnPrompt = (count: CountPrompt) => Promise<void>;
+
 /** One rollout between its activities. */
 interface UnderWay {
   readonly rollout: string;
   readonly task: string;
   readonly policy: ScriptedPolicy;
+  /** Called before the first turn. */
+  readonly onPrompt?: OnPrompt;
   card?: Card;
   collected?: CollectOutcome;
 }
@@ -84,6 +92,24 @@ function inTime<T>(what: string, seconds: number, signal: AbortSignal, work: () 
   return within(limit, signal, (own) => asActivity(own, work));
 }
 
+/** Of a first turn. */
+function generateInput(attempt: Attempt, policy: ScriptedPolicy, agent: AgentSettings): GenerateInput {
+  const { type, options, codec, preamble, reasoning, maxContextTokens } = agent;
+  const { maxTurns, maxDepth, maxSegments } = { ...DEFAULT_AGENT, ...agent };
+  const conversation = { ...(codec && { codec }), ...(preamble && { preamble }), ...(reasoning && { reasoning }) };
+  return {
+    ...attempt,
+    ...(type !== undefined && { agent: { type, ...(options && { options }) } }),
+    ...(Object.keys(conversation).length > 0 && { conversation }),
+    limits: { maxTurns, maxDepth, maxSegments },
+    turn: 1,
+    policy,
+    sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 1 },
+    ...(maxContextTokens !== undefined && { maxContextTokens }),
+    noiseKey: '',
+  };
+}
+
 async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: AbortSignal): Promise<LoopEvent> {
   const { store, tasks, catalog, agent, asking, activities } = parts;
   const { rollout, task, policy } = one;
@@ -96,23 +122,8 @@ async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: Ab
       return { type: 'prepared', sandboxless: one.card.sandbox === null, inPlace: one.card.gradedIn === 'agents' };
     }
     case 'generate': {
-      const asked =
-        agent.type === undefined
-          ? {}
-          : { agent: { type: agent.type, ...(agent.options && { options: agent.options }) } };
-      const { maxTurns, maxDepth, maxSegments } = { ...DEFAULT_AGENT, ...agent };
-      const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 1 };
-      const input = {
-        ...attempt,
-        ...asked,
-        ...placeOf(state.frames),
-        limits: { maxTurns, maxDepth, maxSegments },
-        turn,
-        policy,
-        sampling,
-        ...(agent.maxContextTokens !== undefined && { maxContextTokens: agent.maxContextTokens }),
-        noiseKey: '',
-      };
+      const input = { ...generateInput(attempt, policy, agent), ...placeOf(state.frames), turn };
+      if (turn === 1) await one.onPrompt?.((tokenizer) => promptTokens(input, tokenizer, { store, tasks }));
       // A scripted policy asks for no engine, tokenizer or endpoint.
       const {
         kind,
@@ -211,8 +222,11 @@ export function lazily(open: () => Promise<HostProvider>): {
 export interface Here {
   /** Errors: those of loading the task. */
   hasOracle(task: string): Promise<boolean>;
+  load(task: string): Promise<Task>;
   /** The end of one rollout of a task by a scripted policy. Errors: only the signal's. */
-  rollOut(task: string, policy: ScriptName, signal: AbortSignal): Promise<LoopState>;
+  rollOut(task: string, policy: ScriptName, signal: AbortSignal, onPrompt?: OnPrompt): Promise<LoopState>;
+  /** Prepares a task without sandboxes. Errors: those of its `start`, and of `onPrompt`. */
+  prompt(task: string, onPrompt: OnPrompt, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -255,10 +269,21 @@ export async function openHere(
   let made = 0;
   return {
     hasOracle: async (task) => (await tasks.load({ task, catalog })).task.oracle !== undefined,
-    rollOut: (task, scripted, signal) => {
+    load: async (task) => (await tasks.load({ task, catalog })).task,
+    rollOut: (task, scripted, signal, onPrompt) => {
       made += 1;
-      const one = { rollout: `check/${made}`, task, policy: { scripted, version: 0 } };
+      const policy = { scripted, version: 0 };
+      const one = { rollout: `check/${made}`, task, policy, ...(onPrompt && { onPrompt }) };
       return asActivity(signal, () => rollOut(one, parts, signal));
+    },
+    prompt: (task, onPrompt, signal) => {
+      made += 1;
+      const attempt = { run: RUN, rollout: `check/${made}`, attempt: 1, task, catalog };
+      return asActivity(signal, async () => {
+        await activities.prepare({ ...attempt, ...asking });
+        const input = generateInput(attempt, { scripted: 'empty', version: 0 }, agent);
+        await onPrompt((tokenizer) => promptTokens(input, tokenizer, { store, tasks }));
+      });
     },
     async close() {
       const real = await opened()?.catch(() => undefined);

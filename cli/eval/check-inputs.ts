@@ -5,6 +5,7 @@ import { packageRoot } from '#setup/paths.mjs';
 import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { fileUri } from '../../protocol/policy-uri.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
+import { checkAgent } from '../../config/open-tasks.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
@@ -14,7 +15,8 @@ import { askedContext } from '../../config/policy-context.ts';
 import { checkContextHere } from '../connect/context-here.ts';
 import { modulesOf } from '../connect/run-modules.ts';
 
-const starter = join(packageRoot, 'examples', 'starter');
+/** The folder of the policy `starter`. */
+export const starter = join(packageRoot, 'examples', 'starter');
 
 /** Only the workers know a run's checkpoints. Errors: `UserInputError` for a context that a policy cannot have. */
 export async function checkContexts(config: SweepConfig): Promise<void> {
@@ -31,6 +33,7 @@ export async function checkContexts(config: SweepConfig): Promise<void> {
 export async function checkEvalInputs(config: SweepConfig): Promise<void> {
   const { tasks, policies } = config;
   const modules = await modulesOf(config);
+  checkAgent(config.agent, modules?.digest);
   await checkTasks(tasks, new TaskLoader(), modules?.digest, config.judges);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;

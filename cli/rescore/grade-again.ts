@@ -76,13 +76,19 @@ async function inputOf(
 /** Why this task's rollout cannot be graded again; `undefined` if it can. */
 async function refusalOf(input: RewardInput, { task, source }: LoadedTask, store: Store): Promise<string | undefined> {
   if (task.gradedIn === 'agents')
-    return `${source} is graded in the agent's own sandboxes (gradedIn: agents), and they are gone`;
+    return (
+      `${source} is graded in the agent's own sandboxes (gradedIn: agents), and they are gone: an eval with ` +
+      'policies: [replay:RUN] runs the calls again in new ones, and grades there'
+    );
   if (hasSandbox(task) && task.collect !== undefined && input.artifact === undefined)
     return 'its artifact is not on record';
   const turns = await turnsOf(store, input, input.turns);
   const hasSteps = turns.some(({ command }) => command?.do === 'step');
   if (hasSteps && task.stepIsPure !== true)
-    return `the step of ${source} is not declared pure: give stepIsPure: true if it depends on state and message alone`;
+    return (
+      `the step of ${source} is not declared pure: give stepIsPure: true if it depends on state and message alone, ` +
+      'or play the rollouts again by an eval with policies: [replay:RUN]'
+    );
   return undefined;
 }
 

@@ -9,6 +9,7 @@ import { storeUrl } from '../../connection/store-url.ts';
 import { readStackState } from '../../connection/stack-state.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
+import type { CheckedTasks } from '../../config/open-tasks.ts';
 import { checkInputs } from './check-inputs.ts';
 import { existingRun } from './existing-run.ts';
 import type { Screen } from './follow.ts';
@@ -40,32 +41,39 @@ function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
     );
 }
 
+/** What is known of a run before it is started or attached to. */
+export interface KnownRun {
+  /** Present if it has ended and is not to be resumed. */
+  readonly ended?: TrainEnd;
+  /** Present if it is new. */
+  readonly tasks?: CheckedTasks;
+}
+
 /**
- * Returns a run that has ended already, from the store alone; `undefined` if it has not ended or is to be resumed
- * (`again`). Errors: `UserInputError` for another configuration or bad inputs, and for a completed run with `again`.
+ * A new run's inputs are checked; a run that has ended, and is not to be resumed (`again`), is shown from the store
+ * alone. Errors: `UserInputError` for another configuration or bad inputs, and for a completed run with `again`.
  */
-export async function alreadyEnded(config: RunConfig, screen: Screen, again = false): Promise<TrainEnd | undefined> {
+export async function knownRun(config: RunConfig, screen: Screen, again = false): Promise<KnownRun> {
   const home = stackHome();
   const url = storeUrl(home);
   if (!(await storeExists(url))) {
-    await checkInputs(config);
-    return undefined;
+    return { tasks: await checkInputs(config) };
   }
   const store = await openStore(url);
   const model = openReadModel(store, home);
   try {
-    if (!(await existingRun(config, store))) await checkInputs(config);
+    const tasks = (await existingRun(config, store)) ? undefined : await checkInputs(config);
     const { address = '', namespace = 'default', ui = '' } = readStackState(stackPaths(home).state) ?? {};
     const temporal = { address, namespace, ui };
     const summary = await summaryOf(config.run, store, temporal, model);
-    if (!summary || summary.status === 'running') return undefined;
+    if (!summary || summary.status === 'running') return tasks ? { tasks } : {};
     if (again) {
       refuseCompleted(config, summary);
       screen.line(
         `run ${config.run} has ${summary.status === 'failed' ? 'failed' : 'been cancelled'}: ` +
           'it is resumed from its records',
       );
-      return undefined;
+      return {};
     }
     const ended =
       summary.status === 'completed' ? 'completed' : summary.status === 'failed' ? 'failed' : 'been cancelled';
@@ -77,7 +85,7 @@ export async function alreadyEnded(config: RunConfig, screen: Screen, again = fa
     );
     const end = endOf(config, temporal);
     for (const line of await reportLines(summary, end.runDir, store)) screen.line(line);
-    return { ...end, summary };
+    return { ended: { ...end, summary } };
   } finally {
     model.close();
     await store.close();

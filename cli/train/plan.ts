@@ -4,6 +4,7 @@ import type { CheckedTasks } from '../../config/open-tasks.ts';
 import type { DispatcherSettings } from '../../protocol/batch.ts';
 import type { Budget } from '../../protocol/budget.ts';
 import type { Judges } from '../../protocol/judge.ts';
+import { LOSSES } from '../../trainer/algorithms/losses/registry.ts';
 import { budgetText } from '../../reports/spent.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 
@@ -44,7 +45,8 @@ function criticLines({ algorithm: { critic, gamma = 1, lambd = 1 }, policy }: Ru
 }
 
 function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {
-  const clip = clipLow === undefined ? '' : ` clipped to −${clipLow}/+${clipHigh}`;
+  // Whether a module's loss clips is for it to say.
+  const clip = clipLow === undefined || !(loss in LOSSES) ? '' : ` clipped to −${clipLow}/+${clipHigh}`;
   const reduction = lossReduction === undefined ? '' : `, ${lossReduction}`;
   return `loss ${loss}${clip}${reduction}${kl ? `, KL in the ${kl.in} × ${kl.coefficient}` : ''}`;
 }
@@ -86,6 +88,7 @@ function imagesLine(tasks: CheckedTasks | undefined): string[] {
 export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
   const heldOut = tasks?.heldOut.reduce((sum, { count }) => sum + count, 0) ?? evaluation.tasks ?? 200;
+  const most = tasks !== undefined || evaluation.tasks !== undefined ? '' : 'at most ';
   const perEvaluation = heldOut * (evaluation.greedy ? 2 : 1);
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
@@ -101,10 +104,10 @@ export function planLines(config: RunConfig, tasks?: CheckedTasks): string[] {
     `policy ${config.policy.base}`,
     `${tasksLine(config, tasks)}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ` +
       `${rollouts} rollouts${drawn}`,
-    `${evaluations} evaluations of ${perEvaluation} rollouts on ${heldOut} held-out tasks`,
+    `${evaluations} evaluations of ${most}${perEvaluation} rollouts on ${most}${heldOut} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${contextWords(config)}`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} ` +
-      `(${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+      `(${algorithm.schedule}), epochs: ${algorithm.epochs}, minibatches per epoch: ${algorithm.minibatches}`,
     ...imagesLine(tasks),
     ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,

@@ -7,6 +7,7 @@ import { LOSSES, policyLosses } from '../../trainer/algorithms/losses/registry.t
 import { LOSS_REDUCTIONS, RATE_SCHEDULES } from '../../protocol/algorithm.ts';
 import type { AlgorithmSettings, TrainingSettings } from '../../protocol/run-config.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
+import { didYouMean } from '../../protocol/closest.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { filled, refusedBy } from './conditional-settings.ts';
 import { criticSchema, gradientBound } from './critic-schema.ts';
@@ -81,8 +82,9 @@ export function checkNames(settings: Partial<Pick<AlgorithmSettings, 'advantage'
   ] as const) {
     const { [kind]: name = '' } = settings;
     if (name === '' || name in builtIn) continue;
-    const remedy = `give one of ${Object.keys(builtIn).join(', ')}, or the modules that define it (modules)`;
-    throw new UserInputError(`algorithm.${kind}`, name, remedy);
+    const known = Object.keys(builtIn);
+    const remedy = `give one of ${known.join(', ')}, or the modules that define it (modules)`;
+    throw new UserInputError(`algorithm.${kind}`, name, `${remedy}${didYouMean(name, known)}`);
   }
 }
 
@@ -108,12 +110,10 @@ export function checkDefinitions(
     ['advantage', advantage, advantageEstimators],
     ['loss', loss, policyLosses],
   ] as const) {
-    if (!registry.has(name, modules))
-      throw new UserInputError(
-        `algorithm.${kind}`,
-        name,
-        `no module of the run defines it; give one of ${registry.names(modules).join(', ')}`,
-      );
+    if (registry.has(name, modules)) continue;
+    const known = registry.names(modules);
+    const remedy = `no module of the run defines it; give one of ${known.join(', ')}`;
+    throw new UserInputError(`algorithm.${kind}`, name, `${remedy}${didYouMean(name, known)}`);
   }
   if (critic !== undefined && advantageEstimators.get(advantage, modules).over !== 'token') {
     throw new UserInputError(

@@ -1,24 +1,31 @@
-/** The schemas of settings that belong to one loss only, with SkyRL's defaults. */
+/** The schemas of settings that belong to one loss only, with the defaults of updates. */
 
 import { z } from 'zod';
+import { DEFAULT_LOSS_SETTINGS as DEFAULTS } from '../../trainer/training/settings.ts';
 
 const positive = z.number().positive();
 const share = z.number().min(0).max(1);
 
 export const cispo = z.strictObject({
-  clipLow: share.default(1),
-  clipHigh: z.number().min(0).default(4),
-  anchor: z.enum(['old', 'rollout']).default('old'),
+  clipLow: share.default(DEFAULTS.cispo.clipLow),
+  clipHigh: z.number().min(0).default(DEFAULTS.cispo.clipHigh),
+  anchor: z.enum(['old', 'rollout']).default(DEFAULTS.cispo.anchor),
 });
-export const sapo = z.strictObject({ tauPositive: positive.default(1), tauNegative: positive.default(1.05) });
+export const sapo = z.strictObject({
+  tauPositive: positive.default(DEFAULTS.sapo.tauPositive),
+  tauNegative: positive.default(DEFAULTS.sapo.tauNegative),
+});
 export const dppo = z.strictObject({
-  divergence: z.enum(['binary_tv', 'binary_kl']).default('binary_tv'),
-  deltaLow: z.number().min(0).default(0.2),
-  deltaHigh: z.number().min(0).default(0.2),
+  divergence: z.enum(['binary_tv', 'binary_kl']).default(DEFAULTS.dppo.divergence),
+  deltaLow: z.number().min(0).default(DEFAULTS.dppo.deltaLow),
+  deltaHigh: z.number().min(0).default(DEFAULTS.dppo.deltaHigh),
 });
-export const klCov = z.strictObject({ fraction: share.default(0.2), coefficient: z.number().min(0).default(1) });
+export const klCov = z.strictObject({
+  fraction: share.default(DEFAULTS.klCov.fraction),
+  coefficient: z.number().min(0).default(DEFAULTS.klCov.coefficient),
+});
 export const clipCov = z.strictObject({
-  ratio: share.default(0.0002),
-  lowerBound: z.number().default(1),
-  upperBound: z.number().default(5),
+  ratio: share.default(DEFAULTS.clipCov.ratio),
+  lowerBound: z.number().default(DEFAULTS.clipCov.lowerBound),
+  upperBound: z.number().default(DEFAULTS.clipCov.upperBound),
 });

@@ -3,6 +3,7 @@
 import { ADVANTAGES, comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
 import type { PolicyLossDefinition } from '../../trainer/algorithms/losses/loss.ts';
 import { LOSSES } from '../../trainer/algorithms/losses/registry.ts';
+import { DEFAULT_LOSS_SETTINGS } from '../../trainer/training/settings.ts';
 import { DEFAULT_VALUE_CLIP } from '../../protocol/algorithm.ts';
 import type { Rule } from './conditional-settings.ts';
 import { criticSchema } from './critic-schema.ts';
@@ -69,9 +70,13 @@ export const RULES: readonly Rule[] = [
     remedy: 'leave it out, or give advantage: gae',
   },
   { field: 'zeroVarianceFilter', applies: () => true, fill: (s) => comparesGroups(String(s['advantage'])), remedy: '' },
-  { field: 'clipLow', ...forLosses(...CLIPPING), fill: () => 0.2 },
-  { field: 'clipHigh', ...forLosses(...CLIPPING), fill: () => 0.28 },
-  { field: 'clipRatioC', ...forLosses('dual_clip'), fill: (s) => (s['loss'] === 'dual_clip' ? 3 : undefined) },
+  { field: 'clipLow', ...forLosses(...CLIPPING), fill: () => DEFAULT_LOSS_SETTINGS.clipLow },
+  { field: 'clipHigh', ...forLosses(...CLIPPING), fill: () => DEFAULT_LOSS_SETTINGS.clipHigh },
+  {
+    field: 'clipRatioC',
+    ...forLosses('dual_clip'),
+    fill: (s) => (s['loss'] === 'dual_clip' ? DEFAULT_LOSS_SETTINGS.clipRatioC : undefined),
+  },
   { field: 'cispo', ...onlyLoss('cispo'), fill: () => cispo.parse({}) },
   { field: 'sapo', ...onlyLoss('sapo'), fill: () => sapo.parse({}) },
   { field: 'dppo', ...onlyLoss('dppo'), fill: () => dppo.parse({}) },

@@ -91,8 +91,8 @@ async function passes(
   for (const some of inRequests(data)) {
     const answer = await model.pass({ ...given, data: some }, signal);
     logprobs.push(...answer.logprobs);
-    const told = answer.metrics['loss:sum'] ?? answer.metrics['total_loss:sum'];
-    sum = sum === undefined || told === undefined ? undefined : sum + told;
+    const reported = answer.metrics['loss:sum'] ?? answer.metrics['total_loss:sum'];
+    sum = sum === undefined || reported === undefined ? undefined : sum + reported;
   }
   return { logprobs, sum };
 }
@@ -101,16 +101,16 @@ async function passes(
  * Whether the server's losses are sums, from a forward pass with weights of 1. Errors: `EndpointError` with the
  * setting's name if the server does not say it, or says something else.
  */
-function checkReduction(training: Training, logprobs: readonly Float64Array[], told: number | undefined): void {
+function checkReduction(training: Training, logprobs: readonly Float64Array[], reported: number | undefined): void {
   if (training.reduction !== undefined) return;
   const { baseUrl } = training.policy;
   const sum = -logprobs.reduce((total, row) => total + row.reduce((a, b) => a + b, 0), 0);
   const remedy =
     "give policy.server.reduction: sum, or sequence-mean for a server that takes means, as SkyRL's JAX backend does";
-  if (told === undefined)
+  if (reported === undefined)
     throw new EndpointError('protocol', `${baseUrl} does not return loss:sum, so its reduction is unknown: ${remedy}`);
-  if (Math.abs(told - sum) > SUM_TOLERANCE * Math.max(1, Math.abs(sum)))
-    throw new EndpointError('protocol', `${baseUrl} returned loss:sum ${told} where the sum is ${sum}: ${remedy}`);
+  if (Math.abs(reported - sum) > SUM_TOLERANCE * Math.max(1, Math.abs(sum)))
+    throw new EndpointError('protocol', `${baseUrl} returned loss:sum ${reported} where the sum is ${sum}: ${remedy}`);
   training.reduction = 'sum';
 }
 
@@ -290,8 +290,8 @@ export const tinkerBackend: BackendDefinition<Training> = {
 
   /** By the state's name, so that a server that samples only loaded models can load the state. */
   async saveForSampler({ policy, model }, { name }, signal) {
-    const told = await model.save('save_weights_for_sampler', nameOf(name), signal);
-    const path = isTinkerPath(told) ? told : `tinker://${model.id}/sampler_weights/${nameOf(name)}`;
+    const given = await model.save('save_weights_for_sampler', nameOf(name), signal);
+    const path = isTinkerPath(given) ? given : `tinker://${model.id}/sampler_weights/${nameOf(name)}`;
     return { uri: tinkerUri({ ...policy, path }) };
   },
 

@@ -132,8 +132,8 @@ export class TinkerSession {
       };
       try {
         const loaded = await this.result('load_weights', body, signal);
-        const { model_id: told } = loaded;
-        return new TinkerModel(this, typeof told === 'string' ? told : `${this.id}:train:${number}`);
+        const { model_id: id } = loaded;
+        return new TinkerModel(this, typeof id === 'string' ? id : `${this.id}:train:${number}`);
       } catch (error) {
         if (!(error instanceof TinkerRefused && error.status === 422 && error.message.includes('model_id')))
           throw error;

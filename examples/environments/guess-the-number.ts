@@ -32,7 +32,7 @@ defineEnvironment({
           async step(_ctx: unknown, state: unknown, message: string) {
             const { low, high, guesses } = state as State;
             const guess = Number(/\d+/.exec(message)?.[0] ?? Number.NaN);
-            const told =
+            const hint =
               guess === secret ? 'Right.' : guess < secret ? 'Higher.' : guess > secret ? 'Lower.' : 'Give a number.';
             const next = {
               low: guess < secret ? Math.max(low, guess + 1) : low,
@@ -41,7 +41,7 @@ defineEnvironment({
             };
             const halved = next.high - next.low <= (high - low) / 2 && guess !== secret;
             const done = guess === secret || next.guesses >= most;
-            const messages = [{ role: 'user' as const, content: told }];
+            const messages = [{ role: 'user' as const, content: hint }];
             return await Promise.resolve({ state: next, messages, done, reward: halved ? 0.05 : 0 });
           },
 

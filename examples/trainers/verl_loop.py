@@ -27,8 +27,7 @@ def load(folder):
 def update(policy, data):
     """One step. A rollout of several rows counts once per row, as VeRL counts rows."""
     batch, mask = data.batch, data.batch["response_mask"].float()
-    rewards = torch.zeros_like(mask)
-    rewards[:, 0] = torch.tensor([float(one) for one in data.non_tensor_batch["rewards"]])
+    rewards = batch["rm_scores"]
     whole = torch.ones_like(mask)
     advantages, _ = core_algos.compute_grpo_outcome_advantage(rewards, whole, data.non_tensor_batch["uid"])
     found = policy.log_probs(batch["input_ids"], batch["attention_mask"], mask.shape[1])

@@ -152,16 +152,16 @@ export async function openRecords(
 ): Promise<RecordSource> {
   const schema = encodedSchema(records, settings);
   const all = await readAll(`data.${name}.files`, records.files, schema);
-  const apart = await readAll(`data.${name}.evaluation.files`, records.evaluation?.files ?? [], schema);
+  const separate = await readAll(`data.${name}.evaluation.files`, records.evaluation?.files ?? [], schema);
   const { share } = records.evaluation ?? {};
-  const held = share === undefined ? new Set(apart.rows.map(({ key }) => key)) : chosenKeys(all.rows, share);
-  const evaluated = share === undefined ? apart.rows : all.rows.filter(({ key }) => held.has(key));
+  const held = share === undefined ? new Set(separate.rows.map(({ key }) => key)) : chosenKeys(all.rows, share);
+  const evaluated = share === undefined ? separate.rows : all.rows.filter(({ key }) => held.has(key));
   const trained = all.rows.filter(({ key }) => !held.has(key));
   const usable = trained.filter(({ isSkipped }) => !isSkipped);
   const at = epochOrder(name, usable.length, settings.seed);
   return {
     digest: createHash('sha256')
-      .update(JSON.stringify([all.digests, apart.digests]))
+      .update(JSON.stringify([all.digests, separate.digests]))
       .digest('hex'),
     train: countsOf(trained),
     evaluation: countsOf(evaluated),

@@ -15,7 +15,7 @@ export interface TurnForm {
   /** True if the prompt has opened the reasoning. */
   readonly inReasoning: boolean;
   /** `text`: the reasoning stays in the text, with its tags. */
-  readonly reasoning: 'apart' | 'text';
+  readonly reasoning: 'separate' | 'text';
   /** Stop strings, which may have begun at the text's end. */
   readonly stops: readonly string[];
   /** The beginning of a call that the prompt ends with. */
@@ -89,7 +89,7 @@ export class TurnReader {
     }));
     const said = parsed?.kind === 'calls' ? parsed.content : text;
     const { reasoning, rest = '' } =
-      this.#form.reasoning === 'apart' ? split(said, inReasoning, true) : { reasoning: '', rest: said };
+      this.#form.reasoning === 'separate' ? split(said, inReasoning, true) : { reasoning: '', rest: said };
     return { reasoning: reasoning.trim(), content: hasTools ? rest.trim() : rest, calls };
   }
 

@@ -19,11 +19,14 @@ export interface HttpLimits extends BodyLimits {
   readonly maxRequests: number;
   /** Time limit of one answer, from the start of its request. In seconds. */
   readonly timeoutSeconds: number;
+  /** How long a caller may read nothing of an answer that waits for it. In seconds. */
+  readonly unreadSeconds: number;
 }
 
 export const DEFAULT_LIMITS: HttpLimits = {
   maxRequests: 256,
   timeoutSeconds: 600,
+  unreadSeconds: 60,
   maxBodyBytes: 16 * 2 ** 20,
   bodySeconds: 20,
   bodyBudgetBytes: 64 * 2 ** 20,
@@ -89,6 +92,10 @@ export class HttpServer {
     const answer = (request: IncomingMessage, response: ServerResponse): void => {
       const gone = new AbortController();
       this.#underWay.set(response, gone);
+      // Fires when nothing was sent for so long. Callers that read nothing would fill the memory with their answers.
+      response.setTimeout(this.#limits.unreadSeconds * 1000, () => {
+        if (request.socket.writableLength > 0) request.socket.destroy();
+      });
       response.on('close', () => {
         // Nobody needs to be told of an answer's own end, and an exception takes its time for a call stack.
         if (!response.writableFinished) gone.abort(new DOMException('the caller closed the connection', 'AbortError'));

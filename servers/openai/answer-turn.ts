@@ -20,7 +20,7 @@ export interface TurnOptions {
   /** Seed of the noise. */
   readonly noiseKey: string;
   /** `text`: the reasoning stays in the text, with its tags. */
-  readonly reasoning: 'apart' | 'text';
+  readonly reasoning: 'separate' | 'text';
   readonly stopTokenIds?: readonly number[];
   readonly skipSpecialTokens?: boolean;
   readonly promptAlternatives?: number | undefined;

@@ -86,7 +86,7 @@ async function answerOne(
   const { answer } = await answerTurn(
     turn,
     model,
-    { noiseKey: `${seedKey(turn.query.seed)}/0`, reasoning: 'apart', ...(streamed ? { onDeltas } : {}) },
+    { noiseKey: `${seedKey(turn.query.seed)}/0`, reasoning: 'separate', ...(streamed ? { onDeltas } : {}) },
     signal,
   );
   return answer;

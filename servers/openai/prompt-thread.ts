@@ -84,6 +84,8 @@ export class PromptThread {
     });
     worker.unref();
     worker.on('message', (answer: FromPromptThread) => {
+      // What an ended thread had said is delivered at its end, and belongs to the request that was dropped.
+      if (worker !== this.#worker) return;
       const job = this.#finish();
       if ('prepared' in answer) job?.resolve(answer.prepared);
       else job?.reject(readError(answer.error));

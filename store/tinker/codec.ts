@@ -14,16 +14,16 @@ export function encode(value: unknown): Uint8Array {
  * V8's arrays are views of the one buffer that was read. A message between threads would copy all of it for each view,
  * and a transfer would empty the others.
  */
-function apart(value: unknown): unknown {
+function withOwnBuffers(value: unknown): unknown {
   if (value instanceof Int32Array || value instanceof Float32Array || value instanceof Uint8Array)
     return value.byteLength === value.buffer.byteLength ? value : value.slice();
-  if (Array.isArray(value)) return value.map(apart);
+  if (Array.isArray(value)) return value.map(withOwnBuffers);
   if (value === null || typeof value !== 'object') return value;
-  return Object.fromEntries(Object.entries(value).map(([key, own]) => [key, apart(own)]));
+  return Object.fromEntries(Object.entries(value).map(([key, own]) => [key, withOwnBuffers(own)]));
 }
 
 export function decode<T>(bytes: Uint8Array): T {
-  return apart(deserialize(bytes)) as T;
+  return withOwnBuffers(deserialize(bytes)) as T;
 }
 
 /** CRC-32 over the columns that find a row, and its body. */

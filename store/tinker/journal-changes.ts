@@ -74,13 +74,13 @@ export class JournalChanges {
     }
   }
 
-  /** Calls `told` at each change of `key` from now on. Returns what ends that. */
-  on(key: string, told: () => void): () => void {
+  /** Calls `onChange` at each change of `key` from now on. Returns what ends that. */
+  on(key: string, onChange: () => void): () => void {
     if (this.#waiting.size === 0) this.#start();
     const known = this.#waiting.get(key) ?? new Set();
-    this.#waiting.set(key, known.add(told));
+    this.#waiting.set(key, known.add(onChange));
     return () => {
-      known.delete(told);
+      known.delete(onChange);
       if (known.size === 0 && this.#waiting.get(key) === known) this.#waiting.delete(key);
     };
   }

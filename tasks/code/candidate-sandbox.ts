@@ -208,6 +208,9 @@ export async function gradeCandidate(
   return zero(`the code was cut off twice (${cause}), and its control never was`);
 }
 
+/** A value that the policy may have written: not every one has a text of its own. */
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing'));
+
 /** In one sentence, why a run did not end well: the line that the runner printed about it. */
 export function whyEnded({ ended, code, stderr }: Line, seconds: number): string {
   if (ended === 'late') return `took more than ${seconds} s`;
@@ -215,7 +218,7 @@ export function whyEnded({ ended, code, stderr }: Line, seconds: number): string
   const last = typeof stderr === 'string' ? (stripLast(stderr) ?? '') : '';
   return (
     'ended with ' +
-    `${typeof code === 'number' && code < 0 ? `signal ${-code}` : `exit code ${String(code)}`}` +
+    `${typeof code === 'number' && code < 0 ? `signal ${-code}` : `exit code ${textOf(code).slice(0, 200)}`}` +
     `${last === '' ? '' : `: ${last}`}`
   );
 }
@@ -243,5 +246,5 @@ export function answersIn(lines: readonly Line[]): { readonly answers: Line[]; r
 /** The exception that a call raised; `undefined` if it returned. */
 export const errorIn = (answer: Line | undefined): string | undefined =>
   Array.isArray(answer?.['error'])
-    ? `${String(answer['error'][0])}: ${String(answer['message']).slice(0, 200)}`
+    ? `${textOf(answer['error'][0]).slice(0, 200)}: ${textOf(answer['message']).slice(0, 200)}`
     : undefined;

@@ -57,6 +57,17 @@ type Said =
   | { readonly failed: string }
   | { readonly broken: string };
 
+/** `undefined`: the tests were cut off, or their calls, with the policy's values, are longer than an output may be. */
+function saidIn(output: string, marker: string): Said | undefined {
+  const at = output.lastIndexOf(marker);
+  if (at < 0) return undefined;
+  try {
+    return JSON.parse(output.slice(at + marker.length)) as Said;
+  } catch {
+    return undefined;
+  }
+}
+
 async function ask(judge: Sandbox, known: readonly Known[], round: number, bounds: Bounds): Promise<Said> {
   const marker = randomBytes(16).toString('hex');
   const content = Buffer.from(JSON.stringify(known));
@@ -72,8 +83,8 @@ async function ask(judge: Sandbox, known: readonly Known[], round: number, bound
     alone: true,
   });
   if (result.output === 'missing\n') throw new NoPython(bounds.image ?? "the worker's sandboxes");
-  const at = result.output.lastIndexOf(`\n${marker}`);
-  if (at >= 0) return JSON.parse(result.output.slice(at + marker.length + 1)) as Said;
+  const said = saidIn(result.output, `\n${marker}`);
+  if (said !== undefined) return said;
   // The first round has no value of the policy's: what is wrong there is the record's or the machine's.
   const isSpent = result.signal === 'SIGXCPU' || result.outOfMemory || (result.exitCode !== null && !result.timedOut);
   const why = result.signal ?? (result.timedOut ? 'not in time' : `exit code ${result.exitCode ?? 'unknown'}`);

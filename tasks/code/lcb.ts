@@ -17,6 +17,7 @@ import {
   whyEnded,
   zero,
 } from './candidate-sandbox.ts';
+import { allBlocks, nearlySameOutput } from './coder1.ts';
 import { readExpected, sameOutput, sameValue } from './compare-outputs.ts';
 import { boundOptions, messagesOf, prompts } from './code-options.ts';
 import { lastBlock } from './extract-code.ts';
@@ -74,7 +75,9 @@ function testsOf(given: z.infer<typeof listed>, ctx: z.RefinementCtx): Tests {
   return { function: name, inputs, outputs };
 }
 
-const listed = z.union([z.array(test), columns]);
+const listed = z.union([z.array(test), columns], {
+  error: 'give a list of tests with input and output, or an object with inputs and outputs',
+});
 
 /** Tests as a list, as columns, or as the JSON text of either. */
 export const tests = z
@@ -103,7 +106,24 @@ const record = z
     return z.NEVER;
   });
 
-const options = z.strictObject({ ...recordOptions, ...boundOptions, seconds: z.number().min(0.1).max(600).default(6) });
+const options = z.strictObject({
+  ...recordOptions,
+  ...boundOptions,
+  seconds: z.number().min(0.1).max(600).default(6),
+  /** `coder1`: SkyRL-Agent's rules for standard input. */
+  verdict: z.enum(['skyrl', 'coder1']).default('skyrl'),
+});
+
+/** How code is found in an answer, and its output compared. */
+interface Rules {
+  readonly code: (answer: string) => string | undefined;
+  readonly same: (given: string, expected: string) => boolean;
+}
+
+const RULES: Readonly<Record<z.output<typeof options>['verdict'], Rules>> = {
+  skyrl: { code: lastBlock, same: sameOutput },
+  coder1: { code: allBlocks, same: nearlySameOutput },
+};
 
 /** Tests of one run: the first ones find most wrong programs. */
 const FIRST_RUN = 3;
@@ -135,7 +155,12 @@ const solved = (count: number): Verdict => ({
   reason: count === 1 ? '1 test' : `all ${count} tests`,
 });
 
-async function gradeStdin(candidate: Candidate, { outputs }: Tests, { seconds }: Bounds): Promise<Verdict> {
+async function gradeStdin(
+  candidate: Candidate,
+  { outputs }: Tests,
+  { seconds }: Bounds,
+  { same }: Rules,
+): Promise<Verdict> {
   const starts = runsOf(outputs);
   for (const [k, first] of starts.slice(0, -1).entries()) {
     const last = starts[k + 1] ?? first;
@@ -145,7 +170,7 @@ async function gradeStdin(candidate: Candidate, { outputs }: Tests, { seconds }:
       const output = line?.['output'];
       if (line === undefined || line['ended'] !== 'ok' || typeof output !== 'string')
         return zero(`test ${i}: the program ${whyEnded(line ?? {}, seconds)}`);
-      if (!sameOutput(output, outputs[i] ?? '')) return zero(`test ${i}: the output is wrong`);
+      if (!same(output, outputs[i] ?? '')) return zero(`test ${i}: the output is wrong`);
     }
   }
   return solved(outputs.length);
@@ -180,13 +205,16 @@ export async function gradeLcb(
   problem: Tests,
   bounds: Bounds,
   { provider, id }: Pick<TaskContext, 'provider' | 'id'>,
+  rules: Rules = RULES.skyrl,
 ): Promise<Verdict> {
-  const code = lastBlock(answer);
+  const code = rules.code(answer);
   if (code === undefined) return zero('there is no code in a fence');
   const mostBytes = Math.max(LEAST_OUTPUT, 2 * Math.max(...problem.outputs.map(({ length }) => length)) + 65_536);
   if (problem.function === undefined) {
     const job = { kind: 'stdin', source: code, inputs: problem.inputs, mostBytes } as const;
-    return gradeCandidate(job, bounds, provider, `${id}-code`, (candidate) => gradeStdin(candidate, problem, bounds));
+    return gradeCandidate(job, bounds, provider, `${id}-code`, (candidate) =>
+      gradeStdin(candidate, problem, bounds, rules),
+    );
   }
   const isClass = code.includes('class Solution');
   const job = { kind: 'calls', sources: [code], prelude: true, each: true, mostBytes } as const;
@@ -195,14 +223,14 @@ export async function gradeLcb(
   );
 }
 
-function taskOf(row: z.infer<typeof record>, bounds: Bounds): Task {
+function taskOf(row: z.infer<typeof record>, bounds: Bounds, rules: Rules): Task {
   const { prompt, tests: problem, solution } = row;
   const messages: readonly Message[] = messagesOf(prompt);
   return {
     messages,
     tools: [],
     resources: { gradeSeconds: 3600 },
-    grade: (ctx, { answer }) => gradeLcb(answer, problem, bounds, ctx),
+    grade: (ctx, { answer }) => gradeLcb(answer, problem, bounds, ctx, rules),
     ...(solution && {
       oracle: async () => {
         const content = lastBlock(solution) === undefined ? `\`\`\`python\n${solution}\n\`\`\`` : solution;
@@ -215,5 +243,6 @@ function taskOf(row: z.infer<typeof record>, bounds: Bounds): Task {
 export const lcb: Environment<z.infer<typeof options>> = {
   name: 'lcb',
   options,
-  open: ({ data, fields, ...bounds }, io) => openRecords({ data, fields }, io, record, (row) => taskOf(row, bounds)),
+  open: ({ data, fields, verdict, ...bounds }, io) =>
+    openRecords({ data, fields }, io, record, (row) => taskOf(row, bounds, RULES[verdict])),
 };

@@ -11,7 +11,13 @@ import { NOT_UTF8, type RawRecord } from './bad-record.ts';
 function checkHeader(names: readonly string[]): void {
   const missing = names.indexOf('');
   if (missing >= 0) throw new TypeError(`column ${missing + 1} of the header has no name`);
-  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  // A header may have millions of columns.
+  const seen = new Set<string>();
+  const twice = names.find((name) => {
+    const isKnown = seen.has(name);
+    seen.add(name);
+    return isKnown;
+  });
   if (twice !== undefined) throw new TypeError(`the header has the column ${JSON.stringify(twice)} twice`);
 }
 

@@ -1,44 +1,43 @@
 /**
- * The rows of a Parquet file as JSON has them: texts, numbers, booleans, lists and objects. A slice of a row group is
- * in memory at a time, whatever the size of the groups is.
+ * The rows of a Parquet file, read in a thread of its own: a damaged file can make its reader throw where nobody
+ * catches it, run without end, or take all memory. That ends the thread, and is an error of the file.
  */
 
-/** Bytes of a slice, as its columns are without compression. */
-const SLICE = 16 * 1024 * 1024;
+import { Worker } from 'node:worker_threads';
+import type { ParquetPart } from './parquet-thread.ts';
 
-/** Errors: `TypeError` for a value that JSON cannot hold. */
-function plain(value: unknown): unknown {
-  if (typeof value === 'bigint') {
-    const number = Number(value);
-    if (!Number.isSafeInteger(number)) throw new TypeError(`${value} is too large for a number`);
-    return number;
-  }
-  if (value === undefined) return null;
-  if (typeof value !== 'object' || value === null) return value;
-  if (value instanceof Date) return value.toISOString();
-  if (value instanceof Uint8Array) throw new TypeError('bytes cannot be used; write them as a text');
-  if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value as readonly unknown[], plain);
-  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, plain(part)]));
-}
+const HEAP_MIB = 2048;
+/** Milliseconds for one slice. */
+const LONGEST_MS = 300_000;
 
 /** Errors: those of the read, also for a file that is damaged or no Parquet. */
 export async function* parquetRows(file: string): AsyncGenerator<Record<string, unknown>> {
-  // Loaded here: most processes read none.
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
-  const { compressors } = await import('hyparquet-compressors');
-  const bytes = await asyncBufferFromFile(file);
-  const metadata = await parquetMetadataAsync(bytes);
-  let begin = 0;
-  for (const group of metadata.row_groups) {
-    const end = begin + Number(group.num_rows);
-    const slices = Math.max(1, Math.ceil(Number(group.total_byte_size) / SLICE));
-    const step = Math.max(1, Math.ceil((end - begin) / slices));
-    for (let rowStart = begin; rowStart < end; rowStart += step) {
-      const rowEnd = Math.min(end, rowStart + step);
-      const range = { rowStart, rowEnd, useOffsetIndex: slices > 1 };
-      const rows = await parquetReadObjects({ file: bytes, metadata, compressors, ...range });
-      for (const row of rows) yield plain(row) as Record<string, unknown>;
+  // In the built package, both files are JavaScript.
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const thread = new Worker(new URL(`./parquet-thread.${extension}`, import.meta.url), {
+    workerData: file,
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
+  });
+  const ended = Promise.withResolvers<never>();
+  // Whoever waits for a part hears of it.
+  ended.promise.catch(() => undefined);
+  thread.on('error', (error) => ended.reject(error));
+  thread.on('exit', () => ended.reject(new Error('its reader ended')));
+  const part = async (): Promise<ParquetPart> => {
+    const { promise, resolve, reject } = Promise.withResolvers<ParquetPart>();
+    const timer = setTimeout(() => reject(new Error('it takes too long to read')), LONGEST_MS);
+    thread.once('message', resolve);
+    thread.postMessage('next');
+    return await Promise.race([promise, ended.promise]).finally(() => clearTimeout(timer));
+  };
+  try {
+    for (;;) {
+      const { rows, end } = await part();
+      yield* rows;
+      if (end === '') return;
+      if (end !== undefined) throw new Error(end);
     }
-    begin = end;
+  } finally {
+    await thread.terminate();
   }
 }

@@ -16,7 +16,14 @@ export interface RecordTable<Row> {
   readonly labels?: readonly string[];
 }
 
-const tableOf = <Row>(given: Records<Row> | RecordTable<Row>): RecordTable<Row> => {
+const tableOf = <Row>(split: string, given: Records<Row> | RecordTable<Row>): RecordTable<Row> => {
+  if (typeof given !== 'object' || given === null || typeof given.digest !== 'string') {
+    const what = Array.isArray(given) ? 'a list' : 'no records';
+    throw new TypeError(
+      `recordsDataset was given ${what} for split ${split}: give what readRecords or openRecords returned, ` +
+        'or { rows, digest }, where digest is a text that changes if a row changes',
+    );
+  }
   if (!('rows' in given)) return given;
   const { digest, rows, file } = given;
   if (rows.length === 0 && file !== undefined) throw new BadRecord(file, 0, '', NO_RECORDS);
@@ -25,14 +32,14 @@ const tableOf = <Row>(given: Records<Row> | RecordTable<Row>): RecordTable<Row> 
 
 /**
  * `taskOf` returns the task of a record, `labelOf` its name in its source, if the records of the split are in memory.
- * Errors: `BadRecord` for a file without records.
+ * Errors: `BadRecord` for a file without records; `TypeError` for what is no records.
  */
 export function recordsDataset<Row>(
   splits: Readonly<Record<string, Records<Row> | RecordTable<Row>>>,
   taskOf: (row: Row, split: string, index: number) => Task | Promise<Task>,
   labelOf?: (row: Row) => string,
 ): Dataset {
-  const tables = Object.entries(splits).map(([split, given]) => [split, tableOf(given)] as const);
+  const tables = Object.entries(splits).map(([split, given]) => [split, tableOf(split, given)] as const);
   const bySplit = new Map(tables);
   const unknown = (split: string, index: number): UnknownTask =>
     new UnknownTask(`${split}-${index}`, 'expected a split and an index that the records have');

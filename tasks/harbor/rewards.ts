@@ -128,6 +128,12 @@ export function belowMin(rewards: Rewards, min: MinReward | undefined): string |
   return undefined;
 }
 
+/** The sum of finite values may be infinite, and no verdict has such a number. */
+function meanOf(values: readonly number[]): number {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  return Number.isFinite(mean) ? mean : values.reduce((sum, value) => sum + value / values.length, 0);
+}
+
 /**
  * The rewards of all steps as one: the mean of each key over the steps that were verified, or those of the last step.
  */
@@ -136,9 +142,7 @@ export function rewardsOfSteps(steps: ReadonlyArray<Rewards | null>, strategy: '
   const verified = steps.filter((rewards): rewards is Rewards => rewards !== null);
   const names = [...new Set(verified.flatMap((rewards) => Object.keys(rewards)))];
   if (names.length === 0) return { reward: 0 };
-  return Object.fromEntries(
-    names.map((name) => [name, verified.reduce((sum, one) => sum + (one[name] ?? 0), 0) / verified.length]),
-  );
+  return Object.fromEntries(names.map((name) => [name, meanOf(verified.map((one) => one[name] ?? 0))]));
 }
 
 /** The score: the reward of that key, else the mean of all, since a task may only have parts. */

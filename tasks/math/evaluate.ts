@@ -34,10 +34,16 @@ function gcd(a: bigint, b: bigint): bigint {
   return x;
 }
 
+/** By Newton's method from above, in whole numbers: a double holds no value of 4,096 bits. */
 function rootOf(value: bigint, degree: bigint): bigint | undefined {
   if (value < 0n || degree < 1n || degree > 64n) return undefined;
-  const near = BigInt(Math.round(Number(value) ** (1 / Number(degree))) || 0);
-  return [near - 1n, near, near + 1n].find((one) => one >= 0n && one ** degree === value);
+  if (value === 0n) return 0n;
+  let root = 1n << BigInt(Math.ceil(value.toString(2).length / Number(degree)));
+  for (;;) {
+    const next = ((degree - 1n) * root + value / root ** (degree - 1n)) / degree;
+    if (next >= root) return root ** degree === value ? root : undefined;
+    root = next;
+  }
 }
 
 const exactly = (top: bigint | undefined): Fraction | undefined => (top === undefined ? undefined : fraction(top));

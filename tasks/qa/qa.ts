@@ -8,6 +8,7 @@ import type { Verdict } from '../../protocol/stages.ts';
 import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, Task, TaskContext } from '../environment.ts';
 import { instructionOption, judged, MOST_READ } from '../question-records.ts';
+import { fairAnswer } from '../fair-question.ts';
 import { exactMatch, f1, isWrapped, normalizedAnswer, subMatch, unwrapped } from './answer-match.ts';
 import { judgement, judgeQuestion, ONE_LINE } from './judge.ts';
 
@@ -112,12 +113,15 @@ async function askedJudge(ctx: TaskContext, read: Read, message: string): Promis
   if (normalizedAnswer(said) === '' || parts.em === 1)
     return judged(parts.em === 1, reason, { parts: { ...parts, judged: parts.em } });
   const question = judgeQuestion(read.question, read.golds, said);
-  const ask = (content: string): Promise<string> => ctx.ask(content, { judge: JUDGE });
-  const reply = await ask(question);
-  // The second question must be another one: an equal one gets the same recorded answer in a retry.
-  const passed = judgement(reply) ?? judgement(await ask(`${question}\n\n${ONE_LINE}`));
+  const passed = await fairAnswer({
+    // The second question must be another one: an equal one gets the same recorded answer in a retry.
+    questions: [question, `${question}\n\n${ONE_LINE}`],
+    control: judgeQuestion(read.question, read.golds, read.golds[0] ?? ''),
+    ask: (content) => ctx.ask(content, { judge: JUDGE }),
+    read: judgement,
+  });
   if (passed === undefined)
-    return { code: 'grader-failed', reason: `the judge replied ${JSON.stringify(reply.slice(0, 200))}` };
+    return judged(false, `${reason}; the judge said nothing about it`, { parts: { ...parts, judged: 0 } });
   return judged(passed, `${reason}; the judge said ${passed ? 'yes' : 'no'}`, {
     parts: { ...parts, judged: Number(passed) },
   });

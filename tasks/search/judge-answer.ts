@@ -1,10 +1,12 @@
 /**
  * A judge says whether an answer means the same as the right one. What the policy wrote is quoted between marks that it
- * cannot know, and it is bounded. The last verdict of the judge's reply counts; a reply without one counts as no.
+ * cannot know, and it is bounded. The last verdict of the judge's reply counts; if the text is why there is none, it
+ * counts as no.
  */
 
 import { createHash } from 'node:crypto';
 import type { TaskContext } from '../environment.ts';
+import { fairAnswer } from '../fair-question.ts';
 
 export const JUDGE = 'judge';
 
@@ -54,12 +56,15 @@ export function verdictIn(reply: string): boolean | undefined {
   return found === undefined ? undefined : /^(yes|true)$/i.test(found);
 }
 
-/** Errors: those of `ctx.ask`. */
+/** Errors: `Unjudged`; those of `ctx.ask`. */
 export async function judgeAnswer(answered: Answered, ctx: Pick<TaskContext, 'ask' | 'key'>): Promise<JudgedAnswer> {
   const prompt = judgePrompt(answered, ctx.key);
-  const first = verdictIn(await ctx.ask(prompt, { judge: JUDGE }));
-  // Another question: an equal one gets the same recorded answer in a retry.
-  const again = `${prompt}\n\nEnd with one line: correct: yes, or correct: no.`;
-  const read = first ?? verdictIn(await ctx.ask(again, { judge: JUDGE }));
-  return { isRight: read ?? false, isRead: read !== undefined };
+  const said = await fairAnswer({
+    // Another question: an equal one gets the same recorded answer in a retry.
+    questions: [prompt, `${prompt}\n\nEnd with one line: correct: yes, or correct: no.`],
+    control: judgePrompt({ ...answered, answer: answered.golden[0] ?? '' }, ctx.key),
+    ask: (question) => ctx.ask(question, { judge: JUDGE }),
+    read: verdictIn,
+  });
+  return { isRight: said ?? false, isRead: said !== undefined };
 }

@@ -8,11 +8,12 @@ import type { Message } from '../../protocol/message.ts';
 import { openRecords } from '../data/record-options.ts';
 import { type Environment, MAIN, type SandboxRequest, type Task } from '../environment.ts';
 import { type Machine, machineOf } from '../resources.ts';
+import { assetsIn, checkAssets } from './assets.ts';
 import { collectPatch } from './collect.ts';
+import { programsOf, specifiedScript } from './commands/specified.ts';
 import { type Grading, gradePatch, testPathsOf } from './grade.ts';
-import { type Instance, instanceSchema } from './instance.ts';
+import { type Instance, instanceSchema, parserOf } from './instance.ts';
 import { type Options, options as schema } from './options.ts';
-import { parserOfRepository } from './parsers/index.ts';
 import { BUG, installRecipe, RECIPE_VENV, setUpScript } from './prepare.ts';
 import { openingMessage } from './prompt.ts';
 import { recipeFiles } from './recipe.ts';
@@ -25,12 +26,17 @@ const SYSTEM_PATH = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin
 /** R2E-Gym's own script; SkyRL hides it from the agent, as this does. */
 const R2E_TESTS = 'bash run_tests.sh';
 
+/** Chrome does not run as root, whose script changes the user. The sandbox's user is not root, and cannot. */
+const AS_ANOTHER = /\bsu chromeuser -c /gu;
+
 /** An instance under the options of its entry. */
 interface Opened {
   readonly instance: Instance;
   readonly given: Options;
   /** Absolute. Absent: the instance has an image. */
   readonly recipe: string | undefined;
+  /** Absolute. Absent: nobody gave any. */
+  readonly assets: string | undefined;
   readonly workdir: string;
 }
 
@@ -49,7 +55,8 @@ const ENV: Readonly<Record<string, string>> = {
 function sandboxOf({ instance, given, recipe, workdir }: Opened, grades: boolean): SandboxRequest {
   const rules = RULES[instance.source];
   const { bug } = instance;
-  const own = given.path ?? (recipe === undefined ? rules.path : [`${RECIPE_VENV}/bin`]);
+  const programs = recipe === undefined ? programsOf(instance) : undefined;
+  const own = given.path ?? (recipe === undefined ? (programs?.path ?? rules.path) : [`${RECIPE_VENV}/bin`]);
   const isKept = given.history === 'keep' && bug === undefined;
   const image =
     grades && given.gradeImage !== undefined ? filled(given.gradeImage, instance) : imageOf(instance, given.image);
@@ -63,7 +70,7 @@ function sandboxOf({ instance, given, recipe, workdir }: Opened, grades: boolean
   return {
     workdir,
     setup,
-    env: { ...ENV, PATH: [...own, ...SYSTEM_PATH].join(':'), ...given.env },
+    env: { ...ENV, ...programs?.env, PATH: [...own, ...SYSTEM_PATH].join(':'), ...given.env },
     limits: { processes: given.processes },
     ...(recipe === undefined
       ? { profile: 'swe', files: bugFile, ...(image !== undefined && { image }) }
@@ -71,10 +78,11 @@ function sandboxOf({ instance, given, recipe, workdir }: Opened, grades: boolean
   };
 }
 
-function planOf({ instance, given, workdir }: Opened): TestPlan {
+function planOf({ instance, given, assets, workdir }: Opened): TestPlan {
   const { evalScript, testPatch, baseCommit, expected } = instance;
   const halves = typeof evalScript === 'string' ? splitScript(evalScript) : evalScript;
-  const scripted = given.testCommand === undefined ? halves : undefined;
+  const specified = halves ?? (instance.testCommand === undefined ? specifiedScript(instance) : undefined);
+  const scripted = given.testCommand === undefined ? specified : undefined;
   const test =
     expected !== undefined && given.testCommand === undefined ? R2E_TESTS : testCommandOf(instance, given.testCommand);
   const plan = scripted ?? { prepare: '', test };
@@ -84,8 +92,9 @@ function planOf({ instance, given, workdir }: Opened): TestPlan {
     workdir,
     testPatch,
     testPaths: testPathsOf(instance),
+    assets: assetsIn(assets, instance),
     appliesItself: /^\s*git apply /mu.test(prepare),
-    script: { prepare, test: plan.test },
+    script: { prepare, test: plan.test.replaceAll(AS_ANOTHER, 'bash -c ') },
   };
 }
 
@@ -117,8 +126,7 @@ function taskOf(opened: Opened): Task {
   const grading = (): Grading => ({
     instance,
     plan: planOf(opened),
-    parser:
-      given.logParser ?? instance.logParser ?? (source === 'swe-smith' ? 'pytest_verbose' : parserOfRepository(repo)),
+    parser: given.logParser ?? parserOf(instance),
     evalType: given.evalType ?? instance.evalType ?? evalTypeOf(repo),
     machine: machine(true),
     own,
@@ -146,14 +154,18 @@ export const sweBench: Environment<Options> = {
 
   async open(given, io) {
     const recipes = given.recipe === undefined ? undefined : io.path('recipe', given.recipe);
-    const read = instanceSchema(given.source, given.logParser !== undefined);
-    const open = (instance: Instance): Task =>
-      taskOf({
+    const assets = given.assets === undefined ? undefined : io.path('assets', given.assets);
+    const read = instanceSchema(given.source, given);
+    const open = (instance: Instance): Task => {
+      checkAssets(assets, instance);
+      return taskOf({
         instance,
         given,
         recipe: recipes === undefined ? undefined : join(recipes, instance.id),
+        assets,
         workdir: given.workdir ?? RULES[instance.source].workdir,
       });
+    };
     return await openRecords(given, io, read, open, ({ id }) => id);
   },
 };

@@ -59,7 +59,7 @@ export function testPathsOf(instance: Instance): string[] {
 /** The files that a patch may not change. */
 export function withheldFrom(instance: Instance): (path: string) => boolean {
   const { gold, expected } = instance;
-  const hidden = new Set(testPathsOf(instance));
+  const hidden = new Set([...testPathsOf(instance), ...instance.assets.map(bytesOf)]);
   const right = new Set(pathsOf(bytesOf(gold?.patch ?? '')));
   const isHarness = (path: string) => expected !== undefined && /^(?:r2e_tests(?:\/|$)|run_tests\.sh$)/u.test(path);
   return (path) => hidden.has(path) || isHarness(path) || (isLoaded(path) && !right.has(path));
@@ -68,7 +68,7 @@ export function withheldFrom(instance: Instance): (path: string) => boolean {
 /** Why there is nothing in the output to judge; `undefined`: there is. */
 function withoutTests({ instance, parser, evalType }: Grading, run: RanTests) {
   if (instance.expected !== undefined) return summaryIn(run.output).size === 0 ? 'it shows no test' : undefined;
-  const evidence = evidenceOfRun(run, parserNamed(parser), evalType);
+  const evidence = evidenceOfRun(run, parserNamed(parser, instance.version), evalType);
   return 'invalid' in evidence ? evidence.invalid : undefined;
 }
 
@@ -93,7 +93,7 @@ function verdictOn(grading: Grading, run: RanTests, note: string): Verdict {
       parts: { expected: share(right, expected) },
     };
   }
-  const evidence = evidenceOfRun(run, parserNamed(parser), evalType);
+  const evidence = evidenceOfRun(run, parserNamed(parser, instance.version), evalType);
   if ('invalid' in evidence) return zero(`the log of the tests is invalid: ${evidence.invalid}${note}`);
   const { failToPass, passToPass, resolved } = resolutionOf(evidence.found, instance, evalType);
   const passed = resolved === 'full';

@@ -4,7 +4,10 @@
  */
 
 import { z } from 'zod';
-import { unknownParser } from './parsers/index.ts';
+import { assetPaths } from './assets.ts';
+import { specifiedScript } from './commands/specified.ts';
+import type { Options } from './options.ts';
+import { isOfPython, parserOfRepository, unknownParser } from './parsers/index.ts';
 import { isTestFile, pathsOf, sectionsOf } from './patch.ts';
 
 export const SOURCES = ['swe-bench', 'swe-gym', 'swe-smith', 'r2e-gym'] as const;
@@ -26,6 +29,8 @@ export interface Instance {
   readonly bug: string | undefined;
   /** What adds the hidden tests. May be empty. */
   readonly testPatch: string;
+  /** Paths of the files that tests need and `testPatch` cannot carry. */
+  readonly assets: readonly string[];
   readonly failToPass: readonly string[];
   readonly passToPass: readonly string[];
   /** Expected status of each test, by name (R2E-Gym). */
@@ -77,6 +82,7 @@ const row = z.looseObject({
   version: z.union([given, z.number().transform(String)]),
   patch: given,
   test_patch: given,
+  image_assets: assetPaths,
   FAIL_TO_PASS: names.optional(),
   PASS_TO_PASS: names.optional(),
   expected_output_json: statuses.optional(),
@@ -131,11 +137,28 @@ function flat(value: unknown): unknown {
   }
 }
 
+/** The name of the parser of the instance's logs. */
+export const parserOf = ({ logParser, source, repo }: Instance): string =>
+  logParser ?? (source === 'swe-smith' ? 'pytest_verbose' : parserOfRepository(repo));
+
+/** Why nobody knows how the tests are run; `undefined`: it is known, or they are Python's. */
+function lacksCommand(one: Instance, parser: string): string | undefined {
+  const { evalScript, testCommand, expected, repo, version } = one;
+  const says = evalScript !== undefined || testCommand !== undefined || expected !== undefined;
+  return says || isOfPython(parser) || specifiedScript(one) !== undefined
+    ? undefined
+    : `SWE-bench specifies no tests of ${repo} ${version === '' ? 'without a version' : version}: ` +
+        'give test_cmd or eval_script, or set the option testCommand';
+}
+
 /**
- * Reads a record. `source`: what the records are, if they do not say it themselves. `hasParser`: an option names the
- * parser of logs.
+ * Reads a record. `source`: what the records are, if they do not say it themselves. `given`: options that count before
+ * what the record says.
  */
-export function instanceSchema(source: Source | undefined, hasParser = false): z.ZodType<Instance> {
+export function instanceSchema(
+  source: Source | undefined,
+  given: Pick<Options, 'logParser' | 'testCommand'> = {},
+): z.ZodType<Instance> {
   return z.preprocess(
     flat,
     row.transform((read, ctx): Instance => {
@@ -157,10 +180,11 @@ export function instanceSchema(source: Source | undefined, hasParser = false): z
       if (patch !== undefined && pathsOf(patch).length === 0)
         return fail('patch', 'give a patch of git, with lines that start with "diff --git"');
       const unknown = read.log_parser === undefined ? undefined : unknownParser(read.log_parser);
-      if (unknown !== undefined && !hasParser) return fail('log_parser', `${unknown}, or set the option logParser`);
+      if (unknown !== undefined && given.logParser === undefined)
+        return fail('log_parser', `${unknown}, or set the option logParser`);
       if (testPatch !== '' && pathsOf(testPatch).length === 0)
         return fail('test_patch', 'give a patch of git, with lines that start with "diff --git"');
-      return {
+      const instance: Instance = {
         id,
         source: kind,
         repo: repoOf(read, id),
@@ -171,6 +195,7 @@ export function instanceSchema(source: Source | undefined, hasParser = false): z
         gold: patch === undefined ? undefined : { patch, reverse: kind === 'swe-smith' },
         bug: kind === 'swe-smith' ? patch : undefined,
         testPatch,
+        assets: read.image_assets,
         failToPass,
         passToPass,
         expected,
@@ -181,6 +206,9 @@ export function instanceSchema(source: Source | undefined, hasParser = false): z
         logParser: read.log_parser,
         evalType: read.eval_type ?? undefined,
       };
+      const parser = given.logParser ?? parserOf(instance);
+      const lacking = given.testCommand === undefined ? lacksCommand(instance, parser) : undefined;
+      return lacking === undefined ? instance : fail('version', lacking);
     }),
   ) as z.ZodType<Instance>;
 }

@@ -25,6 +25,8 @@ export const options = z
     gradeImage: template.optional(),
     /** A folder with a recipe for each instance, in place of images. */
     recipe: text.optional(),
+    /** A folder with the files of each instance that its tests need and a patch cannot carry. */
+    assets: text.optional(),
     workdir: z
       .string()
       .regex(/^\/[\w./-]+$/u, 'give an absolute path')

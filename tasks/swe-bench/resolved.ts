@@ -38,14 +38,39 @@ const passes = (status: Status | undefined): boolean => status === 'PASSED' || s
 const count = (text: string, character: string): number => text.split(character).length - 1;
 
 /**
- * The status of a test. Ids in the lists may be cut within their parameters (`test_x[log(photon`): such an id means
- * the tests that start with it, if they all pass or all do not.
+ * The statuses of tests. Ids in the lists may be cut within their parameters (`test_x[log(photon`): such an id means
+ * the tests that start with it, if they all pass or all do not. A log may name as many tests as its bytes hold.
  */
-function statusOf(name: string, found: StatusMap): Status | undefined {
-  const status = found.get(name);
-  if (status !== undefined || count(name, '[') <= count(name, ']')) return status;
-  const alike = [...found].filter(([key]) => key.startsWith(name)).map(([, one]) => one);
-  return new Set(alike.map(passes)).size === 1 ? alike[0] : undefined;
+class FoundTests {
+  readonly #found: StatusMap;
+  #sorted: readonly string[] | undefined;
+
+  constructor(found: StatusMap) {
+    this.#found = found;
+  }
+
+  statusOf(name: string): Status | undefined {
+    const status = this.#found.get(name);
+    return status !== undefined || count(name, '[') <= count(name, ']') ? status : this.#ofAll(name);
+  }
+
+  #ofAll(begin: string): Status | undefined {
+    const names = (this.#sorted ??= [...this.#found.keys()].toSorted((a, b) => (a < b ? -1 : 1)));
+    let [first, end] = [0, names.length];
+    while (first < end) {
+      const middle = Math.floor((first + end) / 2);
+      if ((names[middle] ?? '') < begin) first = middle + 1;
+      else end = middle;
+    }
+    let status: Status | undefined;
+    for (let at = first; names[at]?.startsWith(begin); at += 1) {
+      const one = this.#found.get(names[at] ?? '');
+      if (status !== undefined && passes(one) !== passes(status)) return undefined;
+      // A failure counts before what was skipped.
+      if (status === undefined || status === 'SKIPPED') status = one;
+    }
+    return status;
+  }
 }
 
 function divided(names: readonly string[], isRight: (name: string) => boolean): Tests {
@@ -58,11 +83,12 @@ export function resolutionOf(
   lists: { readonly failToPass: readonly string[]; readonly passToPass: readonly string[] },
   type: EvalType,
 ): Resolution {
+  const tests = new FoundTests(found);
   const hasNotFailed = (name: string) => found.get(name) !== 'FAILED';
-  const isFixed = type === 'fail_only' ? hasNotFailed : (name: string) => passes(statusOf(name, found));
+  const isFixed = type === 'fail_only' ? hasNotFailed : (name: string) => passes(tests.statusOf(name));
   // A test that is skipped now is no regression.
   const isKept =
-    type === 'fail_only' ? hasNotFailed : (name: string) => isFixed(name) || statusOf(name, found) === 'SKIPPED';
+    type === 'fail_only' ? hasNotFailed : (name: string) => isFixed(name) || tests.statusOf(name) === 'SKIPPED';
   const failToPass = divided(lists.failToPass, isFixed);
   const passToPass = divided(lists.passToPass, isKept);
   const isWhole = passToPass.failure.length === 0;

@@ -6,6 +6,7 @@
 
 import { quoteForShell } from '../../agents/tools/search.ts';
 import { type ExecResult, type Sandbox, SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import type { Asset } from './assets.ts';
 import type { Candidate } from './patch.ts';
 import { START } from './prepare.ts';
 
@@ -26,6 +27,8 @@ export interface TestPlan {
   readonly testPatch: string;
   /** Files of the hidden tests: they are as they were at the start before `testPatch` is applied. */
   readonly testPaths: readonly string[];
+  /** They are there when the tests run, whatever the patch and `script.prepare` did. */
+  readonly assets: readonly Asset[];
   /** True: `script.prepare` applies `testPatch` itself. */
   readonly appliesItself: boolean;
   /** `prepare` may install; its output does not count. */
@@ -83,12 +86,13 @@ function testsScript({ testPaths, testPatch, appliesItself }: TestPlan): string 
 }
 
 /** A shell reads the whole of a group before it runs its first command, so nothing can change the rest. */
-function evalScript({ workdir, script: { prepare, test } }: TestPlan): string {
+function evalScript({ workdir, assets, script: { prepare, test } }: TestPlan): string {
   return [
     '{',
     `cd ${path(workdir)}`,
     ...(prepare.trim() === '' ? [] : ['exec 3>&1 4>&2 >/dev/null 2>&1', prepare, 'exec >&3 2>&4 3>&- 4>&-']),
     `cd ${path(workdir)}`,
+    ...(assets.length === 0 ? [] : [`cp -R ${FOLDER}/assets/. . || exit 1`]),
     test,
     'exit $?',
     '}',
@@ -110,12 +114,19 @@ const notLate = (run: Run | undefined): Run | undefined => (run?.kind === 'cut-o
 /** The last line of what a program printed, for a reason. */
 const lastLine = (output: string): string => (output.trim().split('\n').at(-1) ?? '').slice(0, 200);
 
-async function put(sandbox: Sandbox, id: string, name: string, content: string): Promise<void> {
+/** `content`: bytes, or a text of which each character is one. */
+async function put(
+  sandbox: Sandbox,
+  id: string,
+  name: string,
+  content: string | Uint8Array,
+  call = name,
+): Promise<void> {
   const file = `${FOLDER}/${name}`;
   const { error } = await sandbox.write({
-    callId: `${id}/${name}`,
+    callId: `${id}/${call}`,
     path: file,
-    content: Buffer.from(content, 'latin1'),
+    content: typeof content === 'string' ? Buffer.from(content, 'latin1') : content,
     note: name,
   });
   if (error !== undefined) throw new SandboxUnavailable(`${file} could not be written: ${error}`);
@@ -136,6 +147,8 @@ export async function runTests(
     if (isPatched) await put(sandbox, id, 'candidate.diff', candidate.patch);
     await put(sandbox, id, 'tests.diff', Buffer.from(plan.testPatch).toString('latin1'));
     await put(sandbox, id, 'apply.sh', apply);
+    for (const [i, asset] of plan.assets.entries())
+      await put(sandbox, id, `assets/${asset.path}`, asset.content, `asset-${i}`);
     await put(sandbox, id, 'eval.sh', Buffer.from(evalScript(plan)).toString('latin1'));
     const applied = await sandbox.exec({
       callId: `${id}/apply`,

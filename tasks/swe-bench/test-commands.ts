@@ -1,4 +1,4 @@
-/** How a repository's tests are run, if neither the record nor an option says it: SWE-bench's own commands. */
+/** How the tests of a repository in Python are run, if neither the record nor an option says it: as by SWE-bench. */
 
 import { quoteForShell } from '../../agents/tools/search.ts';
 import { type Instance, testFilesOf } from './instance.ts';

@@ -6,6 +6,7 @@
 import { decodeHTML } from 'entities';
 import type { Verdict } from '../../protocol/stages.ts';
 import type { Ask } from '../environment.ts';
+import { fairAnswer } from '../fair-question.ts';
 import { cleanAnswer, exactMatch, mustInclude, urlMatches } from './match.ts';
 import type { Target, WebArenaRecord } from './record.ts';
 
@@ -36,17 +37,38 @@ const reasonQuestion = (answer: string, reference: string, intent: string): stri
 const MOST_ANSWER = 8_000;
 
 type Judge = (question: string) => Promise<string>;
+type Wording = typeof fuzzyQuestion;
+
+/** A reply without a verdict is no. Errors: those of `fairAnswer`. */
+async function isSame(
+  { wording, reference, answer, intent }: { wording: Wording; reference: string; answer: string; intent: string },
+  ask: Judge,
+  read: (said: string) => boolean,
+): Promise<boolean> {
+  const said = await fairAnswer({
+    questions: [wording(answer.slice(0, MOST_ANSWER), reference, intent)],
+    control: wording(reference, reference, intent),
+    ask,
+    read: (reply) => read(reply.toLowerCase()),
+  });
+  return said ?? false;
+}
 
 async function fuzzyMatch(reference: string, answer: string, intent: string, judge: Judge): Promise<boolean> {
   if (answer === '') return reference === '';
-  const said = (await judge(fuzzyQuestion(answer.slice(0, MOST_ANSWER), reference, intent))).toLowerCase();
-  return !said.includes('partially correct') && !said.includes('incorrect') && said.includes('correct');
+  return isSame(
+    { wording: fuzzyQuestion, reference, answer, intent },
+    judge,
+    (said) => !said.includes('partially correct') && !said.includes('incorrect') && said.includes('correct'),
+  );
 }
 
-async function sameReason(reference: string, answer: string, intent: string, judge: Judge): Promise<boolean> {
-  const said = (await judge(reasonQuestion(answer.slice(0, MOST_ANSWER), reference, intent))).toLowerCase();
-  return !said.includes('different') && said.includes('same');
-}
+const sameReason = (reference: string, answer: string, intent: string, judge: Judge): Promise<boolean> =>
+  isSame(
+    { wording: reasonQuestion, reference, answer, intent },
+    judge,
+    (said) => !said.includes('different') && said.includes('same'),
+  );
 
 async function stringScore(
   { intent, eval: { reference_answers: given, string_note: note } }: WebArenaRecord,

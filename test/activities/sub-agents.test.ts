@@ -302,7 +302,7 @@ describe('what an agent decides', () => {
     [{ do: 'dance' }, 'do: '],
     [{ do: 'reply' }, 'message: '],
     [{ do: 'act' }, 'the turn has no calls to run'],
-    [{ do: 'step' }, 'nothing answers messages here'],
+    [{ do: 'step' }, 'this is a sub-agent, whose message is its answer to its caller'],
     [
       { do: 'delegate', name: 'x', agent: { type: 'texts' }, tools: [], messages: [{ role: 'user', content: '' }] },
       'texts',
@@ -345,6 +345,10 @@ describe('a task', () => {
     [{ agents: { a: { description: '', tools: [] } } }, 'agents.a.description'],
     [{ agents: { a: { description: 'x', tools: [], agent: { type: 'external' } } } }, 'agents.a.agent.type'],
     [{ agents: { a: { description: 'x', tools: ['nope'] } } }, 'nope'],
+    [
+      { agents: { a: { description: 'x', tools: [], agent: { type: 'tools', options: { message: 'step' } } } } },
+      'agents.a.agent.options.message',
+    ],
     [
       { agents: { a: { description: 'x', tools: [], agent: { type: 'text', options: { x: 1 } } } } },
       'agents.a.agent.options',

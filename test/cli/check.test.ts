@@ -1,6 +1,6 @@
 /**
- * Hunts a check that calls bad data or a broken grader good, or that does not say where the fault is. Sandboxes are not
- * used: `test/e2e/modules.test.ts` does.
+ * Hunts a check that calls bad data, a prompt that is too long or a broken grader good, or that does not say where the
+ * fault is. `test/e2e/modules.test.ts` has tasks with sandboxes that pass.
  */
 import { mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,6 +53,12 @@ const config = [
 interface Checked {
   readonly sources: ReadonlyArray<{ bad: number; problems: ReadonlyArray<Record<string, unknown>> }>;
   readonly graders: { withoutOracle: number; policies: unknown; wrong: ReadonlyArray<Record<string, unknown>> } | null;
+  readonly prompts: {
+    counted: number;
+    longest: { tokens: number };
+    tooLong: ReadonlyArray<{ task: string; message: string }>;
+    uncounted: { tasks: number; message: string } | null;
+  } | null;
   readonly error?: { message: string };
 }
 
@@ -123,11 +129,14 @@ it('several bad records are named together, each by file, number and field', asy
 it.each([
   ['file: 7', 'file', 'task.options.file: 7 cannot be used; give a string'],
   ['fil: sums.jsonl', 'fil', 'remove it, there is no such option; did you mean file?'],
+  ['{ fil: sums.jsonl }', 'fil', 'remove it, there is no such option; did you mean file?'],
   ['{}', 'file', 'give a string'],
 ])('an option %s that the schema refuses is named with its remedy', async (options, field, said) => {
   writeModule();
   write('sums.jsonl', rows(0));
-  const given = options === '{}' ? '{}' : `{ file: sums.jsonl, ${options} }`.replace('file: sums.jsonl, file', 'file');
+  const given = options.startsWith('{')
+    ? options
+    : `{ file: sums.jsonl, ${options} }`.replace('file: sums.jsonl, file', 'file');
   write('check.yaml', [config[0]!, `tasks: { name: sums, split: test, count: 1, options: ${given} }`, config[2]!]);
   const { code, document } = await check();
   expect(code).toBe(2);
@@ -144,6 +153,26 @@ it('a file of data without a record is bad, and named', async () => {
     bad: 1,
     problems: [{ file: join(dir, 'sums.jsonl'), message: expect.stringContaining('has no records') as string }],
   });
+  expect(code).toBe(2);
+});
+
+it.each([
+  ['undefined', 'open of environment sums returned undefined: return a dataset, { digest, splits, load } or '],
+  ['{ splits: { test: 1 }, load() {} }', 'open of environment sums returned the digest undefined: give a text '],
+  ["{ digest: 'd', splits: { test: undefined }, load() {} }", 'returned undefined tasks of split test: give a whole '],
+  ["{ digest: 'd', splits: ['test'], load() {} }", 'returned the splits ["test"]: give the number of tasks '],
+  ["{ digest: 'd', splits: { test: 1 } }", 'returned the load undefined: give a function (split, index) of a task'],
+  ['recordsDataset({ test: [{ question: 1 }] })', 'was given a list for split test: give what readRecords or '],
+  ['recordsDataset({ test: undefined })', 'was given no records for split test: give what readRecords or '],
+])('an environment whose open returns %s is named with what to return', async (returned, message) => {
+  write('sums.ts', [
+    "import { defineEnvironment, recordsDataset, z } from 'longhaul';",
+    `defineEnvironment({ name: 'sums', options: z.object({}), open: async () => (${returned}) });`,
+  ]);
+  write('check.yaml', config);
+  const { code, document } = await check();
+  const problems = [{ message: expect.stringContaining(message) as string }];
+  expect(document.sources[0]).toMatchObject({ bad: 1, problems });
   expect(code).toBe(2);
 });
 
@@ -241,6 +270,66 @@ it('an interrupt ends a check whose grader never answers, and does not speak of 
     signal: interrupt.signal,
   });
   expect([code, text]).toEqual([130, expect.stringContaining('interrupted; nothing of check continues')]);
+});
+
+/** A policy that is here, and reads the tasks. */
+const READ = ['--set', 'policies=[starter]', '--set', 'agent.maxContextTokens=500'];
+const LONG = JSON.stringify('word '.repeat(200));
+
+it('a prompt that fills the context of a policy is named with its tokens, the limit and the remedy', async () => {
+  writeModule();
+  write('sums.jsonl', [...rows(0), `{"question":${LONG},"sum":1}`, ...rows(2)]);
+  write('check.yaml', config);
+  const { code, document } = await check(...READ);
+  expect(document.prompts).toMatchObject({
+    counted: 3,
+    longest: { task: 'sums-test-1', limit: 500 },
+    tooLong: [{ task: 'sums-test-1', policy: 'policies.starter', tokens: document.prompts?.longest.tokens }],
+  });
+  expect(document.prompts?.tooLong[0]?.message).toMatch(
+    /^the prompt has \d+ tokens, and the context of policies\.starter 500: .*raise the context \(agent\.maxCont/,
+  );
+  expect(code).toBe(2);
+  const short = await check(...READ, '--set', 'agent.maxContextTokens=1000');
+  expect([short.code, short.document.prompts?.tooLong]).toEqual([0, []]);
+});
+
+it('messages of start are counted, and a start that fails is named', async () => {
+  writeModule(
+    'true',
+    `start: async () => { if (sum === 2) throw new Error('no'); return { state: 0, messages: [
+        { role: 'user', content: ${LONG} }] }; }, step: async () => ({ state: 0, messages: [], done: true }),`,
+  );
+  write('sums.jsonl', rows(0, 2, 4));
+  write('check.yaml', config);
+  const { code, document } = await check(...READ);
+  expect(document.prompts).toMatchObject({
+    tooLong: [{ task: 'sums-test-0' }, { task: 'sums-test-2' }],
+    uncounted: { tasks: 1, message: expect.stringContaining('sums-test-1: ') as string },
+  });
+  expect(code).toBe(2);
+});
+
+it('a prompt that a sandbox makes too long is found where its task is rolled out', async () => {
+  writeModule(
+    'said === right',
+    `sandboxes: { main: { workdir: '/work', files: [], env: {},
+        limits: { memoryMiB: 256, processes: 32, diskMiB: 16 } } },
+      start: async (ctx) => {
+        const made = await (await ctx.sandbox()).exec({ callId: ctx.id, command: 'printf "word %.0s" {1..600}',
+          timeoutMs: 60000, outputLimit: 100000 });
+        return { state: 0, messages: [{ role: 'user', content: made.output }] };
+      },`,
+  );
+  write('sums.jsonl', rows(0));
+  write('check.yaml', config);
+  const one = [...READ, '--set', 'tasks.count=1'];
+  const plain = await check(...one);
+  expect([plain.code, plain.document.prompts]).toMatchObject([0, { counted: 0, tooLong: [] }]);
+  const rolled = await check('--oracle', ...one);
+  expect(rolled.document.prompts).toMatchObject({ counted: 1, tooLong: [{ task: 'sums-test-0' }] });
+  expect(rolled.document.graders?.wrong).toEqual([]);
+  expect(rolled.code).toBe(2);
 });
 
 it('a module that was edited is loaded as it is now, without a restart of anything', async () => {

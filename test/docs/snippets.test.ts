@@ -1,9 +1,11 @@
-/** Hunts TypeScript in the documentation that does not compile against the library as it is. */
+/** Hunts TypeScript in the documentation that does not compile against the library as it is, or that it refuses. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { bundleModules } from '../../modules/bundle.ts';
+import { importBundle } from '../../modules/import-bundle.ts';
 import { documents, fences, type Piece, root } from './markdown.ts';
 
 const BROKEN = 'broken-on-purpose-1.ts';
@@ -60,6 +62,13 @@ it.each(snippets)('$file:$line compiles', (snippet) => {
   expect(errorsOf(fileOf(snippet))).toEqual([]);
 });
 
-it('there is a snippet at all', () => {
-  expect(snippets.length).toBeGreaterThan(0);
+const definitions = snippets.filter(({ text }) => /\bdefine[A-Z]\w*\(/.test(text));
+
+it.each(definitions)('$file:$line defines what a run may load', async (snippet) => {
+  const bundle = await bundleModules([join(dir, fileOf(snippet))]);
+  await expect(importBundle(bundle, { folder: dir })).resolves.toBeUndefined();
+});
+
+it('there are snippets at all, and definitions among them', () => {
+  expect(definitions.length).toBeGreaterThan(0);
 });

@@ -49,6 +49,7 @@ const killed: string[] = [];
 beforeAll(async () => {
   const started = await longhaul([...train, '--detach'], dir);
   expect(started.code, started.stderr).toBe(0);
+  expect(started.stdout).toMatch(/^swe-mini \(4000 tasks\): 2 steps /m);
   const store = openSqliteStore(join(dir, '.longhaul', 'store'));
   let seen = 0;
   for (const role of ROLES) {

@@ -34,6 +34,7 @@ const ENVIRONMENTS: readonly Environment[] = [
       'pybase64==1.5.1',
       'pyvers==0.1.0',
       'cloudpickle==3.1.3',
+      'orjson==3.13.0',
     ],
     withoutDependencies: ['verl==0.9.1', 'tensordict==0.10.0'],
     torch: true,

@@ -1,7 +1,7 @@
 """Reads an export of each format as others do: with safetensors, datasets, tinker and verl, where they are installed.
 
-Usage: exports.py FOLDER PAGE [PART], where FOLDER has the folders skyrl, verl, tinker, jsonl and parquet, and PAGE is
-docs/export.md: its Python snippets are what is run. PART is the one of datasets, tinker, verl and skyrl that must not be
+Usage: exports.py FOLDER PAGE [PART], where FOLDER has the folders skyrl, verl, tinker, jsonl and parquet, and the same in
+its folder turns, of rollouts whose turns have rewards. PAGE is docs/export.md: its Python snippets are what is run. PART is the one of datasets, tinker, verl and skyrl that must not be
 skipped. Prints a line a format; exits 1 at the first fault.
 """
 
@@ -65,6 +65,19 @@ if has("verl", "torch"):
     check("DataProto", len(data), expected)
     check("DataProto halves", [len(half) for half in data.chunk(2)], [expected // 2] * 2)
     check("DataProto metrics", "rollout_metrics" in data.meta_info, True)
+    from verl.trainer.ppo import core_algos
+    from verl.trainer.ppo.reward import extract_reward
+
+    scores, _ = extract_reward(data)
+    check("verl scores", scores.sum(-1).tolist(), data.non_tensor_batch["rewards"].tolist())
+    turns = defined("load_verl")(folder / "turns" / "verl")
+    scores, _ = extract_reward(turns)
+    check("verl turn rewards", scores[0].tolist(), [0, 0.25, 0, 0, -0.5, 0, 1.25])
+    check("verl sums of turns", scores.sum(-1).tolist(), turns.non_tensor_batch["rewards"].tolist())
+    sampled = turns.batch["response_mask"].float()
+    _, returns = core_algos.compute_gae_advantage_return(scores, torch.zeros_like(scores), sampled, 1.0, 1.0)
+    credit = [float(value) for value, is_sampled in zip(returns[0], sampled[0]) if is_sampled]
+    check("verl credit by turn", credit, [1, 1, 0.75, 0.75, 1.25])
     done.add("verl")
 
 if has("tinker"):

@@ -57,7 +57,7 @@ it.each([
 });
 
 it.each([
-  ['a built-in name', `${tool('bash', 'mine')}`, /tool bash is already defined/],
+  ['a built-in name', `${tool('bash', 'mine')}`, /tool bash is already defined, by Longhaul: give another name/],
   [
     'a name twice',
     tool('again', 'a') + tool('again', 'b').split('\n')[1],

@@ -6,14 +6,15 @@
 import { describe, expect, it } from 'vitest';
 
 import { type Sandbox, SandboxImpossible, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import { restoreSnapshot, type Snapshot, takeSnapshot } from '../../sandboxes/snapshot.ts';
+import { restoreSnapshot } from '../../sandboxes/snapshot.ts';
 import { openBench, sh, specOf } from './harness.ts';
+import { type HeldSnapshot, snapshotOf } from './held-snapshot.ts';
 
 const { provider } = await openBench();
 const WORKDIR = { workdir: '/workspace' };
 
-async function taken(sandbox: Sandbox, callId = 'snapshot/1'): Promise<Snapshot> {
-  const snapshot = await takeSnapshot(sandbox, WORKDIR, callId);
+async function taken(sandbox: Sandbox, callId = 'snapshot/1'): Promise<HeldSnapshot> {
+  const snapshot = await snapshotOf(sandbox, WORKDIR, callId);
   if (typeof snapshot === 'string') throw new Error(snapshot);
   return snapshot;
 }
@@ -38,7 +39,7 @@ it('brings back files, modes, links, times and the repository, /tmp and /dev/shm
   const before = (await sh(lost, LOOK, { fresh: true })).output;
   const all = (await sh(lost, ALL, { fresh: true })).output;
   const snapshot = await taken(lost);
-  expect(snapshot.archive.length).toBeGreaterThan(7_000_000);
+  expect(snapshot.bytes).toBeGreaterThan(7_000_000);
   lost.close();
   await provider.destroy('lost');
 
@@ -47,6 +48,38 @@ it('brings back files, modes, links, times and the repository, /tmp and /dev/shm
   expect((await sh(made, ALL, { fresh: true })).output).toBe(all);
   expect((await sh(made, LOOK, { fresh: true })).output).toBe(before);
   expect((await sh(made, 'pwd; echo "$KEPT"')).output).toBe('/workspace/deep/er\na "b" $c\n');
+});
+
+/** Random, so that its archive is as large. */
+const fill = (path: string, bytes: number): string => `head -c ${bytes} /dev/urandom > ${path}`;
+
+it('is carried in pieces, and those are small where a sandbox is nearly full', async () => {
+  const limits = { memoryMiB: 256, processes: 64, diskMiB: 64 };
+  const lost = await provider.create(specOf('full', { limits }));
+  // /tmp has 12 MiB.
+  await sh(lost, `${fill('bytes', 20_000_000)}; ${fill('/tmp/bytes', 11_500_000)}`);
+  const snapshot = await taken(lost);
+  expect(snapshot.pieces.length).toBeGreaterThan(30);
+  const look = 'cat /workspace/bytes /tmp/bytes | sha256sum; ls -A /workspace /tmp';
+  const before = (await sh(lost, look, { fresh: true })).output;
+  const made = await restoreSnapshot(provider, specOf('full-again', { limits }), snapshot);
+  expect((await sh(made, look, { fresh: true })).output).toBe(before);
+});
+
+it('has the same pieces each time, and nothing stays behind', async () => {
+  const same = await provider.create(specOf('same'));
+  await sh(same, fill('bytes', 18_000_000));
+  const [first, second] = [await taken(same, 'first'), await taken(same, 'second')];
+  expect(first.pieces.length).toBe(3);
+  expect(second).toEqual(first);
+  expect((await sh(same, 'ls -A /tmp', { fresh: true })).output).not.toContain('longhaul');
+});
+
+it('of more than its bound is an error', async () => {
+  const large = await provider.create(specOf('bound'));
+  await sh(large, fill('bytes', 9_000_000));
+  await expect(snapshotOf(large, WORKDIR, 's', 8_500_000)).rejects.toThrow(/it has more than 8500000 bytes/);
+  expect((await sh(large, 'ls -A /tmp', { fresh: true })).output).not.toContain('longhaul');
 });
 
 it('restores once for repeated calls', async () => {
@@ -80,7 +113,7 @@ describe('a sandbox that holds more than a snapshot can has none', () => {
   ])('%s', async (_what, command, reason) => {
     const sandbox = await provider.create(specOf('holder'));
     await sh(sandbox, command);
-    expect(await takeSnapshot(sandbox, WORKDIR, 's')).toMatch(reason);
+    expect(await snapshotOf(sandbox, WORKDIR, 's')).toMatch(reason);
     sandbox.close();
     await provider.destroy('holder');
   });
@@ -88,16 +121,16 @@ describe('a sandbox that holds more than a snapshot can has none', () => {
   it('a process that has ended is none', async () => {
     const sandbox = await provider.create(specOf('ended'));
     await sh(sandbox, 'sleep 0 & wait; true | cat');
-    expect(await takeSnapshot(sandbox, WORKDIR, 's')).not.toBeTypeOf('string');
+    expect(await snapshotOf(sandbox, WORKDIR, 's')).not.toBeTypeOf('string');
   });
 });
 
 it('of a workspace that cannot be read completely is an error, never an incomplete snapshot', async () => {
   const sealed = await provider.create(specOf('sealed', { files: [{ path: 'a', content: 'a' }] }));
   await sh(sealed, 'mkdir shut && echo b > shut/b && chmod 000 shut');
-  await expect(takeSnapshot(sealed, WORKDIR, 's')).rejects.toThrow(SandboxUnavailable);
+  await expect(snapshotOf(sealed, WORKDIR, 's')).rejects.toThrow(SandboxUnavailable);
   await sh(sealed, 'chmod 700 shut');
-  expect((await taken(sealed, 't')).archive.length).toBeGreaterThan(0);
+  expect((await taken(sealed, 't')).bytes).toBeGreaterThan(0);
 });
 
 it('that does not fit is an error, and leaves no sandbox', async () => {

@@ -117,15 +117,15 @@ class ThreadEngine implements EmbeddedEngine {
 
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const data = packData(request.data);
-    return this.#train({ what: 'plan', request: { ...request, data } }, undefined, buffersOf(data));
+    return this.#train({ what: 'planUpdate', request: { ...request, data } }, undefined, buffersOf(data));
   }
 
   forwardBackward(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void> {
-    return this.#train({ what: 'shard', request }, onProgress);
+    return this.#train({ what: 'forwardBackward', request }, onProgress);
   }
 
   optimStep(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
-    return this.#train({ what: 'step', request }, onProgress);
+    return this.#train({ what: 'optimStep', request }, onProgress);
   }
 
   tenants(baseDir: string): AdapterTrainer {

@@ -31,12 +31,12 @@ const train: Train = async (work, onProgress, signal) => {
   switch (work.what) {
     case 'update':
       return updater.run(unpacked(work.request), onProgress);
-    case 'plan':
+    case 'planUpdate':
       return sharded.planUpdate(unpacked(work.request));
-    case 'shard':
+    case 'forwardBackward':
       await sharded.forwardBackward(work.request, onProgress);
       return undefined;
-    case 'step':
+    case 'optimStep':
       await sharded.optimStep(work.request, onProgress);
       return undefined;
     case 'tenant':

@@ -23,9 +23,9 @@ type Packed<Request extends UpdateRequest> = Omit<Request, 'data'> & { readonly 
 /** Work during which the thread does not sample. */
 export type TrainingWork =
   | { readonly what: 'update'; readonly request: Packed<UpdateRequest> }
-  | { readonly what: 'plan'; readonly request: Packed<PlanRequest> }
-  | { readonly what: 'shard'; readonly request: ShardRequest }
-  | { readonly what: 'step'; readonly request: RoundRequest }
+  | { readonly what: 'planUpdate'; readonly request: Packed<PlanRequest> }
+  | { readonly what: 'forwardBackward'; readonly request: ShardRequest }
+  | { readonly what: 'optimStep'; readonly request: RoundRequest }
   /** A call to the adapters of the base in `base`. */
   | { readonly what: 'tenant'; readonly base: string; readonly call: AdapterCall };
 

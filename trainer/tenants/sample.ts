@@ -132,14 +132,14 @@ export async function sampleFor(
   const isScored = sample.promptLogprobs || topPrompt > 0;
   const scoring = { promptLogprobs: true, topLogprobs: Math.max(topPrompt, topSampled) };
   // Scores are at the temperature of their request.
-  const apart = isScored && temperature !== 0 && temperature !== 1;
+  const isSeparate = isScored && temperature !== 0 && temperature !== 1;
   const requests = Array.from({ length: sample.count }, (_, i) =>
-    i === 0 && isScored && !apart ? { ...request(i), ...scoring } : request(i),
+    i === 0 && isScored && !isSeparate ? { ...request(i), ...scoring } : request(i),
   );
   const score = { temperature: 0, topP: 1, topK: 0, maxTokens: 1 };
-  if (apart) requests.push({ ...request(sample.count), ...scoring, sampling: score });
+  if (isSeparate) requests.push({ ...request(sample.count), ...scoring, sampling: score });
   const results = await allOrNone(engine, requests, signal);
-  const scored = results[apart ? sample.count : 0];
+  const scored = results[isSeparate ? sample.count : 0];
   return {
     sequences: results.slice(0, sample.count).map((result) => sequenceOf(result, sample)),
     ...(isScored && scored !== undefined ? promptOf(scored, sample) : {}),

@@ -76,9 +76,9 @@ const formulas: Readonly<Record<TinkerLoss, Formula>> = {
   },
   // Richemond et al. 2024: the soft advantage is the caller's, the penalty keeps p near q.
   dro: ({ logprobs, advantages }, at, logprob, { beta }) => {
-    const [advantage, apart] = [advantages?.[at] ?? 0, logprob - (logprobs?.[at] ?? 0)];
-    const loss = -(logprob * advantage - 0.5 * beta * apart ** 2);
-    return { loss, slope: -(advantage - beta * apart), ratio: Math.exp(apart) };
+    const [advantage, gap] = [advantages?.[at] ?? 0, logprob - (logprobs?.[at] ?? 0)];
+    const loss = -(logprob * advantage - 0.5 * beta * gap ** 2);
+    return { loss, slope: -(advantage - beta * gap), ratio: Math.exp(gap) };
   },
   gspo: ({ advantages }, at, _logprob, { sequenceRatio, ...clip }) =>
     clippedLoss(sequenceRatio, advantages?.[at] ?? 0, clip),

@@ -34,14 +34,17 @@ function correctionOf({ offPolicyCorrection }: UpdateSettings): OffPolicySetting
   return offPolicyCorrection && { ...NO_CORRECTION, ...offPolicyCorrection };
 }
 
-/** Default settings of the policy losses, with SkyRL's values. Each loss reads its own settings and the clip range. */
-export const DEFAULT_LOSS_SETTINGS: LossSettings = {
+/**
+ * Default settings of the policy losses, with SkyRL's values, but for `clipHigh`, which is DAPO's. Each loss reads its
+ * own settings and the clip range.
+ */
+export const DEFAULT_LOSS_SETTINGS = {
   clipLow: 0.2,
-  clipHigh: 0.2,
+  clipHigh: 0.28,
   clipRatioC: 3,
   cispo: { clipLow: 1, clipHigh: 4, anchor: 'old' },
   sapo: { tauPositive: 1, tauNegative: 1.05 },
   dppo: { divergence: 'binary_tv', deltaLow: 0.2, deltaHigh: 0.2 },
   klCov: { fraction: 0.2, coefficient: 1 },
   clipCov: { ratio: 0.0002, lowerBound: 1, upperBound: 5 },
-};
+} as const satisfies LossSettings;

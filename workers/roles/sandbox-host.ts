@@ -47,7 +47,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
   const { settings, temporal, log } = context;
   const store = await openWorkerStore(context);
   const provider = await openSandboxProvider({ ...settings, say: (line) => log.info(line) });
-  const { host, sandboxTtlSeconds } = settings;
+  const { host, sandboxTtlSeconds, snapshotMiB } = settings;
   const client = new Client({ connection: temporal.connection, namespace: temporal.namespace });
   const activities = createAgentRunActivities({
     store,
@@ -55,6 +55,7 @@ export async function runAgentRun(context: RoleContext): Promise<void> {
     provider,
     host,
     sandboxTtlSeconds,
+    snapshots: { mib: snapshotMiB },
     openGateway: (sandbox, attempt) => openDoor(sandbox, attempt, { store, client }),
   });
   const worker = await Worker.create({

@@ -190,10 +190,10 @@ export class BatchExecution {
 
   /** Starts rollouts in chunks. Returns true if all have ended, false if the batch is to continue in a new history. */
   async run(): Promise<boolean> {
-    this.#goOn();
+    this.#continueEarlier();
     this.#pending.watch(this.#expire());
     this.#pending.watch(this.#probe.run());
-    this.#pending.watch(this.#recordAsHeard());
+    this.#pending.watch(this.#recordReceivedFailures());
     this.#begin();
     this.#admit();
     while (!this.#isOver()) {
@@ -217,7 +217,7 @@ export class BatchExecution {
    * Records failures as they arrive, so that a later verdict finds the failure recorded and changes nothing. Failures
    * that arrive during a write are recorded together. The last ones are recorded at the end of this history.
    */
-  async #recordAsHeard(): Promise<void> {
+  async #recordReceivedFailures(): Promise<void> {
     for (;;) {
       await condition(() => this.#ledger.hasFailures || this.#resting || this.#isOver());
       if (this.#resting || this.#isOver()) return;
@@ -261,7 +261,7 @@ export class BatchExecution {
   }
 
   /** Continues what an earlier history left: signals to send, and rollouts that were given up but may still run. */
-  #goOn(): void {
+  #continueEarlier(): void {
     this.#pause.relay.set(this.#pause.isPaused);
     const { givenUp } = this.#roster;
     if (givenUp.length > 0) this.#pending.track(this.#endSoon(givenUp));

@@ -2,7 +2,7 @@
  * The model calls of a program that is the agent. Each is an update that names its request in the store; it becomes the
  * next turn of the attempt, is sampled once, and its update is answered when the turn is on record. Calls run side by
  * side. They wait while the rollout is paused or held, and before a history is full they are refused as early. Every
- * call that got a turn is on record before the rollout goes on.
+ * call that got a turn is on record before the rollout continues.
  */
 
 import {
@@ -94,7 +94,7 @@ export class ProgramCalls {
     for (const [call, turn, asked] of progress?.waiting ?? []) this.#flying.set(call, { turn, asked, tokens: 0 });
   }
 
-  /** Sets the handler, and goes on with calls of the history before. What was asked before is handled at once. */
+  /** Sets the handler, and continues with calls of the history before. What was asked before is handled at once. */
   setHandler(): void {
     const { attempt } = this.#now().state;
     // If the workflow is cancelled, nobody waits for them.

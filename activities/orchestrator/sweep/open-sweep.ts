@@ -37,6 +37,7 @@ import { parsePolicyReference } from '../../../config/policy-reference.ts';
 import { openReplay } from './open-replay.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
+import { checkAgent } from '../../../config/open-tasks.ts';
 import { checkTasks, resolveSweepConfig, taskIdsOf } from '../../../config/sweep-config.ts';
 
 export interface SweepDeps extends OpenModulesDeps, ToolsDeps {}
@@ -290,6 +291,7 @@ export async function openSweep({ given, eval: id, execution }: OpenSweepInput, 
   const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
   const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
   const begun = known?.catalog === undefined ? undefined : (await readCatalog(known.catalog, store)).sources;
+  checkAgent(config.agent, modules);
   const sources = await checkTasks(config.tasks, tasks, modules, config.judges, begun);
   const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, deps, modules);
   const round = await roundOf(id, execution, store);

@@ -75,56 +75,64 @@ export const isDeep = (value: unknown, left = MAX_DEPTH): boolean =>
   value !== null &&
   (left === 0 || Object.values(value).some((one) => isDeep(one, left - 1)));
 
-/** Checked arguments, by name and type. */
+/**
+ * Checked arguments, by name and type. A tool that reads a parameter without having defined it is in error, and not its
+ * policy: each method throws a `TypeError` for such a name.
+ */
 export class Arguments {
   private readonly tool: string;
   private readonly values: ReadonlyMap<string, unknown>;
+  private readonly defined: readonly string[] | undefined;
 
-  constructor(tool: string, values: ReadonlyMap<string, unknown>) {
+  /** `defined`: the names that there are; absent: a policy may give others. */
+  constructor(tool: string, values: ReadonlyMap<string, unknown>, defined?: readonly string[]) {
     this.tool = tool;
     this.values = values;
+    this.defined = defined;
   }
 
   /** Errors: `ToolArgumentError` if it was not given. */
   text(name: string): string {
-    const value = this.optionalText(name);
-    if (value === undefined) throw new ToolArgumentError(this.tool, name, `${this.tool} needs the parameter ${name}.`);
+    const value = this.given(name, 'text');
+    if (typeof value !== 'string')
+      throw new ToolArgumentError(this.tool, name, `${this.tool} needs the parameter ${name}.`);
     return value;
   }
 
   optionalText(name: string): string | undefined {
-    const value = this.values.get(name);
+    const value = this.given(name, 'optionalText');
     return typeof value === 'string' ? value : undefined;
   }
 
   /** The value of a `number` or `integer` parameter. */
   number(name: string): number | undefined {
-    return this.integer(name);
+    const value = this.given(name, 'number');
+    return typeof value === 'number' ? value : undefined;
   }
 
   integer(name: string): number | undefined {
-    const value = this.values.get(name);
+    const value = this.given(name, 'integer');
     return typeof value === 'number' ? value : undefined;
   }
 
   flag(name: string): boolean {
-    return this.values.get(name) === true;
+    return this.given(name, 'flag') === true;
   }
 
   integers(name: string): readonly number[] | undefined {
-    const value = this.values.get(name);
+    const value = this.given(name, 'integers');
     return Array.isArray(value) && value.every((one) => typeof one === 'number') ? value : undefined;
   }
 
   /** The items of a list of texts. */
   texts(name: string): readonly string[] | undefined {
-    const value = this.values.get(name);
+    const value = this.given(name, 'texts');
     return Array.isArray(value) && value.every((one) => typeof one === 'string') ? value : undefined;
   }
 
   /** A value of any type, as its schema allows; `undefined` if it was not given. */
   value(name: string): unknown {
-    return this.values.get(name);
+    return this.given(name, 'value');
   }
 
   /** All of them, by name. */
@@ -134,7 +142,18 @@ export class Arguments {
 
   /** The error to throw for a parameter with an invalid value. */
   wrong(name: string, remedy: string): ToolArgumentError {
-    return new ToolArgumentError(this.tool, name, `${name} ${shown(this.values.get(name))}: ${remedy}`);
+    return new ToolArgumentError(this.tool, name, `${name} ${shown(this.given(name, 'wrong'))}: ${remedy}`);
+  }
+
+  /** The stack of its error starts at the tool's own line, which called `method`. */
+  private given(name: string, method: keyof Arguments): unknown {
+    if (this.defined?.includes(name) === false) {
+      const has = this.defined.length === 0 ? 'none' : this.defined.join(', ');
+      const error = new TypeError(`${this.tool} reads the parameter ${name}, which it does not define; it has ${has}`);
+      Error.captureStackTrace(error, this[method]);
+      throw error;
+    }
+    return this.values.get(name);
   }
 }
 
@@ -220,7 +239,8 @@ export class ArgumentReader {
     for (const name of required)
       if (!values.has(name)) throw this.#error(name, `${this.#tool} needs the parameter ${name}.`);
     this.#checkAll(values);
-    return new Arguments(this.#tool, values);
+    const isClosed = this.#schema['additionalProperties'] === false;
+    return new Arguments(this.#tool, values, isClosed ? Object.keys(this.#properties) : undefined);
   }
 
   /** The value, converted if its type asks for that; `undefined` if it counts as not given. */

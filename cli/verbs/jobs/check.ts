@@ -5,6 +5,8 @@ import { checkTasksOfRun } from '../../../config/open-tasks.ts';
 import { checkTasks } from '../../../config/sweep-config.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkGraders, type CheckedGraders } from '../../check/check-graders.ts';
+import { type CheckedPrompts, PromptCheck } from '../../check/check-prompts.ts';
+import { openHere } from '../../check/roll-out-here.ts';
 import { type CheckedSource, checkSources, type Problem } from '../../check/check-tasks.ts';
 import { type CheckConfig, readCheck } from '../../check/read-check.ts';
 import { askedContext } from '../../../config/policy-context.ts';
@@ -75,6 +77,18 @@ function graderLines({ policies, withoutOracle, wrong }: CheckedGraders): string
   ];
 }
 
+function promptLines({ counted, longest, tooLong, uncounted }: CheckedPrompts): string[] {
+  if (counted === 0 && uncounted === null) return [];
+  const most =
+    longest === null ? '' : `, the longest has ${longest.tokens} of ${longest.limit} tokens (${longest.task})`;
+  return [
+    `prompts: ${counted} counted${most}${tooLong.length === 0 ? '' : `; ${tooLong.length} too long`}`,
+    ...tooLong.slice(0, SHOWN).map(({ task, message }) => `  ${task}: ${message}`),
+    ...(tooLong.length > SHOWN ? [`  and ${tooLong.length - SHOWN} more`] : []),
+    ...(uncounted === null ? [] : [`  ${uncounted.tasks} not counted, the first is ${uncounted.message}`]),
+  ];
+}
+
 /** What no single task shows: sizes, splits and shares. Errors: `UserInputError`. */
 async function checkWhole(read: CheckConfig, modules: Awaited<ReturnType<typeof modulesOf>>): Promise<void> {
   if (read.kind === 'run') {
@@ -111,24 +125,31 @@ async function check(file: string, options: Options, context: VerbContext): Prom
       splits: splits.map(({ loaded, ...split }) => ({ ...split, loaded: loaded.length })),
     })),
   };
-  if (bad > 0) return { document: { ...document, graders: null }, exitCode: 2 };
+  if (bad > 0) return { document: { ...document, prompts: null, graders: null }, exitCode: 2 };
   await checkWhole(read, bundle);
-  if (options.oracle !== true) return { document: { ...document, graders: null } };
-  const graders = await checkGraders({
-    sources,
-    ids,
-    bundle,
-    agent,
-    asking: read.config.judges === undefined ? {} : { judges: read.config.judges },
-    most: most ?? ROLLED_OUT,
-    env,
-    signal,
-    say: context.note,
-    progress: (done, total) => screen.bar(barText(done, total, `oracle and empty ${done}/${total} tasks`)),
-  }).finally(() => screen.bar(''));
-  for (const line of graderLines(graders)) say(line);
-  const isRight = graders.wrong.length === 0 && graders.withoutOracle === 0;
-  return { document: { ...document, graders }, exitCode: isRight ? 0 : 1 };
+  const prompts = await PromptCheck.open(read, bundle?.digest);
+  if (options.oracle !== true && prompts === undefined)
+    return { document: { ...document, prompts: null, graders: null } };
+  const known = Object.fromEntries(sources.flatMap(({ source, known: one }) => (one ? [[source, one]] : [])));
+  const asking = read.config.judges === undefined ? {} : { judges: read.config.judges };
+  const here = await openHere(known, bundle, agent, asking, env, context.note);
+  let graders: CheckedGraders | null = null;
+  try {
+    await prompts?.countLoaded(sources, ids, here, signal);
+    const progress = (done: number, total: number) =>
+      screen.bar(barText(done, total, `oracle and empty ${done}/${total} tasks`));
+    if (options.oracle === true)
+      graders = await checkGraders({ sources, ids, here, prompts, most: most ?? ROLLED_OUT, signal, progress });
+  } finally {
+    screen.bar('');
+    await here.close();
+  }
+  const found = prompts?.found ?? null;
+  for (const line of [...(found === null ? [] : promptLines(found)), ...(graders === null ? [] : graderLines(graders))])
+    say(line);
+  const isRight = graders === null || (graders.wrong.length === 0 && graders.withoutOracle === 0);
+  const exitCode = (found?.tooLong.length ?? 0) > 0 ? 2 : isRight ? 0 : 1;
+  return { document: { ...document, prompts: found, graders }, exitCode };
 }
 
 export const checkVerb: Verb = {

@@ -5,6 +5,7 @@
 
 import { allowRun } from '../../connect/allow-named.ts';
 import { checkPlanned } from '../../train/check-inputs.ts';
+import type { CheckedTasks } from '../../../config/open-tasks.ts';
 import { readRunConfig } from '../../../config/read-config.ts';
 import { memoryLines } from '../../train/memory-plan.ts';
 import { planLines } from '../../train/plan.ts';
@@ -20,7 +21,7 @@ import { refuseUnusableDisks, stackPlaces } from '../../../stack/disk-room.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
 import { type Stack, withStack } from '../../connect/with-stack.ts';
 import type { Longhaul } from '../../../client/longhaul.ts';
-import { alreadyEnded, endOf, type TrainEnd } from '../../train/ended-run.ts';
+import { endOf, knownRun, type TrainEnd } from '../../train/ended-run.ts';
 import { followRun, type Screen, screenOn } from '../../train/follow.ts';
 
 interface TrainOptions {
@@ -67,6 +68,7 @@ export async function followed(
 
 async function onStack(
   config: RunConfig,
+  tasks: CheckedTasks | undefined,
   { longhaul, store, temporal }: Stack,
   options: TrainOptions,
   screen: Screen,
@@ -75,7 +77,7 @@ async function onStack(
   // The run has no recorded end. If its workflow failed or was stopped all the same, it resumes from its records.
   await longhaul.train(config, { again: true });
   onStart();
-  for (const line of [...planLines(config), ...(await memoryLines(config, process.env, stackHome()))])
+  for (const line of [...planLines(config, tasks), ...(await memoryLines(config, process.env, stackHome()))])
     screen.line(line);
   const end = endOf(config, temporal);
   if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
@@ -93,7 +95,7 @@ async function runTrain(config: RunConfig, options: TrainOptions): Promise<Train
     ...stackPlaces(stackHome()),
     { what: 'the run folder', dir: endOf(config, { address: '', namespace: '', ui: '' }).runDir },
   ]);
-  const ended = await alreadyEnded(config, screen, options.again);
+  const { ended, tasks } = await knownRun(config, screen, options.again);
   if (ended) return ended;
   await options.allow();
   let started = false;
@@ -101,7 +103,7 @@ async function runTrain(config: RunConfig, options: TrainOptions): Promise<Train
     started = true;
   };
   try {
-    return await withStack(screen, options.signal, (stack) => onStack(config, stack, options, screen, onStart));
+    return await withStack(screen, options.signal, (stack) => onStack(config, tasks, stack, options, screen, onStart));
   } catch (error) {
     if (!options.signal.aborted || exitCodeOf(error) === 2) throw error;
     const message = started

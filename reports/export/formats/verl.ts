@@ -6,12 +6,12 @@
 import { join } from 'node:path';
 import { writeWhole } from '../export-files.ts';
 import type { SequencedRollout } from '../exported-rollout.ts';
-import { MASKED_REASONS, type SkyrlOutput, type SkyrlSequence, skyrlOutput } from '../skyrl/output.ts';
+import { MASKED_REASONS, type SkyrlOutput, type SkyrlSequence, skyrlOutput, tokenRewards } from '../skyrl/output.ts';
 import { type ExportedGroup, partName, type Placed, type SequenceWriter } from './format.ts';
 import { type Matrix, writeMatrices } from './safetensors-file.ts';
 import { asTrajectory } from './skyrl.ts';
 
-/** Cells of a part's padded rows, at most: seven tensors of eight bytes a cell. */
+/** Cells of a part's padded rows, at most: eight tensors of up to eight bytes a cell. */
 const PART_CELLS = 2_000_000;
 
 export interface VerlSettings {
@@ -35,10 +35,11 @@ interface Row extends SkyrlSequence {
 function rowsOf(rollout: SequencedRollout, uid: string, most: number): Row[] {
   const { outcome, finishReason, masked, sequences } = rollout;
   const isMasked = masked !== null || MASKED_REASONS.has(finishReason);
-  return sequences.map(({ prompt, response, mask, logprobs }) => ({
+  return sequences.map(({ prompt, response, mask, logprobs, turnRewards }) => ({
     prompt,
     response: response.slice(0, most),
     mask: mask.slice(0, most),
+    ...(turnRewards && { turnRewards }),
     logprobs: logprobs && logprobs.slice(0, most),
     lossMask: isMasked ? response.slice(0, most).map(() => 0) : mask.slice(0, most),
     reward: outcome.reward ?? 0,
@@ -67,10 +68,20 @@ function integers(
   return { dtype: 'I64', shape: [rows, width], data };
 }
 
-/** The tensors of a part. `rollout_log_probs` is there if every row has log-probabilities. */
+/** A matrix of `rows` whose row `i` begins with `valuesOf(i)`. */
+function floats(rows: number, width: number, valuesOf: (row: number) => readonly number[]): Matrix {
+  const data = new Float32Array(rows * width);
+  for (let row = 0; row < rows; row += 1) data.set(valuesOf(row), row * width);
+  return { dtype: 'F32', shape: [rows, width], data };
+}
+
+/**
+ * The tensors of a part. `rm_scores` are rewards by token: of each turn that has one at its last token, the rest of the
+ * row's at the last sampled one. `rollout_log_probs` is there if every row has log-probabilities.
+ */
 export function verlTensors(
   rows: readonly SkyrlSequence[],
-  lossMasks: ReadonlyArray<readonly number[]>,
+  { lossMasks, rewards }: { lossMasks: ReadonlyArray<readonly number[]>; rewards: readonly number[] },
   pad: number,
 ): Record<string, Matrix> {
   const count = rows.length;
@@ -92,11 +103,10 @@ export function verlTensors(
     input_ids: integers(count, width, pad, full, left),
     attention_mask: integers(count, width, 0, (row) => full(row).map(() => 1), left),
     position_ids: integers(count, width, 0, positions, left),
+    rm_scores: floats(count, responseWidth, (row) => tokenRewards(of(row), rewards[row] ?? 0)),
   };
   if (!rows.every(({ logprobs }) => logprobs !== null)) return tensors;
-  const data = new Float32Array(count * responseWidth);
-  for (const [row, { logprobs }] of rows.entries()) data.set(logprobs ?? [], row * responseWidth);
-  return { ...tensors, rollout_log_probs: { dtype: 'F32', shape: [count, responseWidth], data } };
+  return { ...tensors, rollout_log_probs: floats(count, responseWidth, (row) => of(row).logprobs ?? []) };
 }
 
 function columnsOf(rows: readonly Row[]) {
@@ -120,8 +130,12 @@ export function verlWriter(folder: string, { padTokenId, maxResponseTokens }: Ve
   const flush = async (): Promise<void> => {
     if (rows.length === 0) return;
     const lossMasks = rows.map(({ lossMask }) => lossMask);
+    const rewards = rows.map(({ reward }) => reward);
     const meta = { rollout_metrics: metricsOf(), pad_token_id: padTokenId };
-    await writeMatrices(join(folder, `${partName(number)}.safetensors`), verlTensors(rows, lossMasks, padTokenId));
+    await writeMatrices(
+      join(folder, `${partName(number)}.safetensors`),
+      verlTensors(rows, { lossMasks, rewards }, padTokenId),
+    );
     const document = { non_tensors: columnsOf(rows), meta_info: meta };
     await writeWhole(join(folder, `${partName(number)}.json`), JSON.stringify(document));
     [number, groups, rows] = [number + 1, [], []];

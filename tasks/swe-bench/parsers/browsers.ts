@@ -3,7 +3,7 @@
  * written as in their lists, where the accidents of the parser that wrote those are part of a name.
  */
 
-import { byLine, type LogParser, type Status } from './status.ts';
+import { byLine, type LogParser, type Status, withoutColours } from './status.ts';
 
 /**
  * Karma with the reporter `mocha`: `suite > test`, between the browser's start and the summary. As in the lists, a
@@ -47,12 +47,10 @@ const failuresAfter = (heads: readonly RegExp[], tidy: (name: string) => string 
     }
   });
 
-// oxlint-disable-next-line no-control-regex
-const COLOURS = /\u001B(?:[@-Z\\-_]|\[[0-?]{0,32}[ -/]{0,32}[@-~])/gu;
 const chrome = failuresAfter([/Chrome\s[\d.]{1,40}[^\S\n]\([^\n)]{1,80}\)[^\S\n]/u]);
 
 /** Karma with the reporter `progress`: only failures have a line. */
-export const chartJs: LogParser = (log) => chrome(log.replaceAll(COLOURS, ''));
+export const chartJs: LogParser = (log) => chrome(withoutColours(log));
 
 export const bpmnJs = failuresAfter([
   /2KPhantomJS\s[\d.]{1,40}\s\(Linux\s(?:[\d.]{1,40}|x86_64)\)\s/u,
@@ -98,16 +96,22 @@ export const openLayers: LogParser = (log) => {
   return found;
 };
 
-/** `PASS path/x.test.js (1.2s)`: a line a file. `timed`: the time, which is no part of the name. */
-const byFile = (timed: RegExp | undefined): LogParser =>
+/** `PASS path/x.test.js (1.2s)`: a line a file. `named`: what of the rest is its name. */
+const byFile = (named: (rest: string) => string): LogParser =>
   byLine((line, found) => {
     const [, word, rest = ''] = /^(PASS|FAIL)\s(.*)$/u.exec(line) ?? [];
-    if (word === undefined) return;
-    const at = timed === undefined ? -1 : ([...rest.matchAll(timed)].at(-1)?.index ?? -1);
-    const name = (at < 0 ? rest : rest.slice(0, at)).trim();
+    const name = word === undefined ? '' : named(rest);
     if (name !== '') found.set(name, word === 'PASS' ? 'PASSED' : 'FAILED');
   });
 
-export const filesWithTimes = byFile(/\s\([\d.]{1,20}\s?m?s\)/gu);
-export const filesWithEndTimes = byFile(/\s\([\d.]{1,20}\s?m?s\)$/gu);
-export const files = byFile(undefined);
+/** The last time is no part of a name, and neither is what follows it. Milliseconds count before seconds. */
+const TIMES = [/\s\([\d.]+ms\)/gu, /\s\([\d.]+\ss\)/gu, /\s\([\d.]+s\)/gu];
+
+function untimed(rest: string): string {
+  const at = TIMES.map((time) => [...rest.matchAll(time)].at(-1)?.index).find((index) => index !== undefined);
+  return rest.slice(0, at);
+}
+
+export const filesWithTimes = byFile(untimed);
+export const filesWithEndTimes = byFile((rest) => rest.trim().replace(/\s\([\d.]+\s?m?s\)$/u, ''));
+export const files = byFile((rest) => rest.trim());

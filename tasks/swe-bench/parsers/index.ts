@@ -4,15 +4,19 @@ import { didYouMean } from '../../../protocol/closest.ts';
 import { bpmnJs, chartJs, eslint, files, filesWithEndTimes, filesWithTimes, karma, openLayers } from './browsers.ts';
 import { automake, doctest, googleTest, micropython, redis } from './c.ts';
 import { ant, gradle, maven } from './java.ts';
+import { cypress, lighthouseJson, prism } from './json-reports.ts';
 import { cargo, goTest, jest, jestJson, marked, mocha, tap, vitest } from './other-languages.ts';
+import { p5 } from './p5.ts';
 import { matplotlib, pytest, pytestOptions, pytestV2, pytestVerbose, seaborn } from './pytest.ts';
 import { phpunit } from './php.ts';
+import { quarto } from './quarto.ts';
 import { cucumber, either, minitest, rspecJson, testUnit } from './ruby.ts';
 import type { LogParser } from './status.ts';
+import { calypso, lighthouseMocha, next, plotly } from './suites.ts';
 import { django, sympy } from './unittest.ts';
 
 /** Names start with `parse_log_` in SWE-bench's records; here they may be given without it. */
-const PARSERS: Readonly<Record<string, LogParser>> = {
+const PYTHON: Readonly<Record<string, LogParser>> = {
   pytest,
   pytest_options: pytestOptions,
   pytest_v2: pytestV2,
@@ -35,6 +39,10 @@ const PARSERS: Readonly<Record<string, LogParser>> = {
   django,
   unittest: django,
   sympy,
+};
+
+const PARSERS: Readonly<Record<string, LogParser>> = {
+  ...PYTHON,
   gotest: goTest,
   jest,
   jest_json: jestJson,
@@ -54,6 +62,12 @@ const PARSERS: Readonly<Record<string, LogParser>> = {
   scratch_gui: filesWithTimes,
   grommet: filesWithEndTimes,
   emotion: files,
+  calypso,
+  p5js: p5,
+  prismjs: prism,
+  cypress,
+  plotly_js: plotly,
+  quarto_cli: quarto,
   immutable_js: either(jest, jestJson),
   cargo,
   redis,
@@ -72,7 +86,16 @@ const PARSERS: Readonly<Record<string, LogParser>> = {
   jekyll: either(minitest, cucumber),
 };
 
-export const PARSER_NAMES: readonly string[] = Object.keys(PARSERS);
+/** Lighthouse: Mocha's reports before 3.0, Jest by file, and three versions with Mocha. */
+function lighthouse(version: string): LogParser {
+  if (['9.5', '10.0', '10.2'].includes(version)) return lighthouseMocha;
+  return Number.parseFloat(version) < 3 ? lighthouseJson : filesWithTimes;
+}
+
+/** Repositories whose versions have other runners. */
+const BY_VERSION: Readonly<Record<string, (version: string) => LogParser>> = { lighthouse, next };
+
+export const PARSER_NAMES: readonly string[] = [...Object.keys(PARSERS), ...Object.keys(BY_VERSION)];
 
 /** By the repository's name in small letters: records differ in the case of some. */
 const OF_REPOSITORY: Readonly<Record<string, string>> = {
@@ -117,6 +140,14 @@ const OF_REPOSITORY: Readonly<Record<string, string>> = {
   'scratchfoundation/scratch-gui': 'scratch_gui',
   'grommet/grommet': 'grommet',
   'emotion-js/emotion': 'emotion',
+  'automattic/wp-calypso': 'calypso',
+  'processing/p5.js': 'p5js',
+  'prismjs/prism': 'prismjs',
+  'cypress-io/cypress': 'cypress',
+  'plotly/plotly.js': 'plotly_js',
+  'quarto-dev/quarto-cli': 'quarto_cli',
+  'googlechrome/lighthouse': 'lighthouse',
+  'alibaba-fusion/next': 'next',
   'redis/redis': 'redis',
   'valkey-io/valkey': 'redis',
   'jqlang/jq': 'jq',
@@ -143,15 +174,22 @@ const OF_REPOSITORY: Readonly<Record<string, string>> = {
 
 const bare = (name: string): string => name.replace(/^parse_log_/u, '');
 
+/** True for logs of Python's test runners. */
+export const isOfPython = (name: string): boolean => Object.hasOwn(PYTHON, bare(name));
+
 /** What is wrong with a parser's name; `undefined`: nothing. */
 export function unknownParser(name: string): string | undefined {
-  return Object.hasOwn(PARSERS, bare(name))
+  return PARSER_NAMES.includes(bare(name))
     ? undefined
     : `give one of ${PARSER_NAMES.join(', ')}${didYouMean(bare(name), PARSER_NAMES)}`;
 }
 
-/** The parser of this name; `pytest` if there is none: `unknownParser` says so before. */
-export const parserNamed = (name: string): LogParser => PARSERS[bare(name)] ?? pytest;
+/**
+ * The parser of this name; `pytest` if there is none: `unknownParser` says so before. `version`: the instance's, which
+ * decides where a repository has changed its runner.
+ */
+export const parserNamed = (name: string, version = ''): LogParser =>
+  BY_VERSION[bare(name)]?.(version) ?? PARSERS[bare(name)] ?? pytest;
 
 export function parserOfRepository(repo: string): string {
   const name = repo.toLowerCase();

@@ -11,6 +11,11 @@ export const isStatus = (word: string): word is Status => (STATUSES as readonly 
 export const startsWithStatus = (line: string): boolean => STATUSES.some((status) => line.startsWith(status));
 export const endsWithStatus = (line: string): boolean => STATUSES.some((status) => line.endsWith(status));
 
+// oxlint-disable-next-line no-control-regex
+const COLOURS = /\u001B(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])/gu;
+
+export const withoutColours = (log: string): string => log.replaceAll(COLOURS, '');
+
 /** As `str.split()` of Python: without empty words. */
 export const wordsOf = (line: string): string[] => line.split(/\s+/u).filter((word) => word !== '');
 

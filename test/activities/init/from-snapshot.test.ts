@@ -5,6 +5,7 @@
  */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
+import { isWorth } from '../../../activities/agent-run/snapshots.ts';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import type { ToolCall } from '../../../protocol/message.ts';
 import type { ActRecord, GenerateRecord, SnapshotRecord } from '../../../protocol/records.ts';
@@ -45,10 +46,10 @@ const attempt = () => ({ ...attemptOf(0, tests), task: 'snapped-train-0' });
 const sandboxOf = (lost = 0) => `${attempt().rollout}#1${lost === 0 ? '' : `~${lost}`}`;
 
 /** `afterMs`: 0 takes a snapshot after each turn that changed something. */
-function parts(afterMs: number) {
+function parts(afterMs: number, mib?: number) {
   const { store } = world.now;
   const place = { store, tasks: new TaskLoader(store), provider: bench.provider, host: 'here', sandboxTtlSeconds: 120 };
-  const agent = createAgentRunActivities({ ...place, snapshotAfterMs: afterMs });
+  const agent = createAgentRunActivities({ ...place, snapshots: { afterMs, mib } });
   const init = createInitActivities({ ...place, maxLiveSandboxes: 9 });
   return {
     prepare: () => inActivity(() => init.prepare(attempt())),
@@ -197,6 +198,26 @@ describe('no snapshot is taken', () => {
     expect(await snapshots()).toEqual([
       expect.objectContaining({ none: expect.stringMatching(/db: processes run in it/) }),
     ]);
+  });
+
+  it('of more than the bound of the workers', async () => {
+    const { prepare, act } = parts(0, 1);
+    await prepare();
+    await act(1, 'head -c 2000000 /dev/urandom > random');
+    expect(await snapshots()).toEqual([expect.objectContaining({ none: expect.stringMatching(/more than 1048576/) })]);
+  });
+
+  it('if the bound is 0', async () => {
+    const { prepare, act } = parts(0, 0);
+    await prepare();
+    await act(1, 'echo one > one');
+    expect(await snapshots()).toEqual([]);
+  });
+
+  it('soon after a large one: what is written in an hour is bounded', () => {
+    const last = { turn: 1, replayMs: 200, bytes: 180_000_000, parts: [] };
+    expect([isWorth(200, last, 100), isWorth(300, last, 100)]).toEqual([false, true]);
+    expect([isWorth(99, undefined, 100), isWorth(100, { ...last, bytes: 1 }, 100)]).toEqual([false, true]);
   });
 
   it('after calls that only read', async () => {

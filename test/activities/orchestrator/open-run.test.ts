@@ -213,6 +213,7 @@ it('the modules of a run are loaded before anything is made, and must define the
   writeFileSync(module, `import { defineLoss } from 'longhaul';\n${defined};\n`);
   for (const [algorithm, field, remedy] of [
     [{ loss: 'another' }, 'algorithm.loss', /no module of the run defines it; give one of regular/],
+    [{ loss: 'open-run-tset' }, 'algorithm.loss', /, open-run-test; did you mean open-run-test\?$/],
     [{ loss: 'open-run-test', offPolicyCorrection: {} }, 'algorithm.offPolicyCorrection', /leave it out/],
   ] as const) {
     const refused = await refusal(open({ ...asking, run: 'b', algorithm }));

@@ -29,3 +29,19 @@ it('a missing file, a folder, and a setting without a name are reported as such'
     '--set: "a..b=3" cannot be used; write it as a.b=c',
   );
 });
+
+it('a setting of a list is changed by its position, as errors name it', async () => {
+  const path = join(dir, 'lists.yaml');
+  writeFileSync(path, 'stages: [{ steps: 1, data: a }, { steps: 2 }]\npolicies: [starter, oracle]\nnone: []\n');
+  expect(await readSettings(path, ['stages.1.steps=5', 'stages.0.data=b', 'policies.1=empty'])).toEqual({
+    stages: [{ steps: 1, data: 'b' }, { steps: 5 }],
+    policies: ['starter', 'empty'],
+    none: [],
+  });
+  await expect(readSettings(path, ['stages.2.steps=5'])).rejects.toThrow(
+    '--set: "stages.2.steps=5" cannot be used; ' +
+      'stages is a list with the entries stages.0 to stages.1: name one of them, or set stages=[…]',
+  );
+  await expect(readSettings(path, ['stages.steps=5'])).rejects.toThrow('stages is a list with the entries');
+  await expect(readSettings(path, ['none.0=5'])).rejects.toThrow('none is a list with no entry');
+});

@@ -1,8 +1,9 @@
-/** Hunts numbers and assignments on the command line that are read as something else. */
+/** Hunts numbers, names and assignments on the command line that are read as something else. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
+import { packageRoot } from '#setup/paths.mjs';
 import { runCommandLine } from '../../../cli/run.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul odd-'));
@@ -14,6 +15,10 @@ writeFileSync(
 writeFileSync(
   join(dir, 'small.yaml'),
   'tasks: { name: swe-mini, count: 1 }\npolicies: [{ name: s, policy: starter }]\n',
+);
+writeFileSync(
+  join(dir, 'run.yaml'),
+  `policy: { base: ${join(packageRoot, 'examples', 'starter')} }\ntask: { name: swe-mini }\n`,
 );
 afterAll(() => rmSync(dir, { recursive: true }));
 
@@ -78,6 +83,17 @@ it.each([
   [['eval', join(dir, 'eval.yaml'), '--dry-run'], 'tasks.count: 1000000000 cannot be used; give at most 1000000'],
 ])('%j is refused with field, value and remedy', async (args, message) => {
   expect(await refusal(...args)).toBe(`2 longhaul: ${message}`);
+});
+
+it.each([
+  ['train', 'run.yaml', '--dry-run'],
+  ['eval', 'small.yaml', '--dry-run'],
+  ['check', 'run.yaml'],
+])('%s %s %s refuses a type of agent that nobody has defined', async (verb, file, ...flags) => {
+  expect(await refusal(verb, join(dir, file), ...flags, '--set', 'agent.type=tool')).toBe(
+    '2 longhaul: agent.type: "tool" cannot be used; ' +
+      'give a known agent (there is no agent tool; known: tools, text, external; did you mean tools?)',
+  );
 });
 
 it.each([['up', '--detach'], ['ps'], ['runs'], ['down'], ['schedule', 'list']])(

@@ -4,8 +4,9 @@ import { parse } from 'yaml';
 import { resolveRunConfig } from '../../../config/run-config.ts';
 import { checkDefinitions } from '../../../config/algorithm/config.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
+import { lossSettings } from '../../../trainer/training/settings.ts';
 import { LORA_TARGETS } from '../../../protocol/algorithm.ts';
-import { defineLoss, policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
+import { defineLoss, LOSSES, policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
 
 const settings = { task: { name: 'swe-mini' } };
 
@@ -270,9 +271,15 @@ it('groups that do not vary are replaced only in modes that judge a step as a wh
   );
 });
 
+it.each(Object.keys(LOSSES))('%s has the same defaults in a configuration and in an update without one', (loss) => {
+  const { clipLow: _low, clipHigh: _high, ...update } = algorithmOf({});
+  expect(lossSettings(algorithmOf({ loss }))).toEqual(lossSettings({ ...update, loss }));
+});
+
 it("a user's name requires the modules that define it; a module of the algorithm alone is refused", () => {
   const given = (more: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...more }, '/').algorithm;
   expect(() => given({ algorithm: { loss: 'mine' } })).toThrow(/^algorithm\.loss: .*or the modules that define it/);
+  expect(() => given({ algorithm: { loss: 'cipso' } })).toThrow(/; did you mean cispo\?$/);
   expect(given({ modules: ['m.ts'], algorithm: { loss: 'mine' } })).toMatchObject({ loss: 'mine', clipLow: 0.2 });
   expect(() => given({ modules: ['m.ts'], algorithm: { loss: 'mine', module: 'm.ts' } })).toThrow(
     /^algorithm\.module: "m\.ts" cannot be used; name the file in modules/,

@@ -53,6 +53,8 @@ export interface Ended {
   readonly turns?: readonly GenerateRecord[];
   /** By turn. */
   readonly acts?: Readonly<Record<number, readonly Message[]>>;
+  /** What the environment's steps gave, by turn. */
+  readonly rewards?: Readonly<Record<number, number>>;
   /** Why training masked it. */
   readonly masked?: string;
 }
@@ -65,12 +67,14 @@ export async function putRollout(
   sample: number,
   end: Ended,
 ): Promise<string> {
-  const { reward, finish = 'finish-tool', failure = null, turns = [], acts = {}, masked } = end;
+  const { reward, finish = 'finish-tool', failure = null, turns = [], acts = {}, rewards = {}, masked } = end;
   const rollout = `${batch}/${task}/${sample}`;
   const attempt = { run: RUN, rollout, attempt: 1, task };
   for (const [i, record] of turns.entries()) await store.putOnce<GenerateRecord>(keys.generate(attempt, i + 1), record);
   for (const [at, messages] of Object.entries(acts))
     await store.putOnce<ActRecord>(keys.act(attempt, Number(at)), { messages });
+  for (const [at, one] of Object.entries(rewards))
+    await store.putOnce<ActRecord>(keys.act(attempt, Number(at)), { messages: [], reward: one });
   await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
     rollout,
     task,
@@ -154,4 +158,36 @@ export async function recordRun(store: Store, dir: string): Promise<void> {
     reward: 1,
     turns: [turn([1], [2], 'held out')],
   });
+}
+
+/** Step 1: rollouts whose turns have rewards, and one without. Step 2: one without. */
+export async function recordTurnRewards(store: Store, dir: string): Promise<void> {
+  await putRun(store, dir);
+  const step = { command: { do: 'step' } } as const;
+  const [one, two] = [`train/${RUN}/step-1`, `train/${RUN}/step-2`];
+  const task = 'swe-mini-train-0';
+  const rollouts = [
+    await putRollout(store, one, task, 0, {
+      reward: 1,
+      finish: 'done',
+      turns: [turn([1, 2], [3, 4], 'a', step), turn([5], [6, 7], 'b', step), turn([8], [9], 'c', step)],
+      rewards: { 1: 0.25, 2: -0.5 },
+    }),
+    // The template rewrote the context before the second turn: two sequences.
+    await putRollout(store, one, task, 1, {
+      reward: 0.5,
+      finish: 'done',
+      turns: [turn([1, 2], [3], 'a', step), turn([4, 4], [5, 6], 'b', { ...step, reset: true })],
+      rewards: { 1: 0, 2: 0.125 },
+    }),
+    await putRollout(store, one, task, 2, { reward: 0.25, finish: 'answer', turns: [turn([1, 2], [3], 'plain')] }),
+    await putRollout(store, one, task, 3, {
+      failure: 'grader-failed',
+      turns: [turn([1, 2], [3, 3], 'x', step)],
+      rewards: { 1: 4 },
+    }),
+  ];
+  await putStep(store, 1, [{ task, rollouts }]);
+  const plain = { reward: 0.25, finish: 'answer', turns: [turn([1, 2], [3], 'plain')] } as const;
+  await putStep(store, 2, [{ task, rollouts: [await putRollout(store, two, task, 0, plain)] }]);
 }

@@ -1,58 +1,27 @@
 /**
  * Rewards of single turns in exports. Why: a trainer that sees one number for a rollout cannot credit the turn that
  * earned it. Asserted: a turn's reward is at its last token, the rest at the last sampled one, in every sequence of the
- * rollout; the numbers add up to the reward, also after a cut; a part without turn rewards keeps single numbers; Tinker's
- * lines match its Datums; a rollout that failed has none.
+ * rollout; the numbers add up to the reward, also after a cut; a part without turn rewards keeps single numbers in skyrl;
+ * VeRL's scores are as wide as its responses; Tinker's lines match its Datums; a rollout that failed has none.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { ActRecord } from '../../../protocol/records.ts';
-import { keys } from '../../../protocol/record-keys.ts';
 import { exportRun } from '../../../reports/export/export-run.ts';
 import type { FormatName } from '../../../reports/export/formats/format.ts';
 import { type SkyrlOutput, skyrlOutput, tokenRewards } from '../../../reports/export/skyrl/output.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
-import { putRollout, putRun, putStep, RUN, turn } from './recorded-run.ts';
+import { recordTurnRewards, RUN } from './recorded-run.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'longhaul-turn-rewards-'));
 let store: Store;
 
-const step = { command: { do: 'step' } } as const;
-
-/** Records what the environment's steps gave, by turn. */
-async function putRewards(rollout: string, rewards: Readonly<Record<number, number>>): Promise<void> {
-  const attempt = { run: RUN, rollout, attempt: 1, task: '' };
-  for (const [at, reward] of Object.entries(rewards))
-    await store.putOnce<ActRecord>(keys.act(attempt, Number(at)), { messages: [], reward });
-}
-
 beforeAll(async () => {
   store = openSqliteStore(join(root, 'store'));
-  await putRun(store, root);
-  const batch = `train/${RUN}/step-1`;
-  const task = 'swe-mini-train-0';
-  const three = [turn([1, 2], [3, 4], 'a', step), turn([5], [6, 7], 'b', step), turn([8], [9], 'c', step)];
-  const rollouts = [
-    await putRollout(store, batch, task, 0, { reward: 1, finish: 'done', turns: three }),
-    // The template rewrote the context before the second turn: two sequences.
-    await putRollout(store, batch, task, 1, {
-      reward: 0.5,
-      finish: 'done',
-      turns: [turn([1, 2], [3], 'a', step), turn([4, 4], [5, 6], 'b', { ...step, reset: true })],
-    }),
-    await putRollout(store, batch, task, 2, { reward: 0.25, finish: 'answer', turns: [turn([1, 2], [3], 'plain')] }),
-    await putRollout(store, batch, task, 3, { failure: 'grader-failed', turns: [turn([1, 2], [3, 3], 'x', step)] }),
-  ];
-  await putRewards(rollouts[0]!, { 1: 0.25, 2: -0.5 });
-  await putRewards(rollouts[1]!, { 1: 0, 2: 0.125 });
-  await putRewards(rollouts[3]!, { 1: 4 });
-  await putStep(store, 1, [{ task, rollouts }]);
-  const plain = { reward: 0.25, finish: 'answer', turns: [turn([1, 2], [3], 'plain')] } as const;
-  await putStep(store, 2, [{ task, rollouts: [await putRollout(store, `train/${RUN}/step-2`, task, 0, plain)] }]);
+  await recordTurnRewards(store, root);
 });
 
 afterAll(async () => {
@@ -97,6 +66,41 @@ it('keeps the sum where a cut removes turns', async () => {
 
 it('has single numbers in a part without them', async () => {
   expect((await skyrl({ step: 2 })).rewards).toEqual([0.25]);
+});
+
+/** A tensor of the first part of an export to VeRL, by rows. */
+function tensorOf(folder: string, name: string): number[][] {
+  const file = readFileSync(join(folder, 'part-00000.safetensors'));
+  const size = Number(file.readBigUInt64LE());
+  const header = JSON.parse(file.toString('utf8', 8, 8 + size)) as Record<
+    string,
+    { readonly dtype: string; readonly shape: [rows: number, width: number]; readonly data_offsets: [number, number] }
+  >;
+  const { dtype, shape, data_offsets: offsets } = header[name]!;
+  const [begin, end] = offsets.map((at) => 8 + size + at);
+  const bytes = file.buffer.slice(file.byteOffset + begin!, file.byteOffset + end!);
+  const values = dtype === 'F32' ? [...new Float32Array(bytes)] : Array.from(new BigInt64Array(bytes), Number);
+  const [rows, width] = shape;
+  return Array.from({ length: rows }, (_, row) => values.slice(row * width, (row + 1) * width));
+}
+
+it('has scores by token in verl, as wide as the responses, with turn rewards and without', async () => {
+  const folder = await exported('verl', { step: 1 });
+  const scores = tensorOf(folder, 'rm_scores');
+  expect(scores).toEqual([
+    [0, 0.25, 0, 0, -0.5, 0, 1.25],
+    [0.5, 0, 0, 0, 0, 0, 0],
+    [0, 0.5, 0, 0, 0, 0, 0],
+    [0.25, 0, 0, 0, 0, 0, 0],
+    [0, 0, 0, 0, 0, 0, 0],
+  ]);
+  expect(tensorOf(folder, 'responses').map((row) => row.length)).toEqual(scores.map((row) => row.length));
+  const cut = tensorOf(await exported('verl', { step: 1, maxResponseTokens: 4 }), 'rm_scores');
+  expect([cut[0], cut[3]]).toEqual([
+    [0, 0.25, 0, 0.75],
+    [0.25, 0, 0, 0],
+  ]);
+  expect(tensorOf(await exported('verl', { step: 2 }), 'rm_scores')).toEqual([[0.25]]);
 });
 
 it('has a line of rewards for each Datum of tinker', async () => {

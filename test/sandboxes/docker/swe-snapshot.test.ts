@@ -6,9 +6,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Sandbox, SandboxImpossible, type SandboxSpec } from '../../../sandboxes/sandbox.ts';
-import { restoreSnapshot, type Snapshot, takeSnapshot } from '../../../sandboxes/snapshot.ts';
+import { restoreSnapshot } from '../../../sandboxes/snapshot.ts';
 import { workspaceDigest } from '../../../sandboxes/workspace-digest.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
+import { type HeldSnapshot, snapshotOf } from '../held-snapshot.ts';
 
 const { provider } = await openDockerBench();
 const { docker } = provider.engine;
@@ -44,8 +45,8 @@ afterAll(async () => {
 const swe = (id: string, changes: Partial<SandboxSpec> = {}): SandboxSpec =>
   specOf(id, { workdir: '/app', image, profile: 'swe', folders: ['/tests'], ...changes });
 
-async function taken(sandbox: Sandbox, callId = 'snapshot'): Promise<Snapshot> {
-  const snapshot = await takeSnapshot(sandbox, swe(sandbox.id), callId);
+async function taken(sandbox: Sandbox, callId = 'snapshot'): Promise<HeldSnapshot> {
+  const snapshot = await snapshotOf(sandbox, swe(sandbox.id), callId);
   if (typeof snapshot === 'string') throw new Error(snapshot);
   return snapshot;
 }
@@ -86,20 +87,23 @@ it('brings back what was made, changed and removed, wherever the image could be 
 });
 
 it.each([
-  ['into a file of another user', 'echo more >> /opt/open/shared', /file of another user: \/opt\/open\/shared/],
+  ['into a file of another user', 'echo more >> /opt/open/shared', /wrote into a file of another user, or moved one: \/opt\/open\/shared/],
+  ['by moving a file of another user', 'mv /opt/open/kept /opt/open/moved', /moved one: \/opt\/open\/moved$/],
+  ['by moving one over another', 'mv -f /opt/open/old /opt/open/kept', /moved one: \/opt\/open\/kept$/],
+  ['by moving one into the workspace', 'mv /opt/open/old /app/moved', /moved one: \/app\/moved$/],
   ['under a name that is no text', "touch $'/opt/open/\\xff'", /names cannot be read/],
   ['while a process runs', 'sleep 1000 & disown', /processes run in it/],
-])('there is none of what was written %s', async (_how, command, reason) => {
+])('there is none of what was done %s', async (_how, command, reason) => {
   const sandbox = await provider.create(swe('holder'));
   await sh(sandbox, command);
-  expect(await takeSnapshot(sandbox, swe('holder'), 's')).toMatch(reason);
+  expect(await snapshotOf(sandbox, swe('holder'), 's')).toMatch(reason);
   sandbox.close();
   await provider.destroy('holder');
 });
 
 it('one that does not fit is an error, and leaves no sandbox', async () => {
-  const { archive, shell, removed = [] } = await taken(await provider.create(swe('whole')));
-  const torn = { archive: archive.subarray(0, archive.length - 20), shell, removed };
+  const { pieces, ...state } = await taken(await provider.create(swe('whole')));
+  const torn = { ...state, pieces: pieces.map((piece) => piece.subarray(0, piece.length - 20)) };
   await expect(restoreSnapshot(provider, swe('torn'), torn)).rejects.toThrow(SandboxImpossible);
   expect(await provider.list()).not.toContain('torn');
 });

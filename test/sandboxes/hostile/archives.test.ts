@@ -8,15 +8,16 @@ import { existsSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
-import { restoreSnapshot, type Snapshot, takeSnapshot } from '../../../sandboxes/snapshot.ts';
+import { restoreSnapshot } from '../../../sandboxes/snapshot.ts';
 import { sh, specOf } from '../harness.ts';
+import { type HeldSnapshot, snapshotOf } from '../held-snapshot.ts';
 import { openBenches, python, SMALL, underAttack } from './host.ts';
 
 const benches = await openBenches();
 const ESCAPED = `/tmp/longhaul-escaped-${process.pid}`;
 
-async function taken(sandbox: Sandbox, callId: string): Promise<Snapshot> {
-  const snapshot = await takeSnapshot(sandbox, { workdir: '/workspace' }, callId);
+async function taken(sandbox: Sandbox, callId: string): Promise<HeldSnapshot> {
+  const snapshot = await snapshotOf(sandbox, { workdir: '/workspace' }, callId);
   if (typeof snapshot === 'string') throw new Error(snapshot);
   return snapshot;
 }
@@ -59,7 +60,7 @@ describe.each(benches)('$name', (bench) => {
         'print(open("/workspace/x.tgz", "rb").read().hex())',
       ];
       const archive = Buffer.from((await sh(sandbox, python(evil.join('\n')))).output.trim(), 'hex');
-      const snapshot = { archive, shell: { directory: '/workspace', exports: '' } };
+      const snapshot = { pieces: [archive], shell: { directory: '/workspace', exports: '' } };
       const spec = specOf(`${id}/by-hand`, { limits: SMALL });
       // Tar rejects devices and paths that lead outside: then there is no sandbox, and nothing was written outside.
       await expect(restoreSnapshot(bench.provider, spec, snapshot)).rejects.toThrow(/unpack|snapshot/iu);
@@ -72,18 +73,18 @@ describe.each(benches)('$name', (bench) => {
     await underAttack(bench, async (sandbox, id) => {
       await sh(sandbox, 'truncate -s 10M hole{1..300}; echo 1 > hole7');
       const snapshot = await taken(sandbox, 'holes');
-      expect(snapshot.archive.length).toBeLessThan(200_000);
+      expect(snapshot.bytes).toBeLessThan(200_000);
       const bomb = Buffer.from(
         (
           await sh(
             sandbox,
-            'rm hole*; python3 -c \'import io,tarfile,sys\nb=io.BytesIO()\nt=tarfile.open(fileobj=b,mode="w:gz",compresslevel=1)\nfor n in range(4):\n  i=tarfile.TarInfo(str(n)); i.size=4<<20; t.addfile(i, io.BytesIO(bytes(4<<20)))\nt.close()\nopen("/tmp/bomb","wb").write(b.getvalue())\'; base64 -w0 /tmp/bomb',
+            'rm hole*; python3 -c \'import io,tarfile,sys\nb=io.BytesIO()\nt=tarfile.open(fileobj=b,mode="w:gz",compresslevel=1)\nfor n in range(4):\n  i=tarfile.TarInfo("workspace/"+str(n)); i.size=4<<20; t.addfile(i, io.BytesIO(bytes(4<<20)))\nt.close()\nopen("/tmp/bomb","wb").write(b.getvalue())\'; base64 -w0 /tmp/bomb',
             { fresh: true },
           )
         ).output,
         'base64',
       );
-      const swollen = { archive: bomb, shell: { directory: '/workspace', exports: '' } };
+      const swollen = { pieces: [bomb], shell: { directory: '/workspace', exports: '' } };
       await expect(
         restoreSnapshot(bench.provider, specOf(`${id}/bomb`, { limits: { ...SMALL, diskMiB: 8 } }), swollen),
       ).rejects.toThrow();

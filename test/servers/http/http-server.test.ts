@@ -224,3 +224,31 @@ it('leave to send a body is given unless the body is too long, which is refused 
   expect(await sendRaw(asking(101))).toMatch(/^HTTP\/1\.1 413 /u);
   expect(await sendRaw(`${asking(2)}{}`)).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*"length":2/su);
 });
+
+it('an answer that nobody reads is given up, and one that takes long to begin is not', async () => {
+  const made = await listening({ limits: { unreadSeconds: 0.2 } });
+  const long = 'x'.repeat(32 * 2 ** 20);
+  made.app.get('/long', (c) => c.text(long));
+  made.app.get('/events', (c) =>
+    made.events(
+      c,
+      async (send) => {
+        for (let i = 0; i < 32; i += 1) send({ data: long.slice(0, 2 ** 20) });
+        await Promise.resolve();
+      },
+      () => [],
+    ),
+  );
+  made.app.get('/late', async (c) => {
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    return c.text('late');
+  });
+  made.open();
+  for (const path of ['/long', '/events']) {
+    const socket = connect(Number(new URL(made.url).port), '127.0.0.1').pause();
+    sockets.push(socket);
+    socket.on('error', () => undefined).write(get(path, 'Host: localhost'));
+  }
+  expect(await sendRaw(get('/late', 'Host: localhost'))).toMatch(/^HTTP\/1\.1 200 .*late$/su);
+  await expect.poll(() => made.answered, { timeout: 20_000 }).toBe(3);
+});

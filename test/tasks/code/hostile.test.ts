@@ -29,6 +29,11 @@ const WRITES_TO_RUNNER = `import os, json
 out = open("/proc/%d/fd/1" % os.getppid(), "w")
 for i in range(2): out.write(json.dumps({"test": i, "output": "x", "ended": "ok"}) + "\\n")
 out.write('{"done": true}\\n'); out.flush()`;
+/** JSON can write what JavaScript cannot make a text of. */
+const TEXTLESS = '{"toString": 1, "valueOf": 1}';
+const ENDS_WITHOUT_TEXT = `import os
+out = open("/proc/%d/fd/1" % os.getppid(), "w")
+out.write('{"test": 0, "ended": "error", "code": ${TEXTLESS}}\\n{"done": true}\\n'); out.flush()`;
 /** Prints what is expected, if it is in any file, environment, command or memory that the code can read. */
 const SEARCHES = `import glob, os, re
 def look(data):
@@ -63,6 +68,7 @@ const programs: Readonly<Record<string, string>> = {
   'ends at once': 'import os\nos._exit(0)',
   'ends its runner': ENDS_RUNNER,
   "writes to its runner's output": WRITES_TO_RUNNER,
+  'ends without a text': ENDS_WITHOUT_TEXT,
   'searches for what is expected': SEARCHES,
   sleeps: 'import time\ntime.sleep(100)',
   'takes all memory': 'x = bytearray(1 << 40)',
@@ -80,6 +86,10 @@ const functions: Readonly<Record<string, string>> = {
   'returns a list that equals all': `${EQUAL_TO_ALL}\ndef solve(x): return EqualList([0])`,
   'ends in the second call': 'import os\ndef solve(x):\n    if x == 2: os._exit(0)\n    return [1, 11]',
   'raises SystemExit': 'def solve(x): raise SystemExit(0)',
+  'raises an error without a text': `import sys
+fd = open("/proc/self/fd/%s" % sys.argv[3], "w")
+fd.write('{"loaded": true}\\n{"error": [${TEXTLESS}], "message": ${TEXTLESS}}\\n'); fd.flush()
+def solve(x): return [x, x * 11]`,
 };
 
 const answers: Readonly<Record<string, string>> = {

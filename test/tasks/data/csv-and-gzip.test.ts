@@ -91,6 +91,11 @@ it.each([
   await expect(cells(name, content)).rejects.toThrow(message);
 });
 
+it('a header of very many columns is looked over once', { timeout: 60_000 }, async () => {
+  const names = Array.from({ length: 400_000 }, (_, n) => `c${n}`);
+  await expect(cells('wide.csv', `${names.join(',')},c0\n`)).rejects.toThrow(/the header has the column "c0" twice/);
+});
+
 const lines = Array.from({ length: 3000 }, (_, n) => JSON.stringify({ q: `question ${n}` })).join('\n');
 
 it('compressed lines and arrays have the digest of the file as it is', async () => {

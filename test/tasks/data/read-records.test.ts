@@ -16,8 +16,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-function file(name: string, text: string): string {
-  writeFileSync(join(dir, name), text);
+function file(name: string, content: string | Uint8Array): string {
+  writeFileSync(join(dir, name), content);
   return join(dir, name);
 }
 
@@ -55,6 +55,23 @@ it('Parquet: a bad row, or a damaged file, is refused by its name', async () => 
   await expect(readRecords(file('no.parquet', 'question,level'), schema)).rejects.toThrow(
     /no\.parquet, record 1: .*parquet/i,
   );
+});
+
+it('Parquet: a file whose reader throws where nobody can catch it is refused, and the process goes on', async () => {
+  const bytes = Buffer.from(readFileSync(fixture('a-null.parquet')));
+  // A column that the schema does not know is found while the page before it, which is damaged, is being read.
+  bytes.write('Level', bytes.indexOf('level'));
+  bytes[4] = 0xff;
+  const uncaught: unknown[] = [];
+  const note = (error: unknown) => uncaught.push(error);
+  process.on('unhandledRejection', note);
+  try {
+    await expect(readRecords(file('torn.parquet', bytes), schema)).rejects.toThrow(/torn\.parquet, record 1: /u);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  } finally {
+    process.off('unhandledRejection', note);
+  }
+  expect(uncaught).toEqual([]);
 });
 
 it('a digest changes with any byte, and with nothing else', async () => {

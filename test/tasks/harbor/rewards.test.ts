@@ -125,6 +125,8 @@ it('steps: a key that is missing is too low; the mean is over verified steps; th
   expect(belowMin({}, undefined)).toBeUndefined();
   expect(rewardsOfSteps([{ reward: 1, a: 1 }, { reward: 0 }], 'mean')).toEqual({ reward: 0.5, a: 0.5 });
   expect(rewardsOfSteps([{ reward: 1 }, null], 'mean')).toEqual({ reward: 1 });
+  const huge = { reward: 0, size: Number.MAX_VALUE };
+  expect(rewardsOfSteps([huge, huge], 'mean')).toEqual(huge);
   expect(rewardsOfSteps([{ reward: 1 }, { reward: 0.25 }], 'final')).toEqual({ reward: 0.25 });
   expect(rewardsOfSteps([{ reward: 1 }, null], 'final')).toEqual({ reward: 0 });
   expect(rewardsOfSteps([], 'mean')).toEqual({ reward: 0 });

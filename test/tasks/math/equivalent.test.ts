@@ -31,6 +31,7 @@ const SAME: ReadonlyArray<readonly [string, string]> = [
   [raw`0.\overline{3}`, raw`\frac13`],
   [raw`1.2\overline{45}`, raw`\frac{137}{110}`],
   [raw`\sqrt{2}`, '1.41421356'],
+  [raw`\sqrt{10^{400}}`, '10^{200}'],
   ['1.2e3', raw`1.2\times10^3`],
   ['3 1/2', '7/2'],
   [raw`-\frac72`, '-3 1/2'],
@@ -208,6 +209,10 @@ test('no text makes it throw, or agree with another answer', () => {
     raw`\pm 1`.repeat(400),
     raw`\begin{matrix}`.repeat(100),
     'y'.repeat(1_000_000),
+    // More than a double holds.
+    raw`\sqrt{10^{401}}`,
+    raw`\sqrt[3]{200!}`,
+    raw`\sqrt{\frac{1}{10^{401}}}`,
   ];
   const golds = ['5', 'x^2+1', '(1,2)', '1,2,3', raw`\infty`];
   const agreed = hostile.flatMap((text) => golds.filter((gold) => equivalent(gold, text)));

@@ -132,11 +132,14 @@ describe('qa_judged', () => {
     expect(second.asked[1]).toMatch(/^You decide.*one line only/s);
   });
 
-  test('without a clear reply there is no verdict', async () => {
-    expect((await judgedBy('Lyon', 'Well.', 'Well.')).verdict).toMatchObject({ code: 'grader-failed' });
+  test('an answer to which there is no clear reply is wrong, if the judge replies to the right one', async () => {
+    const { verdict, asked } = await judgedBy('Lyon', 'Well.', 'Well.', 'correct: yes');
+    expect(verdict).toMatchObject({ code: 'graded', reward: 0, passed: false, parts: { judged: 0 } });
+    expect(asked[2]).toMatch(/^You decide[^]*\n[0-9a-f]{16}\nParis\n[0-9a-f]{16}\n/u);
+    await expect(judgedBy('Lyon', 'Well.', 'Well.', 'Well.')).rejects.toThrow(/nothing about the right answer/u);
   });
 
-  test('a refused question is no verdict either', async () => {
+  test('a refused question is no verdict if the one about the right answer is refused too', async () => {
     const ask = () => Promise.reject(new QuestionRefused('too long'));
     await expect(answered(await openedWith(qaJudged, [record]), 'Lyon', { ask })).rejects.toThrow(/too long/);
   });

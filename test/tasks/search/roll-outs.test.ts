@@ -17,6 +17,8 @@ let folder: string;
 let server: LoopbackServer;
 let here: Here;
 let verdict = 'correct: yes';
+/** Replies before that. */
+let first: string[] = [];
 
 const write = (name: string, ...records: readonly unknown[]) =>
   writeFileSync(join(folder, name), records.map((one) => JSON.stringify(one)).join('\n'));
@@ -24,7 +26,7 @@ const write = (name: string, ...records: readonly unknown[]) =>
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'longhaul-search-'));
   server = await startLoopback(() => ({
-    body: { choices: [{ finish_reason: 'stop', message: { content: verdict } }] },
+    body: { choices: [{ finish_reason: 'stop', message: { content: first.shift() ?? verdict } }] },
   }));
   write(
     'corpus.jsonl',
@@ -95,11 +97,13 @@ describe('browsecomp_plus', () => {
     expect(JSON.stringify(server.asked[0]?.body)).toMatch(/When was it built\?.*Correct answer: 1902/);
   });
 
-  it('a judge that gives no verdict is asked once more, and then it is no', async () => {
-    verdict = 'I cannot tell.';
+  it('a judge that gives no verdict is asked once more; then it is no if it has one on the right answer', async () => {
+    [first, verdict] = [['I cannot tell.', 'I cannot tell.'], 'correct: yes'];
     server.asked.length = 0;
     const end = await here.rollOut('browse-test-0', 'oracle', signal);
     expect(end).toMatchObject({ phase: 'graded', reward: 0, reason: 'the judge gave no verdict' });
-    expect(server.asked).toHaveLength(2);
+    expect(server.asked).toHaveLength(3);
+    verdict = 'I cannot tell.';
+    expect(await here.rollOut('browse-test-0', 'oracle', signal)).toMatchObject({ failure: 'grader-failed' });
   });
 });

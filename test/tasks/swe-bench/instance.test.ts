@@ -75,6 +75,16 @@ describe('records', () => {
     expect(read({ setup_script: 'a', test_script: 'b' }).evalScript).toEqual({ prepare: 'a', test: 'b' });
   });
 
+  it('name files that no patch carries, as an object or as JSON', () => {
+    const given = {
+      problem_statement: null,
+      test_patch: [{ path: 'a/b.png', url: 'x' }],
+      patch: [{ path: 'a/b.png' }],
+    };
+    for (const one of [given, JSON.stringify(given)]) expect(read({ image_assets: one }).assets).toEqual(['a/b.png']);
+    for (const none of [undefined, null, '', '{}']) expect(read({ image_assets: none }).assets).toEqual([]);
+  });
+
   it.each([
     [{ instance_id: undefined }, 'instance_id: give letters'],
     [{ instance_id: '../x' }, 'instance_id: give letters'],
@@ -84,6 +94,9 @@ describe('records', () => {
     [{ FAIL_TO_PASS: [], PASS_TO_PASS: [] }, 'FAIL_TO_PASS: give at least one test'],
     [{ test_patch: 'text' }, 'test_patch: give a patch of git'],
     [{ patch: 'text' }, 'patch: give a patch of git'],
+    [{ image_assets: '{' }, 'image_assets: give an object with lists of paths'],
+    [{ image_assets: { test_patch: [{ path: '../x' }] } }, 'image_assets.test_patch.0.path: give a relative path'],
+    [{ image_assets: { patch: [{ path: '/x' }] } }, 'image_assets.patch.0.path: give a relative path'],
     [{ log_parser: 'parse_log_djngo' }, 'log_parser: give one of '],
   ])('%j is refused', (changes, message) => expect(fault(changes)).toContain(message));
 });

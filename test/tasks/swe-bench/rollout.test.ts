@@ -1,5 +1,7 @@
 /** A rollout of a small instance in real sandboxes: what the agent may see, what is taken, and how it is graded. */
 
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 import { openBench, type Bench } from '../../sandboxes/harness.ts';
@@ -195,6 +197,52 @@ describe.concurrent('what is graded', () => {
     expect(await wrong.end()).toMatchObject({ reward: 0, parts: { fixed: 0, kept: 1 } });
   });
 });
+
+/** The hidden tests are a Makefile, which the repository's own commands build and check. */
+const MAKEFILE = [
+  'all:',
+  '\techo "PASS: printed by the build"; echo made > made-by-all.txt',
+  'clean:',
+  'check:',
+  '\t@test -f made-by-all.txt && echo "PASS: tests/built"',
+  `\t@python3 -c 'import calc; n = calc.add(2, 3); print("PASS:" if n == 5 else "FAIL:", "tests/add"); exit(n != 5)'`,
+];
+
+it('builds and tests a repository that is not in Python as SWE-bench specifies it', async () => {
+  const head = 'diff --git a/Makefile b/Makefile\nnew file mode 100644\n--- /dev/null\n+++ b/Makefile';
+  const lines = MAKEFILE.map((line) => `+${line}\n`).join('');
+  const at = makePlace({
+    repo: 'jqlang/jq',
+    version: '2658',
+    test_patch: `${head}\n@@ -0,0 +1,${MAKEFILE.length} @@\n${lines}`,
+    FAIL_TO_PASS: ['tests/add'],
+    PASS_TO_PASS: ['tests/built'],
+  });
+  const wrong = await begin({ testCommand: undefined }, at);
+  await wrong.run('echo "# nothing" >> calc/__init__.py');
+  expect(await wrong.end()).toMatchObject({ reward: 0, parts: { fixed: 0, kept: 1 } });
+  const right = await begin({ testCommand: undefined }, at);
+  await right.solve();
+  expect(await right.end()).toMatchObject({ reward: 1, metrics: { tests: 2 } });
+});
+
+it('puts files that no patch carries in place before the tests, whatever the patch did', async () => {
+  const bytes = Buffer.from([0x89, 0x50, 0x00, 0xff]);
+  const test = `+    assert open("tests/a b.png", "rb").read() == bytes([${bytes.join(', ')}])\n`;
+  const at = makePlace({
+    image_assets: JSON.stringify({ test_patch: [{ path: 'tests/a b.png', url: 'https://example.invalid/x' }] }),
+    test_patch: String(place.record['test_patch']).replace('+7 @@', '+8 @@') + test,
+  });
+  await expect(openTask(at)).rejects.toThrow(`the tests of ${ID} need tests/a b.png (image_assets)`);
+  await expect(openTask(at, { assets: 'files' })).rejects.toThrow(`put it into such a folder as ${ID}/tests/a b.png`);
+  mkdirSync(join(at.folder, 'files', ID, 'tests'), { recursive: true });
+  writeFileSync(join(at.folder, 'files', ID, 'tests/a b.png'), bytes);
+  const rollout = await begin({ assets: 'files' }, at);
+  expect((await rollout.run('ls tests')).output).not.toContain('png');
+  await rollout.solve();
+  await rollout.run('echo text > "tests/a b.png"');
+  expect(await rollout.end()).toMatchObject({ reward: 1, reason: expect.stringContaining('tests/a b.png (tests)') });
+}, 60_000);
 
 /** Each leaves the workspace so that an ordinary `git add -A` or `git diff` fails, hangs, or runs something. */
 const BREAKAGES: ReadonlyArray<readonly [string, string]> = [

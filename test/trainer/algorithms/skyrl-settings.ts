@@ -53,7 +53,11 @@ export function lossSettingsOf({
   off_policy_correction: offPolicyCorrection,
   ...config
 }: Readonly<Record<string, unknown>>): LossSettings {
-  const settings = structuredClone(DEFAULT_LOSS_SETTINGS) as unknown as Record<string, Record<string, unknown>>;
+  // SkyRL's own range is symmetric.
+  const settings = structuredClone({ ...DEFAULT_LOSS_SETTINGS, clipHigh: 0.2 }) as unknown as Record<
+    string,
+    Record<string, unknown>
+  >;
   for (const [name, value] of Object.entries(config)) {
     const parts =
       typeof value === 'object' && value !== null

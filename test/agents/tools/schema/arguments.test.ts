@@ -5,12 +5,23 @@
 import { describe, expect, it } from 'vitest';
 import { ArgumentReader, readArguments } from '../../../../agents/tools/schema/arguments.ts';
 import { checkTool } from '../../../../agents/tools/schema/check-tool.ts';
+import { ownFrame } from '../../../../modules/own-frame.ts';
 import type { JsonSchema, ObjectSchema } from '../../../../agents/tools/schema/json-schema.ts';
 
 const read = (parameters: Record<string, JsonSchema>, given: Record<string, unknown>, required: string[] = []) =>
   readArguments('find', parameters, required, given).all();
 const whole = (schema: ObjectSchema, given: Record<string, unknown>) =>
   new ArgumentReader('find', schema).read(given).all();
+
+/** The file and line that a report of its error names. */
+function placeOf(throwing: () => unknown): string | undefined {
+  try {
+    throwing();
+    return undefined;
+  } catch (error) {
+    return ownFrame(error);
+  }
+}
 
 const query = { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: 3 };
 const filters = {
@@ -87,6 +98,23 @@ describe('arguments of any JSON Schema', () => {
     expect(() => whole(schema, { name: 'a', near: 2 })).toThrow('find needs point.');
     expect(() => whole(schema, { name: 'a', point: [1] })).toThrow('point [1]: must have at least 2 items.');
     expect(() => whole(schema, {})).toThrow('find needs the parameter name.');
+  });
+
+  it('that a tool reads without having defined them are its own error, and not its policy’s', () => {
+    const given = readArguments('find', { path: { type: 'string' } }, ['path'], { path: 'a' });
+    const said = 'find reads the parameter paht, which it does not define; it has path';
+    for (const misread of [
+      () => given.text('paht'),
+      () => given.integer('paht'),
+      () => given.flag('paht'),
+      () => given.texts('paht'),
+      () => given.wrong('paht', 'must be a file.'),
+    ]) {
+      expect(misread).toThrow(new TypeError(said));
+      expect(placeOf(misread)).toMatch(/arguments\.test\.ts:\d+$/);
+    }
+    const open = new ArgumentReader('find', { type: 'object', properties: { path: { type: 'string' } } });
+    expect(open.read({ path: 'a' }).value('paht')).toBeUndefined();
   });
 
   it('that are named like members of every object are not found there', () => {

@@ -217,8 +217,8 @@ export const lostSandboxes: readonly Mutation[] = [
     name: 'a snapshot is taken of sandboxes in which the next turn may have begun',
     fault: LOST,
     file: 'activities/agent-run/snapshots.ts',
-    before: 'if (taken === CHANGED || (await store.get(keys.generate(attempt, turn + 1))) !== undefined) return;',
-    after: 'if (taken === CHANGED) return;',
+    before: 'if (none === CHANGED || (await store.get(keys.generate(attempt, turn + 1))) !== undefined) return;',
+    after: 'if (none === CHANGED) return;',
     tests: [{ file: SNAPSHOT_TEST, test: 'if the next turn is recorded: what acts in it may have begun' }],
   },
   {
@@ -233,8 +233,8 @@ export const lostSandboxes: readonly Mutation[] = [
     name: 'what was removed from an image is there again in a restored sandbox',
     fault: LOST,
     file: 'sandboxes/snapshot.ts',
-    before: 'await removeAgain(sandbox, removed);',
-    after: 'await removeAgain(sandbox, removed.slice(removed.length));',
+    before: 'await removeAgain(sandbox, snapshot.removed ?? []);',
+    after: 'await removeAgain(sandbox, []);',
     tests: [{ file: SWE_TEST, test: 'brings back what was made, changed and removed' }],
   },
   {
@@ -244,5 +244,21 @@ export const lostSandboxes: readonly Mutation[] = [
     before: "if (others !== undefined && others !== '')",
     after: "if (others !== undefined && others === '-')",
     tests: [{ file: SWE_TEST, test: 'into a file of another user' }],
+  },
+  {
+    name: 'a snapshot lacks files of other users that were moved',
+    fault: LOST,
+    file: 'sandboxes/image-changes.ts',
+    before: `    each(added, '! -uid "$UID" -print'),\n`,
+    after: '',
+    tests: [{ file: SWE_TEST, test: 'by moving a file of another user' }],
+  },
+  {
+    name: 'a snapshot ends after its first piece',
+    fault: LOST,
+    file: 'sandboxes/snapshot-archive.ts',
+    before: '    if (content.readUInt32LE(content.length - LENGTH_BYTES) < size) {',
+    after: '    if (content.length > 0) {',
+    tests: [{ file: SNAPSHOTS_TEST, test: 'has the same pieces each time, and nothing stays behind' }],
   },
 ];
