@@ -28,7 +28,7 @@ interface Agent {
   readonly command: string;
   /** What the policy says to its calls, in their order. */
   readonly answers: readonly string[];
-  /** What it says to calls beside the task, such as for a title, that come at any time: those whose prompt is like this. */
+  /** What it says to calls beside the task, such as for a title: those whose prompt is like this. */
   readonly aside?: { readonly like: RegExp; readonly says: string };
   /** The sequences that are trained on: one if it sends its history back as it got it. */
   readonly sequences: number;

@@ -38,7 +38,9 @@ chmodSync(at('closed'), 0o700);
 
 const env = { LONGHAUL_HOME: at('project/.longhaul'), LONGHAUL_PLACES: at('allowed') };
 const places = readPlaces(env, at('project'));
-const { provider } = await openBench({ guardTools: (path) => checkToolsPlace(places, path) });
+const { provider, kind } = await openBench({ guardTools: (path) => checkToolsPlace(places, path) });
+/** Bubblewrap has none. */
+const profiles = kind === 'docker' ? (['strict', 'swe'] as const) : (['none'] as const);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 let serial = 0;
@@ -54,8 +56,9 @@ describe('a folder of tools', () => {
     expect(output).toBe('hello from the kit\nit ran\n');
   });
 
-  it('is never written: no file made, changed, removed or given other rights, no mount in its place', async () => {
-    const sandbox = await make(at('allowed/kit'));
+  it.each(profiles)('is never written (profile %s): no file made, changed, removed or replaced', async (profile) => {
+    const sandbox = await make(at('allowed/kit'), profile === 'none' ? {} : { profile });
+    expect((await sh(sandbox, '/opt/tools/run')).output).toBe('it ran\n');
     const attacks = [
       'touch /opt/tools/new',
       'echo >> /opt/tools/greet.py',

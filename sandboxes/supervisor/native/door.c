@@ -183,7 +183,7 @@ static void flush_guest(struct guest *g) {
   g->closes_at = now_ms() + LINGER_MS;
 }
 
-/* Who is cut has its connection reset in the next door_step, which has events for each place in `guests` until then. */
+/* Connections that are cut are reset in the next door_step, which has events for each place in `guests` until then. */
 static void cut_unread(void) {
   const struct linger none = {.l_onoff = 1};
   for (;;) {

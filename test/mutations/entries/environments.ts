@@ -8,6 +8,9 @@ const MODULES = 'a module changes while runs work with it, or two runs have othe
 const MODULES_TEST = 'test/activities/modules.test.ts';
 const IMPORT_TEST = 'test/modules/import-bundle.test.ts';
 const DEFINITIONS_TEST = 'test/tasks/definitions.test.ts';
+const OTHER_TOOLS = 'the packages of an agent in a folder of tools change between two openings of a run or an eval';
+const TOOLS_TEST = 'test/activities/orchestrator/tools-of-tasks.test.ts';
+const TOOLS_DIGEST_TEST = 'test/sandboxes/tools-digest.test.ts';
 const TEXT_ROLLOUTS_TEST = 'test/activities/text-rollouts.test.ts';
 
 export const environments: readonly Mutation[] = [
@@ -18,6 +21,22 @@ export const environments: readonly Mutation[] = [
     before: 'if (source.digest !== undefined && source.digest !== dataset.digest)',
     after: "if (source.digest === '')",
     tests: [{ file: DEFINITIONS_TEST, test: 'records that have changed since the start are found by digest' }],
+  },
+  {
+    name: 'other packages take the place of those that a run started with',
+    fault: OTHER_TOOLS,
+    file: 'activities/orchestrator/tools-of-tasks.ts',
+    before: 'now[folder] !== began[folder]',
+    after: "now[folder] === ''",
+    tests: [{ file: TOOLS_TEST, test: 'is refused by name with other packages' }],
+  },
+  {
+    name: 'the lists of package managers do not count',
+    fault: OTHER_TOOLS,
+    file: 'sandboxes/tools-digest.ts',
+    before: 'if (LISTS.has(name)',
+    after: "if (name === ''",
+    tests: [{ file: TOOLS_DIGEST_TEST, test: 'another hash in pip’s list is another digest' }],
   },
   {
     name: 'a recorded step runs again',

@@ -25,7 +25,8 @@ import json, os, urllib.request
 def ask(text):
     body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": text}]}
     headers = {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "content-type": "application/json"}
-    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(), headers)
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request) as response:
         return json.loads(response.read())["choices"][0]["message"]["content"]
 `;
@@ -53,7 +54,8 @@ const { provider } = await openBench({ guardTools: () => undefined });
 const world = useGatewayWorld(provider, () => engine);
 
 it('a program of a folder of tools asks the policy: its rollout is graded, its turns have the sampled ids', async () => {
-  const handle = await world.start('rollout', 'kit', { task: 'kit-train-0', policy: { uri: 'file:///p', version: 0 } });
+  const policy = { uri: 'file:///p', version: 0 };
+  const handle = await world.start('rollout', 'kit', { task: 'kit-train-0', policy });
   const result = (await handle.result()) as RolloutResult;
   expect(result).toMatchObject({ status: 'graded', reward: 1, finish: 'answer', turns: 2, attempt: 1 });
   const turns = await turnsOf(world.store, { rollout: 'kit', attempt: 1 });
