@@ -1,4 +1,4 @@
-/** What an environment's `open` returned is a dataset, or is refused by the member that is wrong: modules run untyped. */
+/** What an `open` returned is a dataset, or is refused by the member that is wrong: modules run untyped. */
 
 import type { Dataset } from './environment.ts';
 
