@@ -27,26 +27,26 @@ export class DurableHandle<Status, Result> {
 
   /** Errors: `WorkflowNotFoundError`, with its remedy, if there is none; `ServiceError` after `withinMs`. */
   status(withinMs: number = ANSWERS_WITHIN_MS): Promise<Status> {
-    return this.#found(() =>
+    return this.found(() =>
       this.#client.withDeadline(Date.now() + withinMs, () => this.handle.query<Status>('status')),
     );
   }
 
   async isRunning(): Promise<boolean> {
-    return (await this.#found(() => this.handle.describe())).status.name === 'RUNNING';
+    return (await this.found(() => this.handle.describe())).status.name === 'RUNNING';
   }
 
   pause(): Promise<void> {
-    return this.#found(() => this.handle.signal('pause'));
+    return this.found(() => this.handle.signal('pause'));
   }
 
   resume(): Promise<void> {
-    return this.#found(() => this.handle.signal('resume'));
+    return this.found(() => this.handle.signal('resume'));
   }
 
   /** Asks it to end; every sandbox is released first. */
   async cancel(): Promise<void> {
-    await this.#found(() => this.handle.cancel());
+    await this.found(() => this.handle.cancel());
   }
 
   /**
@@ -54,11 +54,11 @@ export class DurableHandle<Status, Result> {
    * Errors: `WorkflowFailedError` with the workflow's failure as its cause.
    */
   result(): Promise<Result> {
-    return whileAway(() => this.#found(() => this.handle.result() as Promise<Result>));
+    return whileAway(() => this.found(() => this.handle.result() as Promise<Result>));
   }
 
   /** The server's own error is kept, since callers know it by its class; its message says what to do. */
-  async #found<T>(work: () => Promise<T>): Promise<T> {
+  protected async found<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await naming(work);
     } catch (error) {
@@ -84,6 +84,6 @@ export class EvalHandle extends DurableHandle<SweepStatus, SweepResult> {
    */
   configure(change: Reconfiguration, signal?: AbortSignal): Promise<OpenedSweep> {
     const ask = () => this.handle.executeUpdate<OpenedSweep, [Reconfiguration]>('configure', { args: [change] });
-    return naming(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
+    return this.found(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
   }
 }

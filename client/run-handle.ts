@@ -7,7 +7,7 @@ import type { TrainResult } from '../workflows/train.ts';
 import type { RunConfig } from '../protocol/run-config.ts';
 import type { StepRecord } from '../protocol/step-record.ts';
 import type { PausePoint, TrainStatus } from '../protocol/train-status.ts';
-import { naming, WrongStack } from '../connection/stack-identity.ts';
+import { WrongStack } from '../connection/stack-identity.ts';
 import { whileAway } from './while-away.ts';
 import { DurableHandle } from './durable-handle.ts';
 import { lookOn } from './look-on.ts';
@@ -43,7 +43,7 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
    * first. Sandboxes are kept. A run may be paused again, or before it has started.
    */
   override pause(at: PausePoint = 'turn'): Promise<void> {
-    return naming(() => this.handle.signal('pause', at));
+    return this.found(() => this.handle.signal('pause', at));
   }
 
   /**
@@ -52,7 +52,7 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
    */
   configure(change: Reconfiguration, signal?: AbortSignal): Promise<RunConfig> {
     const ask = () => this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
-    return naming(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
+    return this.found(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
   }
 
   /** A query needs a worker: it is retried a few times, since a worker may be restarting. */

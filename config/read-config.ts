@@ -128,6 +128,8 @@ export async function readRunConfig(path: string, options: ConfigOptions, cwd: s
   const folder = dirname(resolve(cwd, path));
   const model = (text: string) => modelUri(text, folder);
   const given = await readSettings(path, options.set);
+  if ('policies' in given && !('policy' in given))
+    throw new UserInputError('CONFIG', path, "give a run's: this describes an eval, for npx longhaul eval");
   const { policy } = given;
   // The base model of a Tinker server is a name there.
   const at = isTree(policy) && policy['backend'] === TINKER ? ['server', 'tokenizer'] : ['base'];

@@ -48,24 +48,24 @@ export function ungradedTrip({
 export function tripLine({ failure, failed, of, message, work }: Trip): string {
   if (work !== undefined && failure === 'cancelled') {
     return (
-      `paused: ${work} was ended by hand (${message}); \`npx longhaul resume\` starts it again, ` +
-      `\`npx longhaul cancel\` ends the run`
+      `paused: ${work} was ended by hand (${message}); \`npx longhaul resume RUN\` starts it again, ` +
+      `\`npx longhaul cancel RUN\` ends the run`
     );
   }
   if (work !== undefined && failure === 'quarantined')
     return (
       `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; ` +
-      `then \`npx longhaul resume\` retries it`
+      `then \`npx longhaul resume RUN\` retries it`
     );
   // Its message names the budget, and how to raise it.
   if (failure === 'budget-spent') return `paused: ${message}`;
   if (work !== undefined)
     return (
       `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; ` +
-      `then \`npx longhaul resume\` retries it`
+      `then \`npx longhaul resume RUN\` retries it`
     );
   return (
     `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ` +
-    `${FAILURES[failure].remedy}; then \`npx longhaul resume\``
+    `${FAILURES[failure].remedy}; then \`npx longhaul resume RUN\``
   );
 }

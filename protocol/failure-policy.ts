@@ -68,6 +68,9 @@ export interface FailurePolicy {
   readonly remedy: string;
 }
 
+/** `resume` after an edit of a module would fail in the same way. */
+const KEPT = 'a run keeps its modules: a changed one needs a run with another name';
+
 export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'sandbox-unavailable': {
     detected: 'a sandbox could not be made or reached',
@@ -174,7 +177,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see `npx longhaul logs reward`; `npx longhaul rollouts RUN` shows the reason',
+    remedy: `see \`npx longhaul logs reward\`; \`npx longhaul rollouts RUN\` shows the reason (${KEPT})`,
   },
   'environment-failed': {
     detected:
@@ -184,7 +187,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'fix the environment at the file and line that the message names',
+    remedy: `fix the environment at the file and line that the message names (${KEPT})`,
   },
   'agent-failed': {
     detected: "an agent's decide threw, or returned a command that cannot be followed",
@@ -193,7 +196,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'mask',
     breaks: true,
-    remedy: 'fix the type of agent that the message names',
+    remedy: `fix the type of agent that the message names (${KEPT})`,
   },
   'tool-failed': {
     detected: "a tool's own code threw",
@@ -201,7 +204,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'fix the tool at the file and line that the message names',
+    remedy: `fix the tool at the file and line that the message names (${KEPT})`,
   },
   'collect-failed': {
     detected:

@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { resolveSweepConfig } from '../../config/sweep-config.ts';
 import { placeEndpoint } from '../../config/sweep-policies.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
 import { modelUri } from '../../trainer/hub/hub-id.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
 import { isTree, nameOfFile, readSettings } from '../../config/read-config.ts';
@@ -31,6 +32,8 @@ function fromFolder(policy: unknown, folder: string): unknown {
  */
 export async function readSweepConfig(path: string, options: EvalConfigOptions, cwd: string): Promise<SweepConfig> {
   const tree = await readSettings(path, options.set);
+  if ('policy' in tree && !('policies' in tree))
+    throw new UserInputError('CONFIG', path, "give an eval's: this describes a run, for npx longhaul train");
   const { policies } = tree;
   const placed = Array.isArray(policies)
     ? policies.map((policy: unknown) => fromFolder(policy, dirname(path)))

@@ -3,9 +3,10 @@
  * continues from its last saved state.
  */
 
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
@@ -35,11 +36,24 @@ export interface SftEnd extends SftPlan {
 /** The folder of saved states, which is removed when the policy is written. */
 export const statesDir = ({ out }: Pick<SftConfig, 'out'>): string => `${out}.states`;
 
+/** Makes and removes a folder in the nearest one that exists. Errors: `UserInputError`. */
+async function checkWritable(out: string): Promise<void> {
+  let beside = dirname(resolve(out));
+  while (!existsSync(beside)) beside = dirname(beside);
+  try {
+    await rmdir(await mkdtemp(join(beside, '.longhaul-try-')));
+  } catch (error) {
+    const remedy = `give a folder that this user can make (--out DIR): ${(error as Error).message}`;
+    throw new UserInputError('out', out, remedy, { cause: error });
+  }
+}
+
 /** Checks the folders before hours of training, since a policy is never overwritten. Errors: `UserInputError`. */
 async function checkPlaces({ out, initial }: SftConfig): Promise<void> {
   const there = await readdir(out).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : [out]));
   if (there.length > 0)
     throw new UserInputError('out', out, 'give a folder that is empty or does not exist (--out DIR)');
+  await checkWritable(out);
   if (initial !== undefined) await checkPolicy(initial, 'initial');
 }
 

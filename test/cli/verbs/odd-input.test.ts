@@ -96,6 +96,15 @@ it.each([
   );
 });
 
+it.each([
+  ['train', 'small.yaml', "give a run's: this describes an eval, for npx longhaul eval"],
+  ['eval', 'run.yaml', "give an eval's: this describes a run, for npx longhaul train"],
+])('%s %s, which is of the other kind, names the verb for it', async (verb, file, remedy) => {
+  const path = join(dir, file);
+  const said = `2 longhaul: CONFIG: ${JSON.stringify(path)} cannot be used; ${remedy}`;
+  expect(await refusal(verb, path, '--dry-run')).toBe(said);
+});
+
 it.each([['up', '--detach'], ['ps'], ['runs'], ['down'], ['schedule', 'list']])(
   '%s %s with a file as its home is refused by the variable',
   async (...args) => {

@@ -83,6 +83,20 @@ it('a folder with files is refused before any training, and its files stay', asy
   expect(await sft({ out: 'empty', initial: 'made' })).toMatchObject({ exitCode: 0 });
 });
 
+it.each([[[]], [['--dry-run']]])('a folder that cannot be made is refused before any training: %j', async (options) => {
+  const refused = await sft({ out: '/proc/policy' }, undefined, options);
+  expect(refused).toMatchObject({
+    exitCode: 2,
+    document: {
+      error: {
+        field: 'out',
+        value: '/proc/policy',
+        remedy: expect.stringContaining('give a folder that this user can make (--out DIR): ') as string,
+      },
+    },
+  });
+});
+
 it('a missing initial policy is refused by its field', async () => {
   expect(await sft({ initial: 'nowhere' })).toMatchObject({
     exitCode: 2,

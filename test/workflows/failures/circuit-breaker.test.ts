@@ -22,9 +22,18 @@ describe('the circuit breaker', () => {
     const heard = trips(ends(undefined, 'engine-lost', 'engine-lost', 'engine-lost', 'engine-lost', 'engine-lost'));
     expect(heard).toEqual([[3, { failure: 'engine-lost', failed: 3, of: 3, message: 'says engine-lost' }]]);
     expect(tripLine(heard[0]![1])).toBe(
-      `paused by the circuit breaker: 3 of the last 3 rollouts failed as engine-lost (says engine-lost); ${FAILURES['engine-lost'].remedy}; then \`npx longhaul resume\``,
+      `paused by the circuit breaker: 3 of the last 3 rollouts failed as engine-lost (says engine-lost); ${FAILURES['engine-lost'].remedy}; then \`npx longhaul resume RUN\``,
     );
   });
+
+  it.each(['environment-failed', 'agent-failed', 'tool-failed', 'grader-failed'] as const)(
+    'says of %s that an edited module needs another run: `resume` has the old one',
+    (failure) => {
+      expect(tripLine({ failure, failed: 8, of: 8, message: 'why' })).toMatch(
+        /\(a run keeps its modules: a changed one needs a run with another name\); then `npx longhaul resume RUN`$/,
+      );
+    },
+  );
 
   it('is not opened by failures of several kinds, nor by few among many', () => {
     expect(trips(ends('engine-lost', 'sandbox-lost', 'engine-lost', 'sandbox-lost', undefined, undefined))).toEqual([]);
