@@ -115,6 +115,10 @@ describe('a query', () => {
     expect(rowsOf(await ask("UPDATE t SET s = 'z' WHERE n = 1 RETURNING s", discard))).toEqual([['z']]);
     expect(await ask('INSERT INTO t (n) VALUES (1)', discard)).toMatchObject({ message: /UNIQUE constraint failed/u });
     expect(await ask('DROP TABLE t', discard)).toMatchObject({ kind: 'rows' });
+    // As of a full disk, though no other row can have a number.
+    const counted = { script: 'CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)' };
+    const last = 'INSERT INTO a VALUES (9223372036854775807), (NULL)';
+    expect(await ask(last, { ...discard, database: counted })).toMatchObject({ kind: 'error', message: /is full/u });
     expect(rowsOf(await ask('SELECT count(*), max(s) FROM t', discard))).toEqual([[3n, 'x']]);
   });
 
