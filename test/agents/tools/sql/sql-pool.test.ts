@@ -237,6 +237,19 @@ describe('a process that is lost', () => {
     own.close();
   });
 
+  it('is the fault of a policy’s query if a control on the same database runs', async () => {
+    const own = new SqlPool(1);
+    await own.run({ ...long, sql: 'SELECT 1' });
+    const asked = own.runOfPolicy({ ...long, sql: ENDLESS, limits: { ...limits, seconds: 300 } });
+    const [first] = own.busy;
+    kill(own);
+    await vi.waitUntil(() => own.busy[0] !== undefined && own.busy[0] !== first, { timeout: 60_000 });
+    kill(own);
+    expect(await asked).toMatchObject({ kind: 'error', message: /was lost/u });
+    own.close();
+    await expect(own.runOfPolicy({ ...long, database: { file: '/none' } })).rejects.toThrow(SqlDatabaseUnavailable);
+  });
+
   it('is ended for a query that nobody waits for any more', async () => {
     const own = new SqlPool(1);
     const stop = new AbortController();
