@@ -50,8 +50,9 @@ export class SqlPool {
   }
 
   /**
-   * Runs a policy's query. One that loses its processes, as by memory, may do that on purpose, to keep itself from being
-   * graded: so a control on the same database runs next. If it works, the query is at fault. Errors: those of `run`.
+   * Runs a policy's query. One that loses its processes, as by memory, may do that on purpose, to keep itself from
+   * being graded: so a control on the same database runs next. If it works, the query is at fault. Errors: those of
+   * `run`.
    */
   async runOfPolicy(query: SqlQuery, signal?: AbortSignal): Promise<SqlOutcome> {
     try {
