@@ -32,8 +32,9 @@ export interface RewardDeps extends AskDeps {
 
 /** A sandbox that is lost during grading is not the rollout's failure: the next attempt has another one. */
 function blameGrader(error: unknown): never {
-  if ([SandboxLost, SandboxUnavailable, QuestionRefused, Unjudged].some((one) => error instanceof one))
-    throw new GraderFailed((error as Error).message, { cause: error });
+  if (error instanceof SandboxLost || error instanceof SandboxUnavailable || error instanceof QuestionRefused)
+    throw new GraderFailed(error.message, { cause: error });
+  if (error instanceof Unjudged) throw new GraderFailed(error.message, { cause: error });
   return blameOwnCode(error, 'the grader', (message) => new GraderFailed(message));
 }
 

@@ -46,6 +46,9 @@ export const flag = (otherwise: boolean) =>
 /** The smallest values by which the engine's float32 can divide logits. */
 const [COLDEST, LEAST_PENALTY] = [1e-30, 0.01];
 
+/** A text that ends the answer. It is looked for in each piece of a growing answer, so its length is bounded. */
+export const stopText = z.string().min(1).max(1000);
+
 /** vLLM's `max_logprobs`. */
 export const alternatives = z.int().min(0).max(20);
 

@@ -17,6 +17,7 @@ import {
   refuse,
   samplingFields,
   samplingOf,
+  stopText,
   textOrParts,
   unionByType,
 } from './fields.ts';
@@ -100,7 +101,7 @@ const messagesSchema = z.strictObject({
   repetition_penalty,
   seed,
   stop_sequences: z
-    .array(z.string().min(1))
+    .array(stopText)
     .max(64)
     .nullish()
     .transform((stops) => stops ?? []),

@@ -27,6 +27,7 @@ import {
   refuse,
   samplingFields,
   samplingOf,
+  stopText,
   unionByType,
   verbosity,
 } from './fields.ts';
@@ -44,7 +45,7 @@ export const commonFields = {
     .nullish()
     .transform((value) => value ?? 1),
   stop: z
-    .union([z.string().min(1), z.array(z.string().min(1)).max(4)])
+    .union([stopText, z.array(stopText).max(4)])
     .nullish()
     .transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? []))),
   /** Ids that the tokenizer lacks are refused where it is known. */

@@ -1,7 +1,7 @@
 /** A task of text-to-SQL: a database, gold queries, and one of two protocols; the answer is a query. */
 
 import { z } from 'zod';
-import { runSql } from '../../agents/tools/sql/sql-pool.ts';
+import { runPolicySql } from '../../agents/tools/sql/sql-pool.ts';
 import type { SqlDatabase } from '../../agents/tools/sql/sql-request.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Verdict } from '../../protocol/stages.ts';
@@ -110,7 +110,7 @@ function inTags(task: SqlTask): Task {
           : {
               sql,
               file: name,
-              outcome: await runSql({ database, sql, limits, distinct: true, writes: 'discard' }, signal),
+              outcome: await runPolicySql({ database, sql, limits, distinct: true, writes: 'discard' }, signal),
             };
       return { state: next, messages: [{ role: 'user', content: observation(result, maxTurns - turns) }] };
     },

@@ -5,7 +5,7 @@
 
 import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { runSql } from '../../agents/tools/sql/sql-pool.ts';
+import { runPolicySql, runSql } from '../../agents/tools/sql/sql-pool.ts';
 import type { SqlDatabase, SqlOutcome, SqlRow } from '../../agents/tools/sql/sql-request.ts';
 import { codeOf, mapCode } from '../../agents/tools/sql/sql-text.ts';
 import { sameBag, sameSet } from './same-result.ts';
@@ -85,13 +85,13 @@ class Grader {
 
   async #on(database: SqlDatabase, sql: string, gold: string): Promise<SqlGrade> {
     const { seconds } = this.#grading;
-    const wanted = await this.#run(database, gold);
+    const wanted = await this.#run(runSql, database, gold);
     const badGold = problemOf(wanted, seconds);
     if (badGold !== undefined) {
       const isError = wanted.kind === 'error' || (wanted.kind === 'rows' && !wanted.isQuery);
       return { grade: isError ? 'bad-gold' : 'unknown', reason: `the gold query ${badGold}` };
     }
-    const given = await this.#run(database, sql);
+    const given = await this.#run(runPolicySql, database, sql);
     const problem = problemOf(given, seconds);
     if (problem !== undefined) return { grade: 'wrong', reason: `the query ${problem}` };
     const rowsOf = (outcome: SqlOutcome): readonly SqlRow[] => (outcome as Rows).rows;
@@ -107,11 +107,11 @@ class Grader {
     return this.#grading.verdict === 'spider' ? sameBag(wanted, given, isOrdered(gold)) : sameSet(wanted, given);
   }
 
-  #run(database: SqlDatabase, text: string): Promise<SqlOutcome> {
+  #run(by: typeof runSql, database: SqlDatabase, text: string): Promise<SqlOutcome> {
     const { verdict, seconds, keepDistinct, signal } = this.#grading;
     const isSpider = verdict === 'spider';
     const sql = isSpider ? spiderQuery(text, keepDistinct) : text;
-    return runSql({ database, sql, limits: { ...COMPARED, seconds }, distinct: !isSpider }, signal);
+    return by({ database, sql, limits: { ...COMPARED, seconds }, distinct: !isSpider }, signal);
   }
 }
 

@@ -74,6 +74,10 @@ function run(query: SqlQuery, databases: OpenDatabases): SqlOutcome {
   if (copy === undefined) return { kind: 'error', message: 'attempt to write a readonly database' };
   try {
     return collect(compile(copy, sql), query);
+  } catch (error) {
+    const { message, errcode } = error as Error & { readonly errcode?: number };
+    // The copy is in memory: no disk is full there, and no file is damaged, but by the statement itself.
+    return errcode === NOMEM ? { kind: 'memory' } : { kind: 'error', message };
   } finally {
     copy.database.close();
   }

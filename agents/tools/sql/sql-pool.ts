@@ -11,6 +11,7 @@ const MOST_PROCESSES = Math.min(4, Math.max(2, availableParallelism()));
 /** A query is given to so many processes, and so many starts may fail in a row. */
 const MOST_LOST = 2;
 const MOST_FAILED_STARTS = 3;
+const CONTROL = 'SELECT count(*) FROM sqlite_master';
 
 export class SqlPool {
   readonly #most: number;
@@ -45,6 +46,23 @@ export class SqlPool {
       return await promise;
     } finally {
       signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  /**
+   * Runs a policy's query. One that loses its processes, as by memory, may do that on purpose, to keep itself from
+   * being graded: so a control on the same database runs next. If it works, the query is at fault. Errors: those of
+   * `run`.
+   */
+  async runOfPolicy(query: SqlQuery, signal?: AbortSignal): Promise<SqlOutcome> {
+    try {
+      return await this.run(query, signal);
+    } catch (error) {
+      if (!(error instanceof SqlProcessLost)) throw error;
+      const { database, limits } = query;
+      const control = await this.run({ database, limits, sql: CONTROL }, signal).catch(() => undefined);
+      if (control?.kind !== 'rows') throw error;
+      return { kind: 'error', message: error.message };
     }
   }
 
@@ -110,4 +128,10 @@ let shared: SqlPool | undefined;
 export function runSql(query: SqlQuery, signal?: AbortSignal): Promise<SqlOutcome> {
   shared ??= new SqlPool();
   return shared.run(query, signal);
+}
+
+/** As `runSql`, for what a policy wrote. Errors: those of `SqlPool.runOfPolicy`. */
+export function runPolicySql(query: SqlQuery, signal?: AbortSignal): Promise<SqlOutcome> {
+  shared ??= new SqlPool();
+  return shared.runOfPolicy(query, signal);
 }

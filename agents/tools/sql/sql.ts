@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { truncateMiddle } from '../observation.ts';
 import { DEFAULT_MAX_CHARACTERS, makeTool } from '../tool.ts';
 import { dataFrameText } from './data-frame.ts';
-import { runSql } from './sql-pool.ts';
+import { runPolicySql } from './sql-pool.ts';
 import type { SqlOutcome } from './sql-request.ts';
 
 const NO_DATABASE = 'give the database: its absolute path as file, or the statements that make it as script';
@@ -66,6 +66,6 @@ export const sql = makeTool({
   options,
   async run(args, { options: { database: source, seconds, rows }, maxCharacters = DEFAULT_MAX_CHARACTERS, signal }) {
     const query = { database: source, sql: args.text('query'), limits: { seconds, rows, bytes: BYTES } };
-    return truncateMiddle(observed(await runSql(query, signal), seconds), maxCharacters);
+    return truncateMiddle(observed(await runPolicySql(query, signal), seconds), maxCharacters);
   },
 });

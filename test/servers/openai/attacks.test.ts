@@ -5,6 +5,7 @@
 
 import { expect, it } from 'vitest';
 import { readMessages } from '../../../servers/apis/messages-request.ts';
+import { readChatCompletion } from '../../../servers/apis/openai-chat.ts';
 import { messagesOf } from '../../../servers/apis/responses-items.ts';
 import { readResponse } from '../../../servers/apis/responses-request.ts';
 import { messagesError } from '../../../servers/apis/messages-answer.ts';
@@ -119,6 +120,7 @@ it.each<[string, Body, string]>([
   ['a format', { output_config: { format: { type: 'json_schema', schema } } }, 'output_config.format'],
   ['a tool of Anthropic', { tools: [{ type: 'bash_20250124', name: 'bash' }] }, 'tools.0.type'],
   ['an MCP server', { mcp_servers: [{ type: 'url', url: 'http://a' }] }, 'mcp_servers'],
+  ['a long text that ends the answer', { stop_sequences: ['x'.repeat(1001)] }, 'stop_sequences.0'],
   ['an unknown field', { top_logprobs: 2 }, 'top_logprobs'],
   ['a choice without tools', { tool_choice: { type: 'any' } }, 'tool_choice'],
 ])('Messages: %s is refused by its name', (_, body, param) => {
@@ -129,6 +131,14 @@ it.each<[string, Body, string]>([
       param: expect.stringMatching(new RegExp(`^${param.replaceAll('.', String.raw`\.`)}`, 'u')) as string,
     }) as Error,
   );
+});
+
+it('chat completions: a long text that ends the answer is refused', () => {
+  const chat = (stop: unknown) =>
+    readChatCompletion(readWritten(JSON.stringify({ model: 'm', messages: user('x'), stop })));
+  expect(chat('x'.repeat(1000)).query.stops).toHaveLength(1);
+  for (const stop of ['x'.repeat(1001), ['a', 'x'.repeat(1001)]])
+    expect(() => chat(stop)).toThrow(expect.objectContaining({ name: 'ApiError', status: 400 }) as Error);
 });
 
 it('what clients send beside the question is accepted', () => {

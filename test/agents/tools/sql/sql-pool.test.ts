@@ -115,6 +115,10 @@ describe('a query', () => {
     expect(rowsOf(await ask("UPDATE t SET s = 'z' WHERE n = 1 RETURNING s", discard))).toEqual([['z']]);
     expect(await ask('INSERT INTO t (n) VALUES (1)', discard)).toMatchObject({ message: /UNIQUE constraint failed/u });
     expect(await ask('DROP TABLE t', discard)).toMatchObject({ kind: 'rows' });
+    // As of a full disk, though no other row can have a number.
+    const counted = { script: 'CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT)' };
+    const last = 'INSERT INTO a VALUES (9223372036854775807), (NULL)';
+    expect(await ask(last, { ...discard, database: counted })).toMatchObject({ kind: 'error', message: /is full/u });
     expect(rowsOf(await ask('SELECT count(*), max(s) FROM t', discard))).toEqual([[3n, 'x']]);
   });
 
@@ -231,6 +235,19 @@ describe('a process that is lost', () => {
     kill(own);
     await outcome;
     own.close();
+  });
+
+  it('is the fault of a policy’s query if a control on the same database runs', async () => {
+    const own = new SqlPool(1);
+    await own.run({ ...long, sql: 'SELECT 1' });
+    const asked = own.runOfPolicy({ ...long, sql: ENDLESS, limits: { ...limits, seconds: 300 } });
+    const [first] = own.busy;
+    kill(own);
+    await vi.waitUntil(() => own.busy[0] !== undefined && own.busy[0] !== first, { timeout: 60_000 });
+    kill(own);
+    expect(await asked).toMatchObject({ kind: 'error', message: /was lost/u });
+    own.close();
+    await expect(own.runOfPolicy({ ...long, database: { file: '/none' } })).rejects.toThrow(SqlDatabaseUnavailable);
   });
 
   it('is ended for a query that nobody waits for any more', async () => {
