@@ -31,7 +31,7 @@ def load(folder):
 def update(policy, output, groups):
     per_token = [
         [0.0] * (len(ids) - 1) + [float(reward)] if not isinstance(reward, list) else reward
-        for ids, reward in zip(output["response_ids"], output["traj_rewards"])
+        for ids, reward in zip(output["response_ids"], output["rewards"])
     ]
     tensors = convert_prompts_responses_to_batch_tensors(
         PAD,
