@@ -46,7 +46,7 @@ const INTRODUCTION = `# Results
 
 Written by \`node scripts/results.ts\` from the records in [docs/results/](results). Do not edit this page.
 
-Each number has its command, the commit that recorded it, the machine and the date. Empty cells on the right: as in the row above. No machine has a GPU. Other jobs on the machine slow a measurement down: such times are upper bounds. Git has the earlier numbers.
+Each number has its command, the commit that recorded it, the machine and the date. Empty cells on the right: as in the row above. No machine has a GPU unless it says so. Other jobs on the machine slow a measurement down: such times are upper bounds. Git has the earlier numbers.
 `;
 
 const escaped = (value: string | number): string => String(value).replaceAll('|', '\\|');

@@ -3,7 +3,10 @@ the trainer's format, and the next checkpoint's folder. Longhaul's rollouts are 
 started again by the same command, and only what is missing is done.
 
 With SAMPLER=vllm:http://HOST:PORT?model=MODEL (or sglang:) such a server samples: each checkpoint is pushed to it under
-its round's number. DRIFT_LIMIT bounds how far its log-probabilities may be from the trainer's own, in nats."""
+its round's number. DRIFT_LIMIT bounds how far its log-probabilities may be from the trainer's own, in nats.
+
+PyTorch trains on a GPU if there is one. PRECISION is that of its matrix products: float32, tf32 or bfloat16. Weights
+and moments are in float32 with each. TASKS is a round's tasks, SAMPLES the rollouts of each."""
 
 import json
 import os
@@ -19,6 +22,13 @@ from transformers import AutoModelForCausalLM
 SAMPLER = os.environ.get("SAMPLER")
 DRIFT_LIMIT = float(os.environ.get("DRIFT_LIMIT", "0.1"))
 LONGHAUL = os.environ.get("LONGHAUL", "npx longhaul").split()
+PRECISIONS = ("float32", "tf32", "bfloat16")
+PRECISION = os.environ.get("PRECISION", "float32")
+if PRECISION not in PRECISIONS:
+    raise SystemExit(f"PRECISION is {PRECISION}: set it to one of {', '.join(PRECISIONS)}")
+TASKS, SAMPLES = int(os.environ.get("TASKS", "4")), int(os.environ.get("SAMPLES", "4"))
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.set_float32_matmul_precision("high" if PRECISION == "tf32" else "highest")
 
 EVAL = """\
 tasks: {{ name: swe-mini, split: train, from: {first}, count: {tasks} }}
@@ -48,30 +58,32 @@ def drift(found, recorded, mask):
     return {"drift_mean": mean, "drift_max": most}
 
 
-def rollouts(work, name, folder, form, number, tasks=4, samples=4):
+def rollouts(work, name, folder, form, number):
     """Rolls out the policy in `folder` and exports it: the folder with the trainer's files."""
     out = work / f"{name}-{number}"
     if not out.exists():
         config = work / f"{name}-{number}.yaml"
-        config.write_text(EVAL.format(policy=policy_of(folder, number), first=number * tasks, tasks=tasks, samples=samples))
+        policy = policy_of(folder, number)
+        config.write_text(EVAL.format(policy=policy, first=number * TASKS, tasks=TASKS, samples=SAMPLES))
         subprocess.run([*LONGHAUL, "eval", str(config)], check=True)
         subprocess.run([*LONGHAUL, "export", f"eval/{name}-{number}", "--format", form, "--out", str(out)], check=True)
     return out
 
 
 class Policy:
-    """A checkpoint's folder that PyTorch trains: the whole model, on this machine's processors."""
+    """A checkpoint's folder that PyTorch trains: the whole model, on the GPU if there is one."""
 
     def __init__(self, folder, learning_rate=1e-4):
         self.folder = folder
-        self.model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32)
+        self.model = AutoModelForCausalLM.from_pretrained(folder, torch_dtype=torch.float32).to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=learning_rate)
 
     def log_probs(self, input_ids, attention_mask, width):
         """Log-probabilities of the last `width` tokens, [rows, width], at temperature 1."""
         positions = torch.clip(torch.cumsum(attention_mask, dim=-1) - 1, min=0)
-        logits = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=positions).logits
-        every = F.log_softmax(logits[:, -width - 1 : -1], dim=-1)
+        with torch.autocast(DEVICE.type, torch.bfloat16, enabled=PRECISION == "bfloat16"):
+            logits = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=positions).logits
+        every = F.log_softmax(logits[:, -width - 1 : -1].float(), dim=-1)
         return every.gather(-1, input_ids[:, -width:, None]).squeeze(-1)
 
     def step(self, loss):

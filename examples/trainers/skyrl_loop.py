@@ -1,8 +1,8 @@
 """SkyRL trains what Longhaul rolls out: `python skyrl_loop.py MODEL WORK [ROUNDS]`.
 
 The export is checked by SkyRL's `validate_generator_output`, becomes its tensors by its own preprocessing, and gets its
-advantages. The step itself is PyTorch's, so that it runs without a GPU: in a SkyRL job, return `output` from your
-generator's `generate` instead. Needs skyrl 0.4, torch and transformers.
+advantages. The step itself is PyTorch's, so that it runs without a GPU too: skyrl_trainer.py gives the export to
+SkyRL's own trainer. Needs skyrl 0.4, torch and transformers.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from rounds import Policy, drift, rollouts
+from rounds import DEVICE, Policy, drift, rollouts
 from skyrl.backends.skyrl_train.utils.ppo_utils import compute_grpo_outcome_advantage
 from skyrl.train.dataset.preprocess import convert_prompts_responses_to_batch_tensors
 from skyrl.train.utils.trainer_utils import validate_generator_output
@@ -31,9 +31,9 @@ def load(folder):
 def update(policy, output, groups):
     per_token = [
         [0.0] * (len(ids) - 1) + [float(reward)] if not isinstance(reward, list) else reward
-        for ids, reward in zip(output["response_ids"], output["traj_rewards"])
+        for ids, reward in zip(output["response_ids"], output["rewards"])
     ]
-    input_ids, attention, response_mask, rewards, loss_mask, recorded, *_ = convert_prompts_responses_to_batch_tensors(
+    tensors = convert_prompts_responses_to_batch_tensors(
         PAD,
         output["prompt_token_ids"],
         output["response_ids"],
@@ -41,6 +41,7 @@ def update(policy, output, groups):
         output["loss_masks"],
         output["rollout_logprobs"],
     )
+    input_ids, attention, response_mask, rewards, loss_mask, recorded = (one.to(DEVICE) for one in tensors[:6])
     advantages, _ = compute_grpo_outcome_advantage(rewards, response_mask, groups)
     mask = loss_mask.float()
     found = policy.log_probs(input_ids, attention.long(), mask.shape[1])

@@ -1,7 +1,7 @@
 """VeRL trains what Longhaul rolls out: `python verl_loop.py MODEL WORK [ROUNDS]`.
 
 Batches are VeRL's own `DataProto`, advantages and loss its `core_algos`. The step itself is PyTorch's, so that it runs
-without a GPU: in a VeRL job, hand `data` to the worker group of your actor instead. Needs verl, torch and transformers.
+without a GPU too: verl_actor.py hands the batch to VeRL's own actor. Needs verl, torch and transformers.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from rounds import Policy, drift, rollouts
+from rounds import DEVICE, Policy, drift, rollouts
 from safetensors.torch import load_file
 from verl import DataProto
 from verl.trainer.ppo import core_algos
@@ -24,12 +24,18 @@ def load(folder):
     return DataProto.from_dict(tensors=tensors, non_tensors=columns, meta_info=rest["meta_info"])
 
 
+def judged(data):
+    """Rewards and GRPO's advantages, a row each. A rollout of several rows counts once per row, as VeRL counts rows."""
+    rewards = data.batch["rm_scores"]
+    whole = torch.ones_like(rewards)
+    return rewards, core_algos.compute_grpo_outcome_advantage(rewards, whole, data.non_tensor_batch["uid"])[0]
+
+
 def update(policy, data):
-    """One step. A rollout of several rows counts once per row, as VeRL counts rows."""
-    batch, mask = data.batch, data.batch["response_mask"].float()
-    rewards = batch["rm_scores"]
-    whole = torch.ones_like(mask)
-    advantages, _ = core_algos.compute_grpo_outcome_advantage(rewards, whole, data.non_tensor_batch["uid"])
+    """One step."""
+    batch = data.to(DEVICE).batch
+    mask = batch["response_mask"].float()
+    rewards, advantages = judged(data)
     found = policy.log_probs(batch["input_ids"], batch["attention_mask"], mask.shape[1])
     apart = drift(found, batch["rollout_log_probs"], mask)
     ratio = torch.exp(found - found.detach())

@@ -39,6 +39,29 @@ def defined(name):
     return space[name]
 
 
+def check_loop(name):
+    """A step of the example's loop. The recorded log-probabilities are no policy's: the loop must see it, if it may."""
+    import torch
+
+    examples = page.parent.parent / "examples"
+    sys.path.insert(0, str(examples / "trainers"))
+    rounds, loop = importlib.import_module("rounds"), importlib.import_module(f"{name}_loop")
+    policy = rounds.Policy(examples / "starter")
+    loaded = loop.load(folder / name)
+    batch = loaded if isinstance(loaded, tuple) else (loaded,)
+    before = [one.detach().clone() for one in policy.model.parameters()]
+    try:
+        loop.update(policy, *batch)
+    except SystemExit as end:
+        check(f"{name}_loop sees the drift", "DRIFT_LIMIT" in str(end), True)
+    else:
+        sys.exit(f"{name}_loop trained on another policy's rollouts")
+    rounds.DRIFT_LIMIT = float("inf")
+    loop.update(policy, *batch)
+    changed = any(not torch.equal(old, new) for old, new in zip(before, policy.model.parameters()))
+    check(f"{name}_loop makes a step on {rounds.DEVICE.type}", changed, True)
+
+
 output = json.loads((folder / "skyrl" / "part-00000.json").read_text())
 check("skyrl keys", len(output), 11)
 check("skyrl rows", len(output["response_ids"]), expected)
@@ -78,6 +101,7 @@ if has("verl", "torch"):
     _, returns = core_algos.compute_gae_advantage_return(scores, torch.zeros_like(scores), sampled, 1.0, 1.0)
     credit = [float(value) for value, is_sampled in zip(returns[0], sampled[0]) if is_sampled]
     check("verl credit by turn", credit, [1, 1, 0.75, 0.75, 1.25])
+    check_loop("verl")
     done.add("verl")
 
 if has("tinker"):
@@ -119,6 +143,7 @@ if has("skyrl", "torch", "ray"):
         pass
     else:
         sys.exit("validate_generator_output accepts a mask that is too long: it checks nothing")
+    check_loop("skyrl")
 
 if needed is not None and needed not in done:
     sys.exit(f"{needed} was skipped: its packages do not import")
