@@ -18,8 +18,9 @@ export const graders: readonly Mutation[] = [
     name: 'a grader that lost its sandbox is not told from a rollout that did',
     fault: FAULT,
     file: 'activities/reward/reward.ts',
-    before: '[SandboxLost, SandboxUnavailable, QuestionRefused, Unjudged]',
-    after: '[QuestionRefused, Unjudged]',
+    before:
+      'if (error instanceof SandboxLost || error instanceof SandboxUnavailable || error instanceof QuestionRefused)',
+    after: 'if (error instanceof QuestionRefused)',
     tests: [{ file: REWARD_TEST, test: 'of its own sandbox for the grader' }],
   },
   {
