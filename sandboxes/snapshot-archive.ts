@@ -28,7 +28,7 @@ export const OWN_FOLDER = '/tmp/.longhaul-snapshot';
 export const OTHERS = ['/tmp', '/dev/shm'];
 
 const CALL_MS = 120_000;
-const PACK_MS = 180_000;
+export const PACK_MS = 180_000;
 const UNPACK_MS = 600_000;
 const LOOK_EACH_MS = 20;
 /** Bytes of the tar that are read at once, before they are compressed; a full sandbox still gives so many. */
@@ -80,7 +80,7 @@ interface Packing {
   readonly mine?: string | undefined;
 }
 
-/** Bytes of the tar to read at once: half of the room, for as much is free when a new sandbox has nearly all of them. */
+/** Bytes of the tar to read at once: half of the room, since as much is free when a new sandbox has nearly all. */
 async function bytesAtOnce(sandbox: Sandbox, { callId, folder }: Packing): Promise<number> {
   const room = `mkdir -p ${folder} && df -B1 --output=avail ${folder} | tail -n 1`;
   return Math.max(LEAST, Math.min(MOST, Math.floor(Number(await run(sandbox, `${callId}/room`, room)) / 2)));
@@ -104,7 +104,8 @@ export async function pack(
   const size = await bytesAtOnce(sandbox, packing);
   let bytes = 0;
   for (let part = 0; ; part += 1) {
-    const cut = `tail -c +${part * size + 1} | head -c ${size} | gzip -n -1 | split -d -a ${DIGITS} -b ${PIECE} - ${at}`;
+    const split = `split -d -a ${DIGITS} -b ${PIECE} - ${at}`;
+    const cut = `tail -c +${part * size + 1} | head -c ${size} | gzip -n -1 | ${split}`;
     const ended = 's=("${PIPESTATUS[@]}"); echo "${s[*]}"; [ "${s[-2]} ${s[-1]}" = "0 0" ]';
     const command = `rm -f ${at}*; ${tarOf(places, packing.mine)} | ${cut}; ${ended}`;
     const statuses = (await run(sandbox, `${packing.callId}/${part}`, command)).trim().split(' ').slice(0, 3);
