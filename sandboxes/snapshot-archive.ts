@@ -28,7 +28,7 @@ export const OWN_FOLDER = '/tmp/.longhaul-snapshot';
 export const OTHERS = ['/tmp', '/dev/shm'];
 
 const CALL_MS = 120_000;
-const PACK_MS = 180_000;
+export const PACK_MS = 180_000;
 const UNPACK_MS = 600_000;
 const LOOK_EACH_MS = 20;
 /** Bytes of the tar that are read at once, before they are compressed; a full sandbox still gives so many. */
@@ -80,7 +80,7 @@ interface Packing {
   readonly mine?: string | undefined;
 }
 
-/** Bytes of the tar to read at once: half of the room, since a new sandbox with nearly all of them has as much free. */
+/** Bytes of the tar to read at once: half of the room, since as much is free when a new sandbox has nearly all. */
 async function bytesAtOnce(sandbox: Sandbox, { callId, folder }: Packing): Promise<number> {
   const room = `mkdir -p ${folder} && df -B1 --output=avail ${folder} | tail -n 1`;
   return Math.max(LEAST, Math.min(MOST, Math.floor(Number(await run(sandbox, `${callId}/room`, room)) / 2)));

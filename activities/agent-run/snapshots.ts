@@ -16,7 +16,7 @@ import {
   type SandboxSpec,
   SandboxUnavailable,
 } from '../../sandboxes/sandbox.ts';
-import { SNAPSHOT_MIB } from '../../sandboxes/snapshot-archive.ts';
+import { PACK_MS, SNAPSHOT_MIB } from '../../sandboxes/snapshot-archive.ts';
 import { isRestored, restoreSnapshot, takeSnapshot } from '../../sandboxes/snapshot.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { lastActBefore } from '../../store/read-records.ts';
@@ -69,6 +69,8 @@ class Taking {
   /** Of this try alone: an execution that goes on after another began reads nothing of it. */
   readonly #id = randomUUID();
   readonly #callId: string;
+  /** Of all sandboxes: the turn's activity has ten minutes beside its calls. */
+  readonly #deadline = Date.now() + PACK_MS;
 
   constructor(attempt: Attempt, turn: number, store: Store, maxBytes: number) {
     this.#attempt = attempt;
@@ -98,7 +100,8 @@ class Taking {
     const request = task.sandboxes?.[name];
     if (request === undefined) return `the task has no sandbox ${name}`;
     const pieces: ObjectRef[] = [];
-    const bounds = { maxBytes: this.#maxBytes - this.bytes };
+    const withinMs = Math.max(0, this.#deadline - Date.now());
+    const bounds = { maxBytes: this.#maxBytes - this.bytes, withinMs };
     try {
       const taken = await takeSnapshot(sandbox, request, `${this.#callId}/${name}`, bounds, async (piece) => {
         signal.throwIfAborted();

@@ -87,7 +87,11 @@ it('brings back what was made, changed and removed, wherever the image could be 
 });
 
 it.each([
-  ['into a file of another user', 'echo more >> /opt/open/shared', /wrote into a file of another user, or moved one: \/opt\/open\/shared/],
+  [
+    'into a file of another user',
+    'echo more >> /opt/open/shared',
+    /wrote into a file of another user, or moved one: \/opt\/open\/shared/,
+  ],
   ['by moving a file of another user', 'mv /opt/open/kept /opt/open/moved', /moved one: \/opt\/open\/moved$/],
   ['by moving one over another', 'mv -f /opt/open/old /opt/open/kept', /moved one: \/opt\/open\/kept$/],
   ['by moving one into the workspace', 'mv /opt/open/old /app/moved', /moved one: \/app\/moved$/],
