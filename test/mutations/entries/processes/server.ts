@@ -76,8 +76,8 @@ export const server: readonly Mutation[] = [
     name: 'a program that waits for an end does not wait for the server',
     fault: KILLED,
     file: 'client/durable-handle.ts',
-    before: 'return whileAway(() => this.#found(() => this.handle.result() as Promise<Result>));',
-    after: 'return this.#found(() => this.handle.result() as Promise<Result>);',
+    before: 'return whileAway(() => this.found(() => this.handle.result() as Promise<Result>));',
+    after: 'return this.found(() => this.handle.result() as Promise<Result>);',
     tests: [{ file: WHILE_AWAY_TEST, test: 'a program waits through it for the end of its run, and for each step' }],
   },
   {
