@@ -103,7 +103,7 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'failures are put on record when their batch has ended',
     fault: COUNTED,
     file: 'workflows/batch/batch-execution.ts',
-    before: '    this.#pending.watch(this.#recordAsHeard());\n',
+    before: '    this.#pending.watch(this.#recordReceivedFailures());\n',
     after: '',
     tests: [
       {
