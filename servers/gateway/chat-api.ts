@@ -9,7 +9,6 @@ import { type CallRequest, problemOfStops } from '../../protocol/gateway.ts';
 import { argumentsText, type Message, readArguments, toolCallOf } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import { plainOf, readWritten } from '../../protocol/written-json.ts';
-import { metadata } from '../apis/fields.ts';
 import { ApiError } from '../http/api-error.ts';
 
 /** A request of whatever API: what is asked, and how its answer is written. */
@@ -84,7 +83,6 @@ const schema = z.looseObject({
   response_format: z
     .looseObject({ type: z.literal('text', { error: 'answers are not constrained: give text' }) })
     .nullish(),
-  metadata,
 });
 
 type Given = z.output<typeof schema>;

@@ -318,7 +318,7 @@ describe('the server', () => {
     const gone = new AbortController();
     const left = fetch(`${baseUrl}/completions`, { ...init, signal: gone.signal }).catch(() => 'gone');
     await new Promise((resolve) => setTimeout(resolve, 300));
-    const next = ask('completions', { ...one, prompt: Array(1000).fill(1), metadata: 'x'.repeat(20_000) });
+    const next = ask('completions', { ...one, prompt: Array(1000).fill(1), user: 'x'.repeat(20_000) });
     gone.abort();
     expect(await left).toBe('gone');
     expect((await next).status).toBe(200);
