@@ -58,9 +58,10 @@ export class SqlPool {
     try {
       return await this.run(query, signal);
     } catch (error) {
-      if (!(error instanceof SqlProcessLost)) throw error;
+      if (!(error instanceof SqlProcessLost && error.hasRun)) throw error;
       const { database, limits } = query;
       const control = await this.run({ database, limits, sql: CONTROL }, signal).catch(() => undefined);
+      signal?.throwIfAborted();
       if (control?.kind !== 'rows') throw error;
       return { kind: 'error', message: error.message };
     }
@@ -69,7 +70,7 @@ export class SqlPool {
   /** Ends the processes. Queries that have not ended are rejected. */
   close(): void {
     const jobs = [...this.#waiting.splice(0), ...this.#processes.map(({ job }) => job)];
-    for (const job of jobs) if (job !== undefined) this.#drop(job, new SqlProcessLost('the pool was closed'));
+    for (const job of jobs) if (job !== undefined) this.#drop(job, new SqlProcessLost('the pool was closed', false));
     const processes = this.#processes;
     for (const one of processes) one.end('the pool was closed');
   }
@@ -111,12 +112,12 @@ export class SqlPool {
       this.#lost.set(job, lost);
       if (lost < MOST_LOST) this.#waiting.unshift(job);
       else if (isOwnFault) job.resolve({ kind: 'error', message: `the query ended its process (${reason})` });
-      else job.reject(new SqlProcessLost(reason));
+      else job.reject(new SqlProcessLost(reason, true));
     }
     if (isStart) this.#failedStarts += 1;
     if (this.#failedStarts >= MOST_FAILED_STARTS) {
       this.#failedStarts = 0;
-      for (const one of this.#waiting.splice(0)) one.reject(new SqlProcessLost(`no process starts: ${reason}`));
+      for (const one of this.#waiting.splice(0)) one.reject(new SqlProcessLost(`no process starts: ${reason}`, false));
     }
     this.#next();
   }

@@ -50,12 +50,14 @@ export class SqlDatabaseUnavailable extends Error {
   override readonly name = 'SqlDatabaseUnavailable';
 }
 
-/** The process of a query was lost, and not by the query. */
+/** The process of a query was lost, and not by the query. `hasRun`: false if no process was ever given the query. */
 export class SqlProcessLost extends Error {
   override readonly name = 'SqlProcessLost';
+  readonly hasRun: boolean;
 
-  constructor(reason: string) {
+  constructor(reason: string, hasRun: boolean) {
     super(`the process of an SQL query was lost: ${reason}`);
+    this.hasRun = hasRun;
   }
 }
 

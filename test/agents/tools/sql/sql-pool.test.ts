@@ -250,6 +250,14 @@ describe('a process that is lost', () => {
     await expect(own.runOfPolicy({ ...long, database: { file: '/none' } })).rejects.toThrow(SqlDatabaseUnavailable);
   });
 
+  it('is no fault of a policy’s query that was given to no process, whatever a control says', async () => {
+    const own = new SqlPool(1);
+    const asked = own.runOfPolicy({ ...long, sql: 'SELECT 1' });
+    own.close();
+    await expect(asked).rejects.toThrow(SqlProcessLost);
+    own.close();
+  });
+
   it('is ended for a query that nobody waits for any more', async () => {
     const own = new SqlPool(1);
     const stop = new AbortController();
