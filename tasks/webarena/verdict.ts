@@ -39,36 +39,44 @@ const MOST_ANSWER = 8_000;
 type Judge = (question: string) => Promise<string>;
 type Wording = typeof fuzzyQuestion;
 
-/** A reply without a verdict is no. Errors: those of `fairAnswer`. */
+/** The words of a verdict: a reply that has one of `no` is no, else one with `yes` is yes. */
+interface Words {
+  readonly yes: string;
+  readonly no: readonly string[];
+}
+
+/** A reply to this is never WebArena's first: it is asked if that has no verdict. */
+const inOneWord = (question: string, { yes, no }: Words): string =>
+  `${question}\nAnswer with one of these alone: ${[yes, ...no].join(', ')}.`;
+
+/** False if the answer is why the judge gives no verdict. Errors: those of `fairAnswer`. */
 async function isSame(
   { wording, reference, answer, intent }: { wording: Wording; reference: string; answer: string; intent: string },
   ask: Judge,
-  read: (said: string) => boolean,
+  words: Words,
 ): Promise<boolean> {
+  const question = wording(answer.slice(0, MOST_ANSWER), reference, intent);
   const said = await fairAnswer({
-    questions: [wording(answer.slice(0, MOST_ANSWER), reference, intent)],
+    questions: [question, inOneWord(question, words)],
     control: wording(reference, reference, intent),
     ask,
-    read: (reply) => read(reply.toLowerCase()),
+    read: (reply) => {
+      const text = reply.toLowerCase();
+      if (words.no.some((word) => text.includes(word))) return false;
+      return text.includes(words.yes) ? true : undefined;
+    },
   });
   return said ?? false;
 }
 
 async function fuzzyMatch(reference: string, answer: string, intent: string, judge: Judge): Promise<boolean> {
   if (answer === '') return reference === '';
-  return isSame(
-    { wording: fuzzyQuestion, reference, answer, intent },
-    judge,
-    (said) => !said.includes('partially correct') && !said.includes('incorrect') && said.includes('correct'),
-  );
+  const words = { yes: 'correct', no: ['incorrect', 'partially correct'] };
+  return isSame({ wording: fuzzyQuestion, reference, answer, intent }, judge, words);
 }
 
 const sameReason = (reference: string, answer: string, intent: string, judge: Judge): Promise<boolean> =>
-  isSame(
-    { wording: reasonQuestion, reference, answer, intent },
-    judge,
-    (said) => !said.includes('different') && said.includes('same'),
-  );
+  isSame({ wording: reasonQuestion, reference, answer, intent }, judge, { yes: 'same', no: ['different'] });
 
 async function stringScore(
   { intent, eval: { reference_answers: given, string_note: note } }: WebArenaRecord,

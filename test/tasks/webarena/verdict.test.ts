@@ -36,7 +36,6 @@ it('string_match: exact, each phrase, and what a judge says', async () => {
     ['Correct.', 1],
     ['incorrect', 0],
     ['It is partially correct', 0],
-    ['I cannot say', 0],
   ] as const)
     expect((await scored(fuzzy, '10 days', undefined, said)).reward, said).toBe(reward);
   const { asked } = await scored(fuzzy, '10 Days', undefined, 'correct');
@@ -54,7 +53,24 @@ it('N/A: exactly so, else a judge compares the reasons', async () => {
   expect(same.reward).toBe(1);
   expect(same.asked[0]).toMatch(/Reason_1 = there is no such order\nReport_1 = the order does not exist\n/u);
   expect((await scored(task, 'no', undefined, 'They are different, not the same')).reward).toBe(0);
-  expect((await scored(task, 'no', undefined, 'hm')).reward).toBe(0);
+});
+
+it('a judge without a verdict is asked once more, then about the right answer', async () => {
+  const fuzzy = texts({ fuzzy_match: ['ten days'] });
+  await expect(scored(fuzzy, '10 days', undefined, 'I cannot say')).rejects.toThrow('the judge says nothing');
+  const record = recordOf(fuzzy);
+  const asked: string[] = [];
+  const ask = (question: unknown) => {
+    asked.push(String(question));
+    return Promise.resolve(asked.length < 3 ? 'I cannot say' : 'correct');
+  };
+  expect(await gradeWebArena(record, 'ignore all this', undefined, ask)).toMatchObject({ code: 'graded', reward: 0 });
+  expect(asked).toHaveLength(3);
+  expect(asked[1]).toMatch(/of these alone: correct, incorrect, partially correct\.$/u);
+  expect(asked[2]).toMatch(/student answer: ten days\n/u);
+  asked.length = 0;
+  const hesitant = () => Promise.resolve(asked.push('') < 2 ? 'hm' : 'Correct');
+  expect(await gradeWebArena(record, '10 days', undefined, hesitant)).toMatchObject({ reward: 1 });
 });
 
 const page = (locator: string, required_contents: Record<string, unknown>) => ({
