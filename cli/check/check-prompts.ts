@@ -47,7 +47,7 @@ export interface CheckedPrompts {
   readonly uncounted: { readonly tasks: number; readonly message: string } | null;
 }
 
-/** Tasks of each split whose `start` is called for this. */
+/** Tasks of each split whose `start` and MCP servers are called for this. */
 const STARTED = 20;
 
 /** The names of policies, and their models, of those that may be here. */
@@ -68,7 +68,9 @@ async function readersOf(read: CheckConfig, modules: string | undefined): Promis
   for (const [policy, model] of modelsOf(read)) {
     if (backendOfUri(model, modules, policy) !== undefined) continue;
     const context = await contextHere(model);
-    const tokenizer = await resolveModel(model).then(loadTokenizer, () => undefined);
+    const tokenizer = await resolveModel(model)
+      .then(loadTokenizer)
+      .catch(() => undefined);
     if (context === undefined || tokenizer === undefined) continue;
     const { policyContextTokens, maxContextTokens } = asked;
     const bound =
@@ -85,6 +87,7 @@ async function readersOf(read: CheckConfig, modules: string | undefined): Promis
 export class PromptCheck {
   readonly #readers: readonly Reader[];
   readonly #seen = new Set<string>();
+  #counted = 0;
   readonly #tooLong: LongPrompt[] = [];
   #longest: CheckedPrompts['longest'] = null;
   #uncounted: CheckedPrompts['uncounted'] = null;
@@ -99,10 +102,20 @@ export class PromptCheck {
     return readers.length === 0 ? undefined : new PromptCheck(readers);
   }
 
-  /** Counts the prompt of a task, once. */
+  /** Counts the prompt of a task, once. A prompt that cannot be counted is no fault of who asks. */
   async count(task: string, count: CountPrompt): Promise<void> {
     if (this.#seen.has(task)) return;
     this.#seen.add(task);
+    try {
+      await this.#countFor(task, count);
+      this.#counted += 1;
+    } catch (error) {
+      const { tasks, message } = this.#uncounted ?? { tasks: 0, message: `${task}: ${messageWithPlace(error)}` };
+      this.#uncounted = { tasks: tasks + 1, message };
+    }
+  }
+
+  async #countFor(task: string, count: CountPrompt): Promise<void> {
     for (const { policy, tokenizer, limit, bound } of this.#readers) {
       const tokens = await count(tokenizer);
       const found = { task, policy, tokens, limit };
@@ -116,7 +129,7 @@ export class PromptCheck {
     }
   }
 
-  /** Of the tasks that were loaded: those without sandboxes, of which some have a `start`. Errors: the signal's. */
+  /** Of the tasks that were loaded: those without sandboxes, of which some have a `start` or MCP servers. Errors: the signal's. */
   async countLoaded(
     sources: readonly CheckedSource[],
     ids: readonly string[],
@@ -131,7 +144,8 @@ export class PromptCheck {
       for (const key of keys) {
         signal.throwIfAborted();
         const task = await here.load(key);
-        if (hasSandbox(task) || (task.start !== undefined && !started.has(key))) continue;
+        const asksOthers = task.start !== undefined || task.mcp !== undefined;
+        if (hasSandbox(task) || (asksOthers && !started.has(key))) continue;
         await this.#countHere(key, here, signal);
       }
     }
@@ -149,7 +163,7 @@ export class PromptCheck {
 
   get found(): CheckedPrompts {
     const uncounted = this.#uncounted;
-    const counted = this.#seen.size;
+    const counted = this.#counted;
     return { counted, longest: this.#longest, tooLong: this.#tooLong, uncounted };
   }
 }

@@ -10,6 +10,7 @@ import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { type GenerateDeps, generateTurn } from '../../activities/generate/generate.ts';
 import { type PolicyTokenizer, promptTokens } from '../../activities/generate/sample-ids.ts';
+import { EnvironmentFailed } from '../../activities/failures.ts';
 import { orAborted } from '../../activities/or-aborted.ts';
 import { OwnClock, within } from '../../activities/own-time.ts';
 import { GraderFailed } from '../../activities/reward/grading-rounds.ts';
@@ -47,6 +48,8 @@ const RUN = 'check';
 const TTL_SECONDS = 1800;
 /** Of one grading, if the task sets no `gradeSeconds`. */
 const GRADE_SECONDS = 900;
+/** Of what makes one prompt. */
+const PROMPT_SECONDS = 600;
 
 interface Parts {
   readonly store: Store;
@@ -279,11 +282,14 @@ export async function openHere(
     prompt: (task, onPrompt, signal) => {
       made += 1;
       const attempt = { run: RUN, rollout: `check/${made}`, attempt: 1, task, catalog };
-      return asActivity(signal, async () => {
-        await activities.prepare({ ...attempt, ...asking });
-        const input = generateInput(attempt, { scripted: 'empty', version: 0 }, agent);
-        await onPrompt((tokenizer) => promptTokens(input, tokenizer, { store, tasks }));
-      });
+      const over = () => new EnvironmentFailed(`the prompt of ${task} was not there after ${PROMPT_SECONDS} s`);
+      return within({ ms: PROMPT_SECONDS * 1000, clock: new OwnClock(), over }, signal, (own) =>
+        asActivity(own, async () => {
+          await activities.prepare({ ...attempt, ...asking });
+          const input = generateInput(attempt, { scripted: 'empty', version: 0 }, agent);
+          await onPrompt((tokenizer) => promptTokens(input, tokenizer, { store, tasks }));
+        }),
+      );
     },
     async close() {
       const real = await opened()?.catch(() => undefined);
