@@ -111,6 +111,8 @@ export async function takeSnapshot(
   const all = [...ownPlaces(places), ...OTHERS];
   if (all.some((path, i) => all.some((other, j) => i !== j && `${path}/`.startsWith(`${other}/`))))
     return 'its workspace overlaps /tmp or /dev/shm';
+  // What a worker that died in the middle left would take the policy's room.
+  await run(sandbox, `${callId}/leftovers`, `rm -rf ${OWN_FOLDER}`);
   const shell = await sandbox.state();
   const reason = await lacking(sandbox, callId);
   if (reason !== undefined) return reason;

@@ -66,10 +66,13 @@ it('is carried in pieces, and those are small where a sandbox is nearly full', a
   expect((await sh(made, look, { fresh: true })).output).toBe(before);
 });
 
-it('has the same pieces each time, and nothing stays behind', async () => {
+it('has the same pieces each time, and nothing stays behind, also of a try that died', async () => {
   const same = await provider.create(specOf('same'));
   await sh(same, fill('bytes', 18_000_000));
-  const [first, second] = [await taken(same, 'first'), await taken(same, 'second')];
+  const first = await taken(same, 'first');
+  const left = '/tmp/.longhaul-snapshot/dead';
+  await sh(same, `mkdir -p ${left}; ${fill(`${left}/piece.00`, 1000)}`, { fresh: true });
+  const second = await taken(same, 'second');
   expect(first.pieces.length).toBe(3);
   expect(second).toEqual(first);
   expect((await sh(same, 'ls -A /tmp', { fresh: true })).output).not.toContain('longhaul');

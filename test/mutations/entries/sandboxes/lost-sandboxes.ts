@@ -259,6 +259,11 @@ export const lostSandboxes: readonly Mutation[] = [
     file: 'sandboxes/snapshot-archive.ts',
     before: '    if (end.readUInt32LE() < size) {',
     after: '    if (end.length > 0) {',
-    tests: [{ file: SNAPSHOTS_TEST, test: 'has the same pieces each time, and nothing stays behind' }],
+    tests: [
+      {
+        file: SNAPSHOTS_TEST,
+        test: 'has the same pieces each time, and nothing stays behind, also of a try that died',
+      },
+    ],
   },
 ];
