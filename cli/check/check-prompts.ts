@@ -129,7 +129,7 @@ export class PromptCheck {
     }
   }
 
-  /** Of the tasks that were loaded: those without sandboxes, of which some have a `start` or MCP servers. Errors: the signal's. */
+  /** Of the loaded tasks: those without sandboxes; some have a `start` or MCP servers. Errors: the signal's. */
   async countLoaded(
     sources: readonly CheckedSource[],
     ids: readonly string[],
