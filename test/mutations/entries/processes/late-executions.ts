@@ -19,10 +19,18 @@ export const lateExecutions: readonly Mutation[] = [
     tests: [
       { file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' },
       { file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late has not answered' },
-      { file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' },
       { file: LATE_ATTEMPTS_TEST, test: "an earlier attempt's verdict does not change how the rollout ended" },
       { file: LATE_ATTEMPTS_TEST, test: 'an update that ended late is not the update' },
     ],
+  },
+  {
+    name: 'an object that came second is stored, and its own result is answered',
+    fault: FAULT,
+    file: 'store/sqlite-store.ts',
+    before:
+      "if (this.#prepare('SELECT 1 FROM results WHERE key = ?').get(key) !== undefined) return undefined;\n      const value = valueOf",
+    after: 'const value = valueOf',
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' }],
   },
   {
     name: 'a turn is reported as it was sampled, not as it is on record',
