@@ -66,7 +66,7 @@ class Taking {
   readonly #attempt: Attempt;
   readonly #store: Store;
   readonly #maxBytes: number;
-  /** Of this try alone: an execution that goes on after another began reads nothing of it. */
+  /** Of this try alone: an execution that continues after another began reads nothing of it. */
   readonly #id = randomUUID();
   readonly #callId: string;
   /** Of all sandboxes: the turn's activity has ten minutes beside its calls. */

@@ -1,6 +1,6 @@
 /**
- * The rows of a Parquet file, read in a thread of its own: a damaged file can make its reader throw where nobody
- * catches it, run without end, or take all memory. That ends the thread, and is an error of the file.
+ * The rows of a Parquet file, read in a thread of its own: a damaged file can make its reader throw where
+ * nothing catches it, run without end, or take all memory. That ends the thread, and is an error of the file.
  */
 
 import { Worker } from 'node:worker_threads';
@@ -19,7 +19,7 @@ export async function* parquetRows(file: string): AsyncGenerator<Record<string, 
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB },
   });
   const ended = Promise.withResolvers<never>();
-  // Whoever waits for a part hears of it.
+  // The calls that wait for a part get this failure.
   ended.promise.catch(() => undefined);
   thread.on('error', (error) => ended.reject(error));
   thread.on('exit', () => ended.reject(new Error('its reader ended')));

@@ -35,7 +35,7 @@ interface Opened {
   readonly given: Options;
   /** Absolute. Absent: the instance has an image. */
   readonly recipe: string | undefined;
-  /** Absolute. Absent: nobody gave any. */
+  /** An absolute path. `undefined`: none was given. */
   readonly assets: string | undefined;
   readonly workdir: string;
 }

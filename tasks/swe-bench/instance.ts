@@ -141,7 +141,7 @@ function flat(value: unknown): unknown {
 export const parserOf = ({ logParser, source, repo }: Instance): string =>
   logParser ?? (source === 'swe-smith' ? 'pytest_verbose' : parserOfRepository(repo));
 
-/** Why nobody knows how the tests are run; `undefined`: it is known, or they are Python's. */
+/** Why the command of the tests is unknown; `undefined`: it is known, or they are Python's. */
 function lacksCommand(one: Instance, parser: string): string | undefined {
   const { evalScript, testCommand, expected, repo, version } = one;
   const says = evalScript !== undefined || testCommand !== undefined || expected !== undefined;
