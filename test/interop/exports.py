@@ -56,8 +56,9 @@ def check_loop(name):
         check(f"{name}_loop sees the drift", "DRIFT_LIMIT" in str(end), True)
     else:
         sys.exit(f"{name}_loop trained on another policy's rollouts")
-    rounds.DRIFT_LIMIT = float("inf")
+    limit, rounds.DRIFT_LIMIT = rounds.DRIFT_LIMIT, float("inf")
     loop.update(policy, *batch)
+    rounds.DRIFT_LIMIT = limit
     changed = any(not torch.equal(old, new) for old, new in zip(before, policy.model.parameters()))
     check(f"{name}_loop makes a step on {rounds.DEVICE.type}", changed, True)
 
