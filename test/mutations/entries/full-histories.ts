@@ -120,12 +120,4 @@ export const fullHistories: readonly Mutation[] = [
     after: '',
     tests: [{ file: OVERLAP_TEST, test: 'is none where a group failed that no step has waited for' }],
   },
-  {
-    name: 'a run whose group failed waits for what it no longer begins',
-    fault: BY_HAND,
-    file: 'workflows/training/overlap/async-pipeline.ts',
-    before: '(this.#queue.length === 0 || this.#failure !== undefined)',
-    after: 'this.#queue.length === 0',
-    tests: [{ file: OVERLAP_TEST, test: 'is none where a group failed that no step has waited for', hangs: true }],
-  },
 ];

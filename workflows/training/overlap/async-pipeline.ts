@@ -106,12 +106,9 @@ export class AsyncPipeline {
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 
-  /**
-   * True if no unit is being started: a new history would not know of it. After a failure the run ends before there is
-   * one.
-   */
+  /** True if no unit is being started: a new history would not know of it. */
   get isSettled(): boolean {
-    return !this.#starting && (this.#queue.length === 0 || this.#failure !== undefined);
+    return !this.#starting && this.#queue.length === 0;
   }
 
   /** Errors: that of a unit which no step has waited for yet. */
@@ -189,8 +186,14 @@ export class AsyncPipeline {
     }
     this.#admission.end(unit.number);
     // No step follows.
-    if (!this.#closing) this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${end}: ${message}`, 'UnitFailed');
+    if (!this.#closing) this.#fail(ApplicationFailure.nonRetryable(`${name} ${end}: ${message}`, 'UnitFailed'));
     return undefined;
+  }
+
+  /** The run ends with the first error: nothing more starts, and nothing waits for what would have. */
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#queue = [];
   }
 
   /** Waits for what `step` trains on. Errors: that of a unit. */
@@ -251,7 +254,7 @@ export class AsyncPipeline {
     try {
       while (this.#queue.length > 0) await Promise.all(this.#queue.splice(0, CHUNK).map((unit) => this.#start(unit)));
     } catch (error) {
-      this.#failure ??= error;
+      this.#fail(error);
     } finally {
       this.#starting = false;
     }
