@@ -113,7 +113,7 @@ export async function soakSteps(steps: number, options: SoakOptions): Promise<So
 
 const BATCH = 500;
 const TURNS = 1;
-const WIDTH = 32;
+const WIDTH = 96;
 
 /** `rollouts` rollouts of an empty model, through the stack's own orchestrator. */
 export async function soakRollouts(rollouts: number, options: SoakOptions): Promise<SoakReport> {

@@ -126,6 +126,9 @@ export async function openDockerBench(
   return { kind: 'docker', provider, ...at, socket: 'run/socket', countsMemory: true, reopen, program };
 }
 
+/** Time to live: longer than a file of tests lasts on a busy machine, since a suite may share a sandbox. */
+const TTL_SECONDS = 1200;
+
 export function specOf(id: string, changes: Partial<SandboxSpec> = {}): SandboxSpec {
   return {
     id,
@@ -133,7 +136,7 @@ export function specOf(id: string, changes: Partial<SandboxSpec> = {}): SandboxS
     files: [],
     env: {},
     limits: { memoryMiB: 256, processes: 64, diskMiB: 64 },
-    ttlSeconds: 120,
+    ttlSeconds: TTL_SECONDS,
     ...changes,
   };
 }

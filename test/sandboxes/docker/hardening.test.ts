@@ -62,7 +62,7 @@ it.each(benches)(
     );
     expect(JSON.stringify(HostConfig)).not.toContain('docker.sock');
     expect(await rightsOf(provider, name)).toBe((1 << 0) | (1 << 6) | (1 << 7) | (1 << 8));
-    expect(Config.Labels).toMatchObject({ longhaul: 'sandbox', 'longhaul.sandbox': 'hard', 'longhaul.ttl': '120' });
+    expect(Config.Labels).toMatchObject({ longhaul: 'sandbox', 'longhaul.sandbox': 'hard', 'longhaul.ttl': '1200' });
     expect(State.Running).toBe(true);
     await sandbox.write({ callId: 'big', path: 'big', content: new Uint8Array(1), note: '' });
     const inside = [
