@@ -120,7 +120,7 @@ export class ExternalRollout {
     });
   }
 
-  /** Reports the end. Resolves when the rollout goes on to its grading. Errors: `ReportRefused`. */
+  /** Reports the end. Resolves when the rollout continues with its grading. Errors: `ReportRefused`. */
   finish(answer?: string): Promise<ReportAnswer> {
     return this.#inOrder(async () => {
       const begun = this.#begun ?? (await this.begin());

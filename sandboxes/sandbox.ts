@@ -43,7 +43,7 @@ export interface SandboxSpec {
   readonly folders?: readonly string[];
   /**
    * Absolute path of a folder of the host that the sandbox sees at `/opt/tools`, read-only: an agent's packages.
-   * Whoever makes the sandbox must allow it. Default: none.
+   * The caller that makes the sandbox must allow it. Default: none.
    */
   readonly toolsFolder?: string;
   /**
@@ -159,7 +159,7 @@ export interface DoorNews extends Omit<DoorState, 'bytes'> {
 
 /**
  * A port on the sandbox's loopback interface, from which bytes come here and go nowhere else. A connection carries one
- * request. What it sent is kept until it is answered, also if whoever reads it is lost.
+ * request. What it sent is kept until it is answered, also if its reader is lost.
  */
 export interface SandboxDoor {
   /** Opens the port, or another one if it is in use. Returns it. A repeated call returns the open one. */

@@ -12,7 +12,7 @@ export interface NumberedSession extends McpSession {
   readonly number: number;
 }
 
-/** Those of one server: whoever has the turn uses the latest. */
+/** Those of one server: the caller that has the turn uses the latest. */
 export interface McpSessions {
   readonly latest: () => Promise<NumberedSession>;
   /** Records what follows `after`. Returns the recorded one: another worker may have been first. */

@@ -17,7 +17,7 @@ export function followStore(store: Store, home: string, note: (line: string) => 
     try {
       await model.refresh();
     } catch (error) {
-      // A damaged record is reported by whoever needs it.
+      // A damaged record is reported by the reader that needs it.
       if (!isNoted) note(`the read model is not up to date: ${String(error)}`);
       isNoted = true;
     }

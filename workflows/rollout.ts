@@ -237,7 +237,7 @@ async function runRollout(given: RolloutInput, progress?: RolloutProgress): Prom
     if (!goesOn) await release(context, state);
   }
   if (goesOn) await continueAsNew<typeof rollout>(given, progressOf(state, context));
-  // Whoever has reported is answered before the rollout ends.
+  // A client that has reported is answered before the rollout ends.
   if (state.external) await condition(allHandlersFinished);
   publishEnd(state);
   return resultOf(state, context);

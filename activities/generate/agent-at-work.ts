@@ -147,7 +147,7 @@ export interface FinishedTurn {
   readonly sizeOf?: (messages: readonly Message[]) => number;
 }
 
-/** True if the summary may open a segment: it is none that could go on forever. */
+/** True if the summary may open a segment: it is none that could repeat forever. */
 function mayOpen(summary: string, { parsed, contextTokens, sizeOf }: FinishedTurn, agent: AgentAtWork): boolean {
   if (summary.trim() === '' || summary.length > MOST_SUMMARY_CHARACTERS || agent.view.segmentsLeft < 1) return false;
   // What the task shows then is new to the policy: it need not be shorter. The number of segments is limited.

@@ -1,5 +1,5 @@
 /**
- * Turns at an engine, one at a time: tenants take turns, and so do the lanes of one tenant. Whoever asks waits for at
+ * Turns at an engine, one at a time: tenants take turns, and so do the lanes of one tenant. A caller waits for at
  * most one turn of each other tenant, however much those have queued.
  */
 

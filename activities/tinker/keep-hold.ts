@@ -30,7 +30,7 @@ export async function withLane<T>(
     return await work(hold, AbortSignal.any([signal, lost.signal]));
   } finally {
     clearInterval(timer);
-    // Whoever accepts work next wakes the lane. A hold that was lost is another's.
+    // The server that accepts work next wakes the lane. A hold that was lost is another's.
     await journal.release(hold).catch(() => undefined);
   }
 }

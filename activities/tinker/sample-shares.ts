@@ -31,7 +31,7 @@ export class SampleShares {
     return [...this.#running.values()].reduce((sum, own) => sum + own, 0);
   }
 
-  /** True if nobody may start one more, whoever it is. */
+  /** True if no tenant may start one more. */
   get isOverfull(): boolean {
     return this.total >= this.#most * OVERFLOW;
   }

@@ -93,7 +93,7 @@ async function pushWhole(server: SamplerServer, checkpoint: Checkpoint, signal: 
   try {
     await loadBetweenLabels(server, checkpoint, mark, signal);
   } catch (error) {
-    // Whoever comes next need not wait for this push. If the server does not take this, they wait.
+    // The next caller need not wait for this push. If the server does not take this, they wait.
     const brief = AbortSignal.timeout(ABANDON_MS);
     const own = await labelOf(server, brief).catch(() => undefined);
     if (isOf(own, mark)) {

@@ -1,6 +1,6 @@
 /**
  * The read model of a store: indices for lists and reports, in a SQLite file of their own. It follows from the store's
- * events, records and journal. Readers bring it up to date; whoever writes to the store does nothing for it. A missing
+ * events, records and journal. Readers bring it up to date; writers of the store do nothing for it. A missing
  * or damaged file is made again, and where no file can be written the model is in memory: it never fails a reader.
  */
 

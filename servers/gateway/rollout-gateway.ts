@@ -1,6 +1,6 @@
 /**
- * The gateway of one attempt: checks the key, limits the rate, stores each call before its rollout hears of it, and
- * answers with the recorded turn. Whoever answers a call, and however often, its answer has the same bytes.
+ * The gateway of one attempt: checks the key, limits the rate, stores each call before its rollout receives it, and
+ * answers with the recorded turn. Whichever gateway answers a call, and however often, the answer has the same bytes.
  */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
@@ -115,7 +115,7 @@ export class RolloutGateway {
   }
 
   /**
-   * `call` names the request in its attempt. `gone`: whoever asked is gone; a call that its rollout has not heard of is
+   * `call` names the request in its attempt. `gone`: the caller is gone; a call that its rollout has not received is
    * dropped then. Errors: the signals' reasons.
    */
   async answer(
@@ -218,7 +218,7 @@ export class RolloutGateway {
     const now = new Date().toISOString();
     const key = keys.call({ rollout, attempt }, call);
     const before = await store.get<CallRecord>(key);
-    // A call that a gateway before this one stored may have a turn, whatever later calls were told.
+    // A call that a gateway before this one stored may have a turn, whatever later calls were answered.
     if (before === undefined && this.#over) throw this.#over;
     const stored =
       before ??

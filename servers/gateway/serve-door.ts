@@ -22,7 +22,7 @@ import {
   RolloutGateway,
 } from './rollout-gateway.ts';
 
-/** The port that programs are told, unless something in the sandbox has it. */
+/** The port that programs are given, unless something in the sandbox has it. */
 const PORT = 8377;
 /** How long a connection may take to send its request. */
 const REQUEST_WITHIN_MS = 60_000;
@@ -43,7 +43,7 @@ interface Guest {
   readonly gone: AbortController;
 }
 
-/** What a program is told, as environment variables of OpenAI's and Anthropic's libraries. */
+/** What a program is given, as environment variables of OpenAI's and Anthropic's libraries. */
 export function gatewayVariables(base: string, key: string): Readonly<Record<string, string>> {
   return {
     OPENAI_BASE_URL: `${base}/v1`,
@@ -159,7 +159,7 @@ class DoorKeeper {
     this.#gateway
       .answer(`door-${connection}`, request, this.#signal, AbortSignal.any([this.#signal, guest.gone.signal]))
       .then((response) => this.#send(connection, response))
-      // Whoever serves the door next answers it.
+      // The next server of the door answers it.
       .catch(() => undefined);
   }
 

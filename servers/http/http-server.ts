@@ -97,7 +97,7 @@ export class HttpServer {
         if (request.socket.writableLength > 0) request.socket.destroy();
       });
       response.on('close', () => {
-        // Nobody needs to be told of an answer's own end, and an exception takes its time for a call stack.
+        // No caller needs to learn of an answer's own end, and an exception takes its time for a call stack.
         if (!response.writableFinished) gone.abort(new DOMException('the caller closed the connection', 'AbortError'));
         this.#underWay.delete(response);
         this.#answered += 1;

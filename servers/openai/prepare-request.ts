@@ -150,8 +150,8 @@ function rendered(messages: readonly Message[], tools: readonly ToolSchema[], { 
 }
 
 /**
- * How a call that is asked for begins: the prompt ends with it, so the policy goes on with the call. Errors: `ApiError`
- * if a name cannot be written in the policy's form.
+ * How a call that is asked for begins: the prompt ends with it, so the policy continues with the call. Errors:
+ * `ApiError` if a name cannot be written in the policy's form.
  */
 function openingOf(
   choice: ToolChoice,

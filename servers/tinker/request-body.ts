@@ -45,8 +45,8 @@ export class Turns {
 const inflations = new Turns(2);
 
 /**
- * `use` of the decompressed body, which is held by few at once: `use` only reads it. `hold` is told how many bytes were
- * made. Errors: as `decompress`; those of `hold`.
+ * `use` of the decompressed body, which is held by few at once: `use` only reads it. `hold` receives how many bytes
+ * were made. Errors: as `decompress`; those of `hold`.
  */
 export async function readBody<T>(
   body: Buffer,

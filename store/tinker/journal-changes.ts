@@ -40,7 +40,7 @@ export class JournalChanges {
     this.#watch(join(db.dir, TOUCHED));
     db.afterWrite = () => {
       this.#touch();
-      if (this.#waiting.size > 0) this.#tell();
+      if (this.#waiting.size > 0) this.#notify();
     };
   }
 
@@ -51,7 +51,7 @@ export class JournalChanges {
       this.#touched = openSync(file, 'r+');
       const watcher = watch(file, { persistent: false }, (event) => {
         if (event === 'rename') this.#unwatch();
-        else if (this.#waiting.size > 0 && !this.#closed && this.#hasChanged()) this.#tell();
+        else if (this.#waiting.size > 0 && !this.#closed && this.#hasChanged()) this.#notify();
       });
       this.#watcher = watcher.on('error', () => this.#unwatch());
     } catch {
@@ -64,7 +64,7 @@ export class JournalChanges {
     this.#watcher = undefined;
   }
 
-  /** After the transaction, so that whoever is woken by it finds what was written. */
+  /** After the transaction, so that a waiter that it wakes finds what was written. */
   #touch(): void {
     if (this.#touched === undefined) return;
     try {
@@ -102,11 +102,11 @@ export class JournalChanges {
 
   #look(): void {
     if (this.#closed || this.#waiting.size === 0) return;
-    if (this.#hasChanged()) this.#tell();
+    if (this.#hasChanged()) this.#notify();
     this.#poll();
   }
 
-  /** An unreadable file is looked at again: whoever waits has a limit of its own, and asks itself at its end. */
+  /** An unreadable file is looked at again: a waiter has a limit of its own, and asks itself at its end. */
   #hasChanged(): boolean {
     try {
       return this.#isChanged();
@@ -115,7 +115,7 @@ export class JournalChanges {
     }
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#changedAt = performance.now();
     const { operations, results } = this.#news();
     const keys = new Set([

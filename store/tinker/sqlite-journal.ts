@@ -1,6 +1,7 @@
 /**
  * The journal of the Tinker API in one SQLite file, for the server and the workers of a host. What is accepted or
- * finished is on the disk before its promise resolves; the first result of a request counts, whoever writes it.
+ * finished is on the disk before its promise resolves; the first result of a request counts, whichever process writes
+ * it.
  */
 
 import { randomUUID } from 'node:crypto';

@@ -1,6 +1,7 @@
 /**
- * What workers do with the journal. One execution holds a lane at a time: whoever takes it next ends the earlier hold,
- * under which nothing more can be written. So a worker that was frozen or cut off changes nothing when it comes back.
+ * What workers do with the journal. One execution holds a lane at a time: the next one that takes it ends the earlier
+ * hold, under which nothing more can be written. So a worker that was frozen or cut off changes nothing when it comes
+ * back.
  */
 
 import type { TinkerResult } from '../../protocol/tinker.ts';
@@ -66,7 +67,7 @@ export interface TinkerWork {
   take(lane: string, owner: string, milliseconds: number): Promise<LaneHold>;
   /** Errors: `LaneLost`. */
   renew(hold: LaneHold, milliseconds: number): Promise<void>;
-  /** Ends the hold, unless work has arrived (false). After it, whoever accepts work wakes the lane. */
+  /** Ends the hold, unless work has arrived (false). After it, the server that accepts work wakes the lane. */
   leave(hold: LaneHold): Promise<boolean>;
   /** Ends the hold although work waits. Nothing if another one has the lane. */
   release(hold: LaneHold): Promise<void>;

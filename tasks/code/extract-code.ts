@@ -14,7 +14,8 @@ export function lastBlock(text: string): string | undefined {
 }
 
 /**
- * What a program of HumanEval may start with at the top level: base models go on with such a line after the function.
+ * What a program of HumanEval may start with at the top level: base models continue with such a line after the
+ * function.
  */
 const NEXT_PART = /\n(?:class|def|async def|#|@|if|print|import|from|```|<)/u;
 

@@ -32,7 +32,7 @@ async function* hashed(file: string, hash: Hash): AsyncGenerator<Buffer> {
 
 const bytesOf = (file: string, hash: Hash, isZipped: boolean): Readable => {
   const bytes = Readable.from(hashed(file, hash), { objectMode: false });
-  // Whoever reads the end of the pipeline receives its errors.
+  // The reader of the end of the pipeline receives its errors.
   return isZipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
 };
 

@@ -147,7 +147,7 @@ async function rewardsIn(calls: Calls, { kind }: Verifier, output: string): Prom
   return rewardsOf(json, await calls.read('/logs/verifier/reward.txt', MOST_REWARD_BYTES));
 }
 
-/** Removes the tests and what they wrote, before the agent goes on. Errors: `Error` if that fails. */
+/** Removes the tests and what they wrote, before the agent continues. Errors: `Error` if that fails. */
 export async function clearTests(sandbox: Sandbox, id: string, keeps: boolean): Promise<void> {
   const { exitCode, output } = await new Calls(sandbox, id).exec(EMPTIED, PREPARE_MS, !keeps, 1000);
   if (exitCode !== 0) throw new Error(`the tests of a step could not be removed: ${output}`);

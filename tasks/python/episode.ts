@@ -1,7 +1,7 @@
 /**
  * An episode of a Python environment, as Longhaul records it: its actions, and a digest of each reply. An object of
- * Python cannot be recorded. So whoever has none makes a new one, gives it the recorded actions, and compares its
- * replies with the recorded digests.
+ * Python cannot be recorded. So a process that has none makes a new one, gives it the recorded actions, and compares
+ * its replies with the recorded digests.
  */
 
 import { createHash } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
  * A process of Python with a user's environments. It is started when it is first asked, and may end at any time: what
- * it held is then made again by whoever needs it. Requests and replies have descriptors of their own.
+ * it held is then made again by the caller that needs it. Requests and replies have descriptors of their own.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';

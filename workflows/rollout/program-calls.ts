@@ -207,7 +207,7 @@ export class ProgramCalls {
     return refusal(BUDGET_SPENT, message);
   }
 
-  /** The call's turn. Synchronous: a name has one turn, whoever repeats it. */
+  /** The call's turn. Synchronous: a name has one turn, whichever client repeats it. */
   #turnOf({ call, asked }: ModelCall): { readonly turn: number; readonly isNew: boolean } {
     const known = this.#latest.get(call);
     if (known !== undefined) return { turn: known, isNew: false };

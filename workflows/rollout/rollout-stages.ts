@@ -177,7 +177,7 @@ async function generate(
   return { type: 'generated', kind: isCutHere ? 'token-budget' : kind, calls, ...(agent !== undefined && { agent }) };
 }
 
-/** A rollout with a parent needs no check: whoever started the sweep or batch has checked the endpoint. */
+/** A rollout with a parent needs no check: the client that started the sweep or batch has checked the endpoint. */
 async function checkPolicy({ attempt }: LoopState, { input: { policy, run, judges } }: Context): Promise<void> {
   if (attempt > 1 || workflowInfo().parent) return;
   await checkJudgesOnce(run, judges);

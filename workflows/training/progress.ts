@@ -22,7 +22,10 @@ export interface TrainProgress {
   readonly failures?: RunFailuresState;
   /** Changes recorded before a restart, of later steps. */
   readonly ahead?: readonly ConfigChange[];
-  /** The last step that was recorded when the run started: whoever restarted it knows how the steps up to it went. */
+  /**
+   * The last step that was recorded when the run started: the client that restarted it knows how the steps up to it
+   * went.
+   */
   readonly recorded?: number;
   /** Milliseconds in which the run was not paused. Absent: it starts. */
   readonly workedMs?: number;
