@@ -183,7 +183,15 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     detected:
       "the environment's start or step threw, or returned what cannot be used, or the run's modules did not " +
       'load, or an MCP server cannot be used',
-    errors: ['EnvironmentFailed', 'ModulesFailed', 'QuestionRefused', 'PythonFailed', 'PythonTimedOut', 'McpFailed'],
+    errors: [
+      'EnvironmentFailed',
+      'ModulesFailed',
+      'QuestionRefused',
+      'PythonFailed',
+      'PythonTimedOut',
+      'ReplFailed',
+      'McpFailed',
+    ],
     retried: ['init', 'agent-run'],
     recovery: 'mask',
     breaks: true,

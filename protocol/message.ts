@@ -36,7 +36,12 @@ export const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof WrittenFloat);
 
 export type Message =
-  | { readonly role: 'system' | 'user'; readonly content: string }
+  | {
+      readonly role: 'system' | 'user';
+      readonly content: string;
+      /** True: the policy reads it before its next turn alone. Later prompts are without it. */
+      readonly ephemeral?: true;
+    }
   | { readonly role: 'assistant'; readonly content: string; readonly toolCalls?: readonly ToolCall[] }
   | {
       readonly role: 'tool';
@@ -46,6 +51,10 @@ export type Message =
       /** Absent: there are none. */
       readonly images?: readonly ImageRef[];
     };
+
+/** The messages that later prompts have, too. */
+export const lasting = (messages: readonly Message[]): readonly Message[] =>
+  messages.filter((message) => !('ephemeral' in message));
 
 /** OpenAI's function schema. */
 export interface ToolSchema {

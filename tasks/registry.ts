@@ -16,6 +16,7 @@ import { gsm8k } from './math/gsm8k.ts';
 import { math } from './math/math.ts';
 import { python } from './python/environment.ts';
 import { qa, qaJudged } from './qa/qa.ts';
+import { rlmEnvironment } from './rlm/environment.ts';
 import { browsecompPlus } from './search/browsecomp-plus.ts';
 import { memoryEnvironment } from './search/memory.ts';
 import { searchEnvironment } from './search/search.ts';
@@ -45,6 +46,7 @@ const builtIn: readonly Environment[] = [
   searchcodeEnvironment as Environment,
   browsecompPlus as Environment,
   memoryEnvironment as Environment,
+  rlmEnvironment as Environment,
   // One a line.
   harbor as Environment,
   webArena as Environment,

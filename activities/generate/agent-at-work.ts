@@ -11,7 +11,7 @@ import { resolveOptions } from '../../modules/options.ts';
 import type { Command, Delegate } from '../../protocol/command.ts';
 import type { CodecName } from '../../protocol/conversation.ts';
 import { callingTurn, MOST_SUMMARY_CHARACTERS, type Place, sameContext } from '../../protocol/frames.ts';
-import type { Message, ParsedTurn } from '../../protocol/message.ts';
+import { lasting, type Message, type ParsedTurn } from '../../protocol/message.ts';
 import type { GenerateRecord } from '../../protocol/records.ts';
 import type { AgentChoice, GenerateInput } from '../../protocol/stages.ts';
 import { answerTo, type Recorded, spoken, summaryIn, withSummary } from '../../protocol/transcript.ts';
@@ -49,6 +49,8 @@ export interface AgentAtWork {
   readonly openSegment?: NonNullable<Task['openSegment']>;
   /** Oldest first. */
   readonly earlier: readonly Earlier[];
+  /** True: the last turn read ephemeral messages, which are in `opening` and `earlier` no more. */
+  readonly isShortened: boolean;
   /** What its decision sees beside the turn itself. */
   readonly view: Omit<TurnView, 'parsed' | 'form' | 'contextTokens' | 'contextTokensLeft'>;
   readonly maxContextTokens: number;
@@ -86,18 +88,22 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
   const firstOpening = call?.messages ?? (await openingMessages(input, deps));
   const opened = segment === 1 ? undefined : openingSummary(all, input);
   const isOwn = agentPath.length === 0;
-  const earlier = all.flatMap((record, i) =>
+  const whole = all.flatMap((record, i) =>
     sameContext(record, input) ? [{ record, received: answerTo(i + 1, recorded) }] : [],
   );
+  const earlier = whole.map((one, i) => (i < whole.length - 1 ? { ...one, received: lasting(one.received) } : one));
+  const read = opened === undefined ? firstOpening : (opened.opening ?? withSummary(firstOpening, opened.summary));
+  const readLast = whole.at(-2)?.received ?? read;
   return {
     place: { ...(agentPath.length > 0 && { agentPath }), ...(segment > 1 && { segment }) },
     type,
     options: resolveOptions(type, options, 'agent.options'),
     tools,
-    opening: opened === undefined ? firstOpening : (opened.opening ?? withSummary(firstOpening, opened.summary)),
+    opening: whole.length > 0 ? lasting(read) : read,
     firstOpening,
     ...(isOwn && task.openSegment && { openSegment: task.openSegment.bind(task) }),
     earlier,
+    isShortened: whole.length > 0 && lasting(readLast).length < readLast.length,
     view: {
       turn,
       turnsLeft: limits.maxTurns - turn,

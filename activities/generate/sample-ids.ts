@@ -112,13 +112,13 @@ interface Prompt {
   readonly context: readonly number[];
 }
 
-function promptOf({ opening, earlier }: AgentAtWork, writer: Writer): Prompt {
+function promptOf({ opening, earlier, isShortened }: AgentAtWork, writer: Writer): Prompt {
   const last = earlier.at(-1);
   if (!last) {
     const appended = writer.prompt(opening);
     return { appended, reset: false, context: appended };
   }
-  const appended = writer.following(opening, last);
+  const appended = isShortened ? undefined : writer.following(opening, last);
   const past = contextAfter(earlier.map(({ record }) => record));
   if (appended) return { appended, reset: false, context: [...past, ...appended] };
   const said = earlier.flatMap(({ record, received }) => [writer.spoken(record), ...received]);

@@ -22,7 +22,15 @@ interface Deps {
 
 /** The message without its place. */
 function plain({ agentPath: _path, segment: _segment, ...message }: Said): Message {
-  return message as Message;
+  if (!('ephemeral' in message)) return message as Message;
+  const { role, content } = message;
+  return { role, content };
+}
+
+/** What the last turn of a context saw: of ephemeral messages, those after the turn before it. */
+function seenAtLast(messages: readonly Said[]): readonly Said[] {
+  const turn = messages.findLastIndex(({ role }, i) => role === 'assistant' && i < messages.length - 1);
+  return messages.filter((message, i) => i > turn || !('ephemeral' in message));
 }
 
 /** What an agent reads before it speaks: of its first segment. */
@@ -55,7 +63,7 @@ export function contextsIn(said: readonly Said[]): Placed[] {
     const whole = segment === 1 || !first ? messages : withOpening(openingOf(first.messages), messages);
     const last = whole.findLastIndex(({ role }) => role === 'assistant');
     const place = { ...(agentPath && { agentPath }), ...(segment > 1 && { segment }) };
-    return last < 0 ? [] : [{ ...place, messages: whole.slice(0, last + 1) }];
+    return last < 0 ? [] : [{ ...place, messages: seenAtLast(whole.slice(0, last + 1)) }];
   });
 }
 

@@ -33,6 +33,8 @@ export type Job = { readonly mostBytes: number } & (
       readonly kind: 'calls';
       /** The first that compiles is run. */
       readonly sources: readonly string[];
+      /** Their `__name__`. Absent: `answer`. */
+      readonly name?: string;
       /** True: they see what LiveCodeBench imports. */
       readonly prelude: boolean;
       /** True: `seconds` are for each call. False: for all of them together. */
@@ -162,7 +164,7 @@ function filesOf(job: Job, { seconds }: Bounds): SandboxFile[] {
     ];
   return [
     ...programs('runner.py', 'candidate.py', 'typed_values.py', 'solve_stdin.py'),
-    file('sources.json', JSON.stringify({ sources: job.sources, prelude: job.prelude })),
+    file('sources.json', JSON.stringify({ sources: job.sources, prelude: job.prelude, name: job.name ?? 'answer' })),
     file('calls.json', '[]'),
     file('job.json', JSON.stringify({ ...settings, each: job.each })),
   ];

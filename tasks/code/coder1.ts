@@ -1,9 +1,13 @@
 /**
- * SkyRL-Agent's rules for code that reads standard input (its `coder1`, for `codegen`): all fenced blocks are one
- * program, and numbers may differ a little.
+ * SkyRL-Agent's rules for code (its `coder1`, for `codegen`): all fenced blocks are one program. It reads standard
+ * input, and numbers of its output may differ a little; or tests in Python call it.
  */
 
+import type { Verdict } from '../../protocol/stages.ts';
+import type { TaskContext } from '../environment.ts';
 import { stripped, wordsOf } from '../python-text.ts';
+import { type Bounds, zero } from './candidate-sandbox.ts';
+import { gradeByCalls } from './judged-calls.ts';
 
 const TOLERANCE = 1e-6;
 const BLOCK = /```[\p{L}\p{N}_]*\n([\s\S]*?)\n```/gu;
@@ -47,4 +51,47 @@ export function nearlySameOutput(given: string, expected: string): boolean {
     const [words, wanted] = [wordsOf(line), wordsOf(other[i] ?? '')];
     return words.length === wanted.length && words.every((word, k) => alike(word, wanted[k] ?? ''));
   });
+}
+
+/** Tests in Python. */
+export interface PythonTests {
+  readonly kind: 'functional' | 'program' | 'pytest';
+  readonly source: string;
+}
+
+/** SkyRL's names of them, in its order. */
+const KINDS = { functional: 'functional', solution_file: 'program', pytest: 'pytest' } as const;
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+};
+
+/** The tests in Python of a ground truth, or of its JSON text. `undefined`: it has none. */
+export function pythonTestsIn(given: unknown): PythonTests | undefined {
+  const truth = typeof given === 'string' ? parsed(given) : given;
+  if (typeof truth !== 'object' || truth === null || Array.isArray(truth)) return undefined;
+  for (const [name, kind] of Object.entries(KINDS)) {
+    const source = (truth as Readonly<Record<string, unknown>>)[name];
+    if (typeof source === 'string' && source.trim() !== '') return { kind, source };
+  }
+  return undefined;
+}
+
+/** The verdict of tests in Python. `prefix`: what comes before the code where the tests follow it. */
+export async function gradePythonTests(
+  answer: string,
+  { kind, source }: PythonTests,
+  prefix: string,
+  bounds: Bounds,
+  ctx: Pick<TaskContext, 'provider' | 'id'>,
+): Promise<Verdict> {
+  const code = allBlocks(answer);
+  if (code === undefined) return zero('there is no code in a fence');
+  const helpers = kind === 'functional' ? prefix : '';
+  const tested = { helpers, reference: '', setup: '', tests: [source], entry: '', as: kind };
+  return gradeByCalls([helpers === '' ? code : `${helpers}\n${code}`], tested, bounds, ctx);
 }

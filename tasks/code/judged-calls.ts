@@ -35,6 +35,11 @@ export interface Tested {
   readonly tests: readonly string[];
   /** The function that the tests' `check` is called with. Empty: the tests call the code by its names. */
   readonly entry: string;
+  /**
+   * SkyRL-Agent's kinds of tests. `functional`: they follow the code in one program. `program`: a program that imports
+   * the code as `solution`. `pytest`: a file of tests that does. Absent: assertions.
+   */
+  readonly as?: 'functional' | 'program' | 'pytest';
 }
 
 /** Rounds of calls whose arguments depend on earlier answers. */
@@ -137,7 +142,8 @@ export async function gradeByCalls(
     ...programs('judge.py', 'typed_values.py'),
     { path: `${HERE}/record.json`, content: JSON.stringify(tested) },
   ];
-  const job = { kind: 'calls', sources, prelude: false, each: false, mostBytes: MOST_ANSWER_BYTES } as const;
+  const name = tested.as === undefined ? 'answer' : tested.as === 'functional' ? '__main__' : 'solution';
+  const job = { kind: 'calls', sources, name, prelude: false, each: false, mostBytes: MOST_ANSWER_BYTES } as const;
   return gradeCandidate(job, bounds, provider, `${id}-code`, (candidate) =>
     inFreshSandbox(provider, `${id}-tests`, bounds, files, (judge) => judged(candidate, judge, bounds)),
   );

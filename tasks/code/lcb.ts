@@ -17,7 +17,7 @@ import {
   whyEnded,
   zero,
 } from './candidate-sandbox.ts';
-import { allBlocks, nearlySameOutput } from './coder1.ts';
+import { allBlocks, gradePythonTests, nearlySameOutput, type PythonTests, pythonTestsIn } from './coder1.ts';
 import { readExpected, sameOutput, sameValue } from './compare-outputs.ts';
 import { boundOptions, messagesOf, prompts } from './code-options.ts';
 import { lastBlock } from './extract-code.ts';
@@ -92,16 +92,34 @@ export const tests = z
   }, listed)
   .transform(testsOf);
 
+/** Tests with inputs and outputs, or in Python. */
+const truth = z.unknown().transform((given, ctx): Tests | PythonTests | undefined => {
+  if (given === undefined || given === null) return undefined;
+  const python = pythonTestsIn(given);
+  if (python !== undefined) return python;
+  const parsed = tests.safeParse(given);
+  if (parsed.success) return parsed.data;
+  for (const { message, path } of parsed.error.issues) ctx.addIssue({ code: 'custom', message, path: [...path] });
+  return z.NEVER;
+});
+
+/** What SkyRL's records have before the code that tests follow. */
+function prefixIn(extra: unknown): string {
+  const given = typeof extra === 'object' && extra !== null && 'prefix' in extra ? extra.prefix : '';
+  return typeof given === 'string' ? given : '';
+}
+
 const record = z
   .object({
     prompt: prompts,
-    tests: tests.optional(),
-    reward_spec: z.object({ ground_truth: tests }).optional(),
+    tests: truth.optional(),
+    reward_spec: z.object({ ground_truth: truth }).optional(),
+    extra_info: z.unknown().optional(),
     solution: z.string().nullish(),
   })
-  .transform(({ prompt, tests: own, reward_spec: spec, solution }, ctx) => {
+  .transform(({ prompt, tests: own, reward_spec: spec, extra_info: extra, solution }, ctx) => {
     const found = own ?? spec?.ground_truth;
-    if (found !== undefined) return { prompt, tests: found, solution };
+    if (found !== undefined) return { prompt, tests: found, prefix: prefixIn(extra), solution };
     ctx.addIssue({ code: 'custom', path: ['reward_spec', 'ground_truth'], message: 'it is missing' });
     return z.NEVER;
   });
@@ -110,7 +128,7 @@ const options = z.strictObject({
   ...recordOptions,
   ...boundOptions,
   seconds: z.number().min(0.1).max(600).default(6),
-  /** `coder1`: SkyRL-Agent's rules for standard input. */
+  /** `coder1`: SkyRL-Agent's rules, for standard input and for tests in Python. */
   verdict: z.enum(['skyrl', 'coder1']).default('skyrl'),
 });
 
@@ -224,13 +242,16 @@ export async function gradeLcb(
 }
 
 function taskOf(row: z.infer<typeof record>, bounds: Bounds, rules: Rules): Task {
-  const { prompt, tests: problem, solution } = row;
+  const { prompt, tests: problem, prefix, solution } = row;
   const messages: readonly Message[] = messagesOf(prompt);
   return {
     messages,
     tools: [],
     resources: { gradeSeconds: 3600 },
-    grade: (ctx, { answer }) => gradeLcb(answer, problem, bounds, ctx, rules),
+    grade: (ctx, { answer }) =>
+      'source' in problem
+        ? gradePythonTests(answer, problem, prefix, bounds, ctx)
+        : gradeLcb(answer, problem, bounds, ctx, rules),
     ...(solution && {
       oracle: async () => {
         const content = lastBlock(solution) === undefined ? `\`\`\`python\n${solution}\n\`\`\`` : solution;
@@ -244,5 +265,13 @@ export const lcb: Environment<z.infer<typeof options>> = {
   name: 'lcb',
   options,
   open: ({ data, fields, verdict, ...bounds }, io) =>
-    openRecords({ data, fields }, io, record, (row) => taskOf(row, bounds, RULES[verdict])),
+    openRecords(
+      { data, fields },
+      io,
+      record.refine((row) => verdict === 'coder1' || !('source' in row.tests), {
+        path: ['tests'],
+        error: 'tests in Python (functional, solution_file, pytest) need the option verdict: coder1',
+      }),
+      (row) => taskOf(row, bounds, RULES[verdict]),
+    ),
 };

@@ -31,7 +31,7 @@ def error_of(error):
     return {"error": names[:8], "message": message}
 
 
-def load(sources, prelude):
+def load(sources, prelude, name):
     refused = None
     for source in sources:
         try:
@@ -41,8 +41,8 @@ def load(sources, prelude):
             refused = refused or error
     else:
         raise refused
-    module = types.ModuleType("answer")
-    sys.modules["answer"] = module
+    module = types.ModuleType(name)
+    sys.modules[name] = module
     if prelude:
         prepared(module.__dict__)
     exec(code, module.__dict__)
@@ -99,7 +99,7 @@ def main():
     with open(sys.argv[1]) as sources, open(sys.argv[2]) as calls:
         sources, calls = json.load(sources), json.load(calls)
     try:
-        module = load(sources["sources"], sources["prelude"])
+        module = load(sources["sources"], sources["prelude"], sources["name"])
     except BaseException as error:
         answer(loaded=False, **error_of(error))
         return

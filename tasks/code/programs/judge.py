@@ -13,6 +13,8 @@ import json
 import os
 import random
 import sys
+import types
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from typed_values import Refused, decode, encode  # noqa: E402
@@ -151,6 +153,20 @@ def put_back(mine, now):
         mine.update(now)
 
 
+class Solution(types.ModuleType):
+    """The policy's code as a module, for tests that import it."""
+
+    def __init__(self, session, names):
+        super().__init__("solution")
+        self.longhaul_session = session
+        self.__all__ = names
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Remote(self.longhaul_session, {"name": name})
+
+
 class Soft(ast.NodeTransformer):
     """An assertion that follows a call without an answer does not end the tests."""
 
@@ -182,16 +198,21 @@ def imports_of(source, namespace):
                 pass
 
 
-def names_of(record, namespace, session):
-    """Binds each name of the tests that the policy's code must define."""
-    own = {node.name for node in tree_of(record["reference"]).body if hasattr(node, "name")}
+def unbound(record):
+    """The names that the tests read and nothing in them binds."""
     tests = [tree_of(source) for source in [record["setup"], *record["tests"]]]
     nodes = [node for tree in tests for node in ast.walk(tree)]
     read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     bound |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    for name in sorted(read - bound):
+    return sorted(read - bound)
+
+
+def names_of(record, namespace, session):
+    """Binds each name of the tests that the policy's code must define."""
+    own = {node.name for node in tree_of(record["reference"]).body if hasattr(node, "name")}
+    for name in unbound(record):
         if name not in own and (name in namespace or hasattr(builtins, name)):
             continue
         if name not in own and name in getattr(sys, "stdlib_module_names", ()):
@@ -200,8 +221,101 @@ def names_of(record, namespace, session):
             namespace[name] = Remote(session, {"name": name})
 
 
+def outcome_of(test):
+    """The exception that a test raised, or None."""
+    try:
+        test()
+    except unittest.SkipTest:
+        return None
+    except BaseException as error:
+        return error
+    return None
+
+
+def of_case(case):
+    """The tests of a unittest.TestCase."""
+
+    def run_one(test):
+        result = unittest.TestResult()
+        test.run(result)
+        for _, text in [*result.errors, *result.failures]:
+            raise AssertionError(text.strip().split("\n")[-1])
+
+    for test in unittest.defaultTestLoader.loadTestsFromTestCase(case):
+        yield lambda test=test: run_one(test)
+
+
+def of_class(kind):
+    if hasattr(kind, "setup_method") or hasattr(kind, "setup_class"):
+        raise Broken("%s has a set-up of pytest's" % kind.__name__)
+    for name in [name for name in dir(kind) if name.startswith("test")]:
+        plain(getattr(kind, name), 1)
+        yield lambda name=name: getattr(kind(), name)()
+
+
+def plain(function, own):
+    """Refuses what only pytest itself can call."""
+    code = getattr(function, "__code__", None)
+    if getattr(function, "pytestmark", None) or code is None or code.co_argcount > own or code.co_flags & 0x80:
+        raise Broken("%s has marks, fixtures or is asynchronous" % getattr(function, "__name__", "a test"))
+
+
+def collected(namespace):
+    """The tests of a file, as pytest names them."""
+    tests = []
+    for name, value in list(namespace.items()):
+        if isinstance(value, type) and issubclass(value, unittest.TestCase):
+            tests += of_case(value)
+        elif isinstance(value, type) and name.startswith("Test"):
+            tests += of_class(value)
+        elif isinstance(value, types.FunctionType) and name.startswith("test"):
+            plain(value, 0)
+            tests.append(value)
+    if not tests:
+        raise Broken("the file has no tests")
+    return tests
+
+
+def run_file(record, session):
+    """A file that imports the code as `solution`: a program, which must end well, or tests for pytest."""
+    builtin = dir(builtins)
+    sys.modules["solution"] = Solution(session, [name for name in unbound(record) if name not in builtin])
+    module = main_module("__main__" if record["as"] == "program" else "test_solution", session)
+    exec(compiled(record["tests"][0], "test_solution.py"), module.__dict__)
+    if record["as"] == "program":
+        return
+    # Each test may go on without the answers that another one waits for.
+    failed = [error for error in map(outcome_of, collected(module.__dict__)) if error is not None]
+    if failed and not session.calls:
+        raise failed[0]
+
+
+def main_module(name, session):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.longhaul_pending = session.pending
+    return module
+
+
+def ended_well(work):
+    """Runs a program: it may end itself, with the exit code 0."""
+    try:
+        work()
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            raise
+
+
 def run(record, session):
-    namespace = {"__name__": "tests", "longhaul_pending": session.pending}
+    kind = record.get("as")
+    if kind in ("program", "pytest"):
+        ended_well(lambda: run_file(record, session))
+    elif kind == "functional":
+        ended_well(lambda: run_tests(record, session, main_module("__main__", session).__dict__))
+    else:
+        run_tests(record, session, {"__name__": "tests", "longhaul_pending": session.pending})
+
+
+def run_tests(record, session, namespace):
     imports_of(record["reference"], namespace)
     if record["helpers"]:
         try:
@@ -245,11 +359,12 @@ def said(record, session):
 def main():
     with open(sys.argv[1]) as record, open(sys.argv[2]) as known:
         record, session = json.load(record), Session(json.load(known))
-    out = os.dup(1)
+    out, marker = os.dup(1), sys.argv[3]
     os.dup2(2, 1)
+    sys.argv = ["test_solution.py"]
     text = json.dumps(said(record, session))
     with os.fdopen(out, "w") as file:
-        file.write("\n%s%s\n" % (sys.argv[3], text))
+        file.write("\n%s%s\n" % (marker, text))
 
 
 main()

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { embeddedOnly } from '../../../activities/backends/embedded-backend.ts';
 import { generateTurn } from '../../../activities/generate/generate.ts';
 import type { ActRecord, GenerateRecord } from '../../../protocol/records.ts';
+import type { Message } from '../../../protocol/message.ts';
 import { keys } from '../../../protocol/record-keys.ts';
 import type { GenerateInput } from '../../../protocol/stages.ts';
 import { call, characterTokenizer, finishCall, saying } from '../scripted-parts.ts';
@@ -64,6 +65,30 @@ describe('reasoning of earlier turns', () => {
   it('is kept as it was sampled, also by a template that rewrites earlier turns', async () => {
     const [, second] = await look('keep', rewriting);
     expect(second).toMatchObject({ reset: false, appended: encode('\ntool:answer 1$\nassistant:') });
+  });
+});
+
+describe('an ephemeral message', () => {
+  const received = (turn: number, more: readonly Message[]) =>
+    world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), {
+      messages: [{ role: 'user', content: `seen ${turn}` }, ...more],
+    });
+  const promptIn = (record: GenerateRecord | undefined): string => characterTokenizer().decode(record?.appended ?? []);
+
+  it('is read before the next turn alone: the turn after that starts a new sequence without it', async () => {
+    world.now.engine.answers = [call('a'), call('b'), call('c'), call('d')].map((text) => saying(text));
+    for (const turn of [1, 2, 3, 4]) {
+      await generate(turnInput(turn));
+      await received(turn, turn === 3 ? [] : [{ role: 'user', content: `prompt ${turn}`, ephemeral: true }]);
+    }
+    const [, second, third, fourth] = await Promise.all([1, 2, 3, 4].map(recordOf));
+    expect(second).toMatchObject({ reset: false, appended: encode('\nuser:seen 1$\nuser:prompt 1$\nassistant:') });
+    expect(third?.reset).toBe(true);
+    expect(promptIn(third)).toMatch(/seen 1[^]*seen 2[^]*prompt 2/u);
+    expect(promptIn(third)).not.toContain('prompt 1');
+    expect(fourth?.reset).toBe(true);
+    expect(promptIn(fourth)).toMatch(/seen 1[^]*seen 2[^]*seen 3/u);
+    expect(promptIn(fourth)).not.toContain('prompt');
   });
 });
 

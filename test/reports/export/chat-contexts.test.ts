@@ -40,6 +40,20 @@ it('a context in which nothing was said is left out', () => {
   expect(contextsIn([user('Do it.')])).toEqual([]);
 });
 
+it('of ephemeral messages a chat has those that its last turn saw', () => {
+  const prompt = (content: string) => ({ ...user(content), ephemeral: true }) as Said;
+  const [chat] = contextsIn([
+    user('Do it.'),
+    prompt('1'),
+    said('a'),
+    user('seen'),
+    prompt('2'),
+    said('b'),
+    prompt('3'),
+  ]);
+  expect(chat?.messages.map(({ content }) => content)).toEqual(['Do it.', 'a', 'seen', '2', 'b']);
+});
+
 it('answers of tools have the ids of the calls before them, and numbers stay as they were written', () => {
   const calls = [
     { name: 'a', arguments: { x: 12 }, written: '{"x":12.0}' },

@@ -2,7 +2,7 @@
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { resolveOptions } from '../../../modules/options.ts';
 import type { Verdict } from '../../../protocol/stages.ts';
 import type { Dataset, Environment, Task, TaskContext, Work } from '../../../tasks/environment.ts';
@@ -21,7 +21,7 @@ export async function datasetWith<Options>(
       { data: { test: 'test.jsonl' }, ...options },
       'task.options',
     ) as Options;
-    return await environment.open(given, { path: (_name, path) => join(folder, path) });
+    return await environment.open(given, { path: (_name, path) => resolve(folder, path) });
   } finally {
     await rm(folder, { recursive: true });
   }
