@@ -26,8 +26,9 @@ import { DataUnavailable } from '../trainer/hub/hub-file.ts';
 
 /** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
 const GENERATED = 1000;
-const EVALUATED = 200;
-/** Evaluations draw from the first of these splits that the dataset has. */
+/** Tasks of an evaluation or an eval that says no number, if there are so many. */
+export const EVALUATED = 200;
+/** Evaluations and evals draw from the first of these splits that the dataset has. */
 const HELD_OUT = ['held-out', 'test', 'validation'];
 
 /** The sources of the catalog, and the pools that steps and evaluations draw from. */
@@ -173,14 +174,15 @@ export async function checkPool(
     );
 }
 
-function heldOutSplit({ splits }: Dataset, asked: string | undefined, name: string): string {
+/** Errors: `UserInputError` for `field` if none is asked for, and the dataset has none of the usual ones. */
+export function heldOutSplit({ splits }: Dataset, asked: string | undefined, field: string, name: string): string {
   if (asked !== undefined) return asked;
   const found = HELD_OUT.find((split) => (splits[split] ?? 0) > 0);
   if (found !== undefined) return found;
   throw new UserInputError(
-    'evaluation.split',
+    field,
     undefined,
-    `give the split that evaluations draw from: ${name} has ${Object.keys(splits).join(', ')}`,
+    `give the split to draw from: ${name} has ${Object.keys(splits).join(', ') || 'no split'}`,
   );
 }
 
@@ -266,7 +268,7 @@ export async function checkTasksOfRun(
     refuseUntrainable(first, source, agent, modules);
     for (const [name, { images }] of toolsOfAll(first.tools, first.agents ?? {}, Object.keys(first.mcp ?? {}), modules))
       if (images) imageTools.add(name);
-    const heldOut = heldOutSplit(dataset, evaluation.split, source);
+    const heldOut = heldOutSplit(dataset, evaluation.split, 'evaluation.split', source);
     const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
     sources[source] = known;
     train.push({ source, split, count, weight });
