@@ -229,7 +229,7 @@ describe('longhaul rescore', () => {
     writeModule(verdict('true'), "gradedIn: 'agents',");
     const refused = await rescore();
     expect(refused).toMatchObject({ exitCode: 2, document: { error: { field: 'RUN' } } });
-    expect(refused.document.error['remedy']).toMatch(/gradedIn: agents.*policies: \[replay:RUN\]/);
+    expect(refused.document.error['remedy']).toMatch(/gradedIn: agents.*policies: \[replay:eval\/e\]/);
     await withStore((store) => store.putOnce(keys.pruned('eval/e'), { at: '2026-01-02T00:00:00.000Z' }));
     expect((await rescore()).document.error['remedy']).toContain('prune');
   });
