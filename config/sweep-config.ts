@@ -20,7 +20,7 @@ import { checkWrittenPolicies, part, policySchema, resolveWritten } from './swee
 
 const count = z.int().min(1);
 /** A schedule appends the time that it fired at: `NAME-2026-01-31T06:00:00Z`. */
-const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
+export const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
 
 const tasksSchema = z.union(
   [
