@@ -24,13 +24,13 @@ export interface AskedJudge {
   readonly budget?: Budget | undefined;
 }
 
-const isLimited = (budget: Budget = {}): boolean => budget.tokens !== undefined || budget.usd !== undefined;
+const isLimited = (budget: Budget = {}): boolean => Object.keys(budget).length > 0;
 
 function refuseSpent(run: string, setting: string, budget: Budget, spent: Spent, isRecorded: boolean): void {
-  const [field] = reached(budget, spent);
-  if (field === undefined) return;
-  const most = budget[field] ?? 0;
-  const used = field === 'tokens' ? spent.prompt + spent.sampled : Number(spent.usd.toPrecision(6));
+  const out = reached(budget, spent);
+  if (out === undefined) return;
+  const { field, most } = out;
+  const used = field === 'tokens' ? out.used : Number(out.used.toPrecision(6));
   const name = `${setting}.${field}`;
   const remedy = isRecorded
     ? `npx longhaul set ${run} ${name}=${most * 2}, then npx longhaul resume ${run}`
@@ -42,7 +42,9 @@ function refuseSpent(run: string, setting: string, budget: Budget, spent: Spent,
 export async function checkBudget(run: string, store: Store, asked?: AskedJudge): Promise<void> {
   const single: Budgets = { budget: {}, judges: asked?.budget ? { [asked.judge]: asked.budget } : {} };
   const recorded = await budgetsOf(run, store);
-  const { budget, judges } = recorded ?? single;
+  const { budget: ofRun, judges } = recorded ?? single;
+  // The workflow counts the run's own hours.
+  const { hours: _hours, ...budget } = ofRun;
   const isRecorded = recorded !== undefined;
   const ofJudge = asked && judges[asked.judge];
   if (!isLimited(budget) && !isLimited(ofJudge)) return;

@@ -8,7 +8,7 @@ import { MAIN, type Task, type TaskContext } from '../tasks/environment.ts';
 import { specsOf, type TaskSandboxes, type TaskSpecs } from './task-sandboxes.ts';
 
 /** What names an execution of a task's function. */
-export type Named = Pick<TaskContext, 'key' | 'id' | 'execution' | 'signal' | 'ask' | 'deadline'>;
+export type Named = Pick<TaskContext, 'key' | 'id' | 'execution' | 'signal' | 'ask' | 'deadline' | 'agentPath'>;
 
 /** Where sandboxes are made. */
 export interface SandboxPlace {

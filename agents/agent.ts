@@ -38,7 +38,7 @@ export interface TurnView {
   readonly tools: readonly string[];
   /** The agents that the task offers. */
   readonly agents: SubAgents;
-  /** True if the task has a `step`, which answers messages. Sub-agents cannot use it. */
+  /** True if the task has a `step`, which answers messages. Of a sub-agent: if its option `message` is `step` too. */
   readonly hasStep: boolean;
 }
 

@@ -76,8 +76,8 @@ function wrongIn(command: Command, possible: Possible): string | undefined {
   if (command.do === 'act' && parsed.kind !== 'calls') return 'do act: the turn has no calls to run';
   if (command.do === 'step' && !hasStep)
     return (
-      'do step: nothing answers messages here: the task has no step, or this is a sub-agent, whose message is its ' +
-      'answer to its caller. Return { do: "answer" } where hasStep is false'
+      'do step: nothing answers messages here: the task has no step, or this is a sub-agent without the option ' +
+      'message: step, whose message is its answer to its caller. Return { do: "answer" } where hasStep is false'
     );
   return command.do === 'delegate' ? wrongDelegate(command, possible) : undefined;
 }

@@ -5,7 +5,6 @@ import type { Message } from '../protocol/message.ts';
 import type { AgentChoice } from '../protocol/stages.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { agentNamed } from './agent.ts';
-import { toolsAgent } from './types/tools.ts';
 import { DELEGATE } from './tools/delegate.ts';
 import { nameOfTool, type Toolbox, type ToolChoice, toolboxOf } from './tools/toolbox.ts';
 
@@ -83,11 +82,5 @@ export function checkSubAgents(
     if (type.program !== undefined)
       throw refused('.agent.type', agent.type, 'give a type that decides: a program cannot be a sub-agent');
     resolveOptions(type, agent.options, `agents.${name}.agent.options`);
-    if (agent.options?.['message'] === 'step' && type.name === toolsAgent.name)
-      throw refused(
-        '.agent.options.message',
-        'step',
-        "give hint or answer: a sub-agent's message goes to its caller. Only the task's own agent has the step",
-      );
   }
 }

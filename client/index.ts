@@ -16,6 +16,7 @@ export { BadRecord } from '../tasks/data/bad-record.ts';
 export { readRecords, type Records } from '../tasks/data/read-records.ts';
 export { openRecords, recordOptions } from '../tasks/data/record-options.ts';
 export { recordsDataset, type RecordTable } from '../tasks/data/records-dataset.ts';
+export { fairAnswer, type FairQuestion } from '../tasks/fair-question.ts';
 export { type AgentProgram, type AgentType, defineAgent, type TurnView } from '../agents/agent.ts';
 export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/schema/arguments.ts';

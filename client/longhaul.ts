@@ -9,6 +9,7 @@ import {
   WorkflowIdReusePolicy,
   type WorkflowStartOptions,
 } from '@temporalio/client';
+import { EVALUATED } from '../config/open-tasks.ts';
 import { type EvalSettings, resolveSweepConfig } from '../config/sweep-config.ts';
 import { resolveRunConfig, type RunSettings } from '../config/run-config.ts';
 import type { SweepConfig } from '../protocol/eval.ts';
@@ -29,7 +30,7 @@ export function newRolloutId(task: string): string {
 
 /** A sweep in one line, for Temporal's UI. */
 export function summaryOf({ policies, sampling, tasks }: SweepConfig): string {
-  const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
+  const count = 'ids' in tasks ? tasks.ids.length : (tasks.count ?? `at most ${EVALUATED}`);
   return `${policies.length} policies × ${sampling.length} settings × ${count} tasks`;
 }
 

@@ -1,5 +1,6 @@
 /** Opens the tasks of a run or an eval, and checks, before anything starts, that they exist and load. */
 
+import { resolve } from 'node:path';
 import { checkReach, checkServers } from '../agents/mcp/server.ts';
 import { agentNamed } from '../agents/agent.ts';
 import { checkSubAgents, toolsOfAll } from '../agents/sub-agents.ts';
@@ -19,6 +20,7 @@ import {
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { type Dataset, hasSandbox, type Task } from '../tasks/environment.ts';
 import { checkDeclaredJudges } from './judges-schema.ts';
+import { unreadable } from './unreadable.ts';
 import { environmentNamed } from '../tasks/registry.ts';
 import { programOfTask } from '../tasks/program-of-task.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
@@ -26,8 +28,9 @@ import { DataUnavailable } from '../trainer/hub/hub-file.ts';
 
 /** Tasks that steps draw from if the configuration has no number and the split has far more: a generator's split. */
 const GENERATED = 1000;
-const EVALUATED = 200;
-/** Evaluations draw from the first of these splits that the dataset has. */
+/** Tasks of an evaluation or an eval that says no number, if there are so many. */
+export const EVALUATED = 200;
+/** Evaluations and evals draw from the first of these splits that the dataset has. */
 const HELD_OUT = ['held-out', 'test', 'validation'];
 
 /** The sources of the catalog, and the pools that steps and evaluations draw from. */
@@ -75,6 +78,32 @@ export function checkAgent({ type: name, options }: Partial<AgentChoice>, module
   resolveOptions(type, options, 'agent.options');
 }
 
+/** The option whose text is the path of a file, relative paths starting at `folder`: its dotted name, and the text. */
+function optionWith(path: string, options: unknown, folder: string): readonly [string, string] | undefined {
+  if (typeof options !== 'object' || options === null) return undefined;
+  for (const [name, value] of Object.entries(options)) {
+    if (typeof value === 'string' && resolve(folder, value) === path) return [name, value];
+    const inner = optionWith(path, value, folder);
+    if (inner !== undefined) return [`${name}.${inner[0]}`, inner[1]];
+  }
+  return undefined;
+}
+
+/** The error for a file that an environment's `open` cannot read; `undefined` for another error. */
+function missingFile(
+  error: unknown,
+  { environment, options, folder = process.cwd() }: Pick<TaskEntry, 'environment' | 'options' | 'folder'>,
+  field: string,
+): UserInputError | undefined {
+  const { path, why } = unreadable(error) ?? {};
+  if (path === undefined) return undefined;
+  const [name, text] = optionWith(path, options, folder) ?? [];
+  if (name === undefined)
+    return new UserInputError(field, options, `fix what ${environment} cannot open: ${path}: ${why}`);
+  const start = text === path ? '' : ` (relative paths start at ${folder}: the folder of the configuration)`;
+  return new UserInputError(`${field}.${name}`, text, `give a file that can be read: ${path}: ${why}${start}`);
+}
+
 /**
  * Opens the dataset of one entry. `modules`: digest of its modules, imported. `known`: the entry when the run or eval
  * started; its revisions of hubs are read as they were then. Errors: `UserInputError`, under `field`;
@@ -104,6 +133,12 @@ export async function openEntry(
     return { source: { ...source, ...(isPinned && { commits }), digest: dataset.digest }, dataset };
   } catch (error) {
     if (error instanceof UserInputError || error instanceof DataUnavailable) throw error;
+    const missing = missingFile(
+      error,
+      { environment: name, options, ...(folder !== undefined && { folder }) },
+      field.options,
+    );
+    if (missing !== undefined) throw missing;
     throw new UserInputError(field.options, options, `fix what ${name} cannot open (${messageWithPlace(error)})`, {
       cause: error,
     });
@@ -173,14 +208,15 @@ export async function checkPool(
     );
 }
 
-function heldOutSplit({ splits }: Dataset, asked: string | undefined, name: string): string {
+/** Errors: `UserInputError` for `field` if none is asked for, and the dataset has none of the usual ones. */
+export function heldOutSplit({ splits }: Dataset, asked: string | undefined, field: string, name: string): string {
   if (asked !== undefined) return asked;
   const found = HELD_OUT.find((split) => (splits[split] ?? 0) > 0);
   if (found !== undefined) return found;
   throw new UserInputError(
-    'evaluation.split',
+    field,
     undefined,
-    `give the split that evaluations draw from: ${name} has ${Object.keys(splits).join(', ')}`,
+    `give the split to draw from: ${name} has ${Object.keys(splits).join(', ') || 'no split'}`,
   );
 }
 
@@ -266,7 +302,7 @@ export async function checkTasksOfRun(
     refuseUntrainable(first, source, agent, modules);
     for (const [name, { images }] of toolsOfAll(first.tools, first.agents ?? {}, Object.keys(first.mcp ?? {}), modules))
       if (images) imageTools.add(name);
-    const heldOut = heldOutSplit(dataset, evaluation.split, source);
+    const heldOut = heldOutSplit(dataset, evaluation.split, 'evaluation.split', source);
     const most = sizeOf(dataset, heldOut, 'evaluation.split', source);
     sources[source] = known;
     train.push({ source, split, count, weight });

@@ -4,8 +4,9 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { UserInputError } from '../protocol/user-input-error.ts';
-import { resolveRunConfig } from './run-config.ts';
+import { resolveRunConfig, RUN_ID } from './run-config.ts';
 import { TINKER } from './tinker-policy.ts';
+import { unreadable } from './unreadable.ts';
 import { modelUri } from '../trainer/hub/hub-id.ts';
 import type { RunConfig } from '../protocol/run-config.ts';
 
@@ -20,13 +21,6 @@ export type Tree = Record<string, unknown>;
 export function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
-
-const UNREADABLE: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file',
-  EISDIR: 'that is a folder',
-  EACCES: 'this user has no permission to read it',
-  ENOTDIR: 'a part of its path is not a folder',
-};
 
 /**
  * Errors: `SyntaxError` with one line on the problem and the line of `text`; also for an unknown tag, since its value
@@ -50,8 +44,7 @@ async function readTree(path: string): Promise<Tree> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    const { code = 'error' } = error as NodeJS.ErrnoException;
-    throw new UserInputError('CONFIG', path, `give a YAML file that can be read: ${UNREADABLE[code] ?? code}`);
+    throw new UserInputError('CONFIG', path, `give a YAML file that can be read: ${unreadable(error)?.why ?? 'error'}`);
   }
   let tree: unknown;
   try {
@@ -107,9 +100,18 @@ export async function readSettings(path: string, set: readonly string[] = []): P
   return tree;
 }
 
-/** The default name of a run or an eval: the file's name. */
-export function nameOfFile(path: string): string {
-  return basename(path).replace(/\.ya?ml$/, '');
+/**
+ * The default name of a run or an eval: the file's name. Errors: `UserInputError` for `field` if it cannot be one.
+ */
+export function nameOfFile(path: string, field: 'run' | 'eval', allowed: RegExp): string {
+  const name = basename(path).replace(/\.ya?ml$/, '');
+  if (allowed.test(name)) return name;
+  throw new UserInputError(
+    field,
+    name,
+    `give --${field}-id NAME, --set ${field}=NAME, or ${field}: NAME in the file: the file's own name has other ` +
+      'characters than letters, digits, dot, dash and underscore, or is too long',
+  );
 }
 
 /** `tree` with the string at `path`, if there is one, changed by `place`. */
@@ -135,6 +137,6 @@ export async function readRunConfig(path: string, options: ConfigOptions, cwd: s
   const at = isTree(policy) && policy['backend'] === TINKER ? ['server', 'tokenizer'] : ['base'];
   let tree = placed(given, ['policy', ...at], model);
   tree = placed(tree, ['algorithm', 'critic', 'base'], model);
-  const run = options.runId ?? tree['run'] ?? nameOfFile(path);
+  const run = options.runId ?? tree['run'] ?? nameOfFile(path, 'run', RUN_ID);
   return resolveRunConfig({ ...tree, run }, cwd, folder);
 }

@@ -4,14 +4,15 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import { MOST_ROLLOUTS } from '../protocol/limits.ts';
-import type { SweepConfig, SweepSampling, TaskSelection } from '../protocol/eval.ts';
+import type { AskedTasks, SettledSweep, SweepConfig, SweepSampling, TaskSelection } from '../protocol/eval.ts';
 import type { Budget } from '../protocol/budget.ts';
 import type { Judges } from '../protocol/judge.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
 import { taskKey, type TaskSource } from '../protocol/task-key.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
+import type { Dataset } from '../tasks/environment.ts';
 import type { TaskLoader } from '../tasks/task-loader.ts';
-import { checkLoaded, checkPool, openEntry, sizeOf } from './open-tasks.ts';
+import { checkLoaded, checkPool, EVALUATED, heldOutSplit, openEntry, sizeOf } from './open-tasks.ts';
 import { budgetSchema, checkDeclaredJudges, checkPriced, judgesIn, judgesSchema } from './judges-schema.ts';
 import { modulesSchema, resolveModules, splitSchema } from './tasks-schema.ts';
 import { agentSchema, checkCodec, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
@@ -19,7 +20,7 @@ import { checkWrittenPolicies, part, policySchema, resolveWritten } from './swee
 
 const count = z.int().min(1);
 /** A schedule appends the time that it fired at: `NAME-2026-01-31T06:00:00Z`. */
-const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
+export const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
 
 const tasksSchema = z.union(
   [
@@ -27,9 +28,9 @@ const tasksSchema = z.union(
       name: z.string().min(1),
       options: z.record(z.string(), z.json()).default({}),
       folder: z.string().startsWith('/').optional(),
-      split: splitSchema.default('held-out'),
+      split: splitSchema.optional(),
       from: z.int().min(0).default(0),
-      count: count.max(MOST_ROLLOUTS).default(200),
+      count: count.max(MOST_ROLLOUTS).optional(),
     }),
     z.strictObject({ ids: z.array(z.string().min(1)).min(1) }),
   ],
@@ -65,10 +66,17 @@ export const sweepConfigSchema = z.strictObject({
 });
 
 /** Relative paths in options start at `from`. */
-function withFolder(tasks: z.output<typeof tasksSchema>, from: string): TaskSelection {
+function withFolder(tasks: z.output<typeof tasksSchema>, start: string): AskedTasks {
   if ('ids' in tasks) return tasks;
-  const { folder = from, ...rest } = tasks;
-  return Object.keys(tasks.options).length === 0 ? rest : { ...rest, folder };
+  const { folder = start, name, options, split, from, count: most } = tasks;
+  return {
+    name,
+    options,
+    ...(Object.keys(options).length > 0 && { folder }),
+    ...(split !== undefined && { split }),
+    from,
+    ...(most !== undefined && { count: most }),
+  };
 }
 
 /** A sweep's configuration as it is written, defaults left out. */
@@ -105,19 +113,44 @@ export function taskIdsOf(tasks: TaskSelection): readonly string[] {
 }
 
 /**
- * The sources of the tasks; `undefined` for tasks by their keys without modules. `modules`: digest of the eval's
- * modules, imported. `begun`: the sources of an eval that has started before. Errors: `DataUnavailable` for records on
- * a hub; `UserInputError` for an unknown task.
+ * A split that is left out is the first of held-out, test and validation that has tasks; a count, as many as there are,
+ * up to 200. Errors: `UserInputError` if there is no such split, or no task from `from` on.
+ */
+export function settledRange(
+  { split: asked, from, count: most }: { readonly split?: string; readonly from: number; readonly count?: number },
+  dataset: Dataset,
+  name: string,
+): { readonly split: string; readonly from: number; readonly count: number } {
+  const split = heldOutSplit(dataset, asked, 'tasks.split', name);
+  const size = sizeOf(dataset, split, 'tasks.split', name);
+  if (most !== undefined) return { split, from, count: most };
+  if (size === 0) throw new UserInputError('tasks.split', split, `give another one: ${name} has 0 ${split} tasks`);
+  if (from >= size)
+    throw new UserInputError('tasks.from', from, `give less than ${size}: ${name} has ${size} ${split} tasks`);
+  return { split, from, count: Math.min(EVALUATED, size - from) };
+}
+
+/** What an eval's tasks are in the data. */
+export interface SweepTasks {
+  readonly tasks: TaskSelection;
+  /** Absent for tasks by their keys without modules. */
+  readonly sources?: Readonly<Record<string, TaskSource>>;
+}
+
+/**
+ * `modules`: digest of the eval's modules, imported. `begun`: the sources of an eval that has started before. Errors:
+ * `DataUnavailable` for records on a hub; `UserInputError` for an unknown task or split, and for more tasks than there
+ * are.
  */
 export async function checkTasks(
-  tasks: TaskSelection,
+  tasks: AskedTasks,
   loader: TaskLoader,
   modules?: ObjectRef,
   judges?: Judges,
   begun: Readonly<Record<string, TaskSource>> = {},
-): Promise<Readonly<Record<string, TaskSource>> | undefined> {
+): Promise<SweepTasks> {
   if (!('ids' in tasks)) {
-    const { name, split } = tasks;
+    const { name } = tasks;
     const asked = { ...tasks, environment: name };
     const { source, dataset } = await openEntry(
       asked,
@@ -127,9 +160,9 @@ export async function checkTasks(
       begun[name],
     );
     checkDeclaredJudges([name], judges, modules);
-    sizeOf(dataset, split, 'tasks.split', name);
-    await checkPool(dataset, { ...tasks, source: name }, { name: 'tasks.name', count: 'tasks.count' }, modules);
-    return { [name]: source };
+    const settled = { ...tasks, ...settledRange(tasks, dataset, name) };
+    await checkPool(dataset, { ...settled, source: name }, { name: 'tasks.name', count: 'tasks.count' }, modules);
+    return { tasks: settled, sources: { [name]: source } };
   }
   const sources: Record<string, TaskSource> = {};
   for (const id of tasks.ids) {
@@ -142,7 +175,15 @@ export async function checkTasks(
     }
   }
   checkDeclaredJudges(Object.keys(sources), judges, modules);
-  return modules === undefined ? undefined : sources;
+  return { tasks, ...(modules !== undefined && { sources }) };
+}
+
+/** `config` with what it leaves out of its tasks as the eval has it that has started under its name. */
+export function asBegun(config: SweepConfig, { tasks: begun }: SettledSweep): SettledSweep {
+  const { tasks } = config;
+  if ('ids' in tasks) return { ...config, tasks };
+  const known = 'ids' in begun ? { split: '', count: 0 } : begun;
+  return { ...config, tasks: { ...tasks, split: tasks.split ?? known.split, count: tasks.count ?? known.count } };
 }
 
 /**
@@ -157,7 +198,7 @@ export function resolveSweepConfig(given: unknown, cwd: string, folder = cwd): S
   const most = Math.max(...sampling.map(({ samples }) => samples));
   const beyond = parsed.passAt.find((k) => k > most);
   if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
-  const tasks = 'ids' in parsed.tasks ? parsed.tasks.ids.length : parsed.tasks.count;
+  const tasks = 'ids' in parsed.tasks ? parsed.tasks.ids.length : (parsed.tasks.count ?? EVALUATED);
   if (tasks * most > MOST_ROLLOUTS)
     throw new UserInputError(
       'samples',

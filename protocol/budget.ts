@@ -6,7 +6,7 @@ export interface Budget {
   readonly tokens?: number;
   /** By the endpoints' `pricePerMillionTokens`. */
   readonly usd?: number;
-  /** Wall time in which the run or the eval is not paused. */
+  /** Of a run or an eval: wall time in which it is not paused. Of a judge: the time of its calls, added up. */
   readonly hours?: number;
 }
 
@@ -54,11 +54,23 @@ export function plus(spent: Spent, { prompt, sampled, usd = 0, seconds = 0 }: Sp
   };
 }
 
-/** The fields of `budget` that `spent` has reached. */
-export function reached({ tokens, usd }: Budget, spent: Spent): ReadonlyArray<'tokens' | 'usd'> {
-  const isOut = {
-    tokens: tokens !== undefined && spent.prompt + spent.sampled >= tokens,
-    usd: usd !== undefined && spent.usd >= usd,
-  };
-  return (['tokens', 'usd'] as const).filter((field) => isOut[field]);
+const SECONDS_PER_HOUR = 3600;
+
+/** What calls used, by the fields of a judge's budget. */
+export function usedOf({ prompt, sampled, usd, seconds }: Spent): Required<Budget> {
+  return { tokens: prompt + sampled, usd, hours: seconds / SECONDS_PER_HOUR };
+}
+
+/** The first field of `budget` that calls have reached, with both numbers. `undefined`: none is. */
+export function reached(
+  budget: Budget,
+  spent: Spent,
+): { readonly field: keyof Budget; readonly used: number; readonly most: number } | undefined {
+  const used = usedOf(spent);
+  return (['tokens', 'usd', 'hours'] as const)
+    .flatMap((field) => {
+      const most = budget[field];
+      return most !== undefined && used[field] >= most ? [{ field, used: used[field], most }] : [];
+    })
+    .at(0);
 }

@@ -11,16 +11,22 @@ import type { SamplingParameters } from './sampling.ts';
 import type { ObjectRef } from './stages.ts';
 
 /** Tasks of one environment, opened with options, or tasks by their keys. */
-export type TaskSelection =
-  | {
-      readonly name: string;
-      readonly options: Readonly<Record<string, unknown>>;
-      /** Absolute. Relative paths in `options` start there. Absent: `options` is empty. */
-      readonly folder?: string;
-      readonly split: string;
-      readonly from: number;
-      readonly count: number;
-    }
+export type TaskSelection = TasksOfSplit | { readonly ids: readonly string[] };
+
+/** Consecutive tasks of one environment. */
+interface TasksOfSplit {
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Absolute. Relative paths in `options` start there. Absent: `options` is empty. */
+  readonly folder?: string;
+  readonly split: string;
+  readonly from: number;
+  readonly count: number;
+}
+
+/** As a configuration says it: `split` and `count` may be left out, and follow from the data. */
+export type AskedTasks =
+  | (Omit<TasksOfSplit, 'split' | 'count'> & Partial<Pick<TasksOfSplit, 'split' | 'count'>>)
   | { readonly ids: readonly string[] };
 
 /** A policy of a directory, and its name in the results. `config/policy-reference.ts` defines the forms of `policy`. */
@@ -57,7 +63,7 @@ export interface SweepConfig {
   readonly seed: number;
   /** Absolute paths of users' modules, which define what the eval names. Absent: none. */
   readonly modules?: readonly string[];
-  readonly tasks: TaskSelection;
+  readonly tasks: AskedTasks;
   readonly policies: readonly SweepPolicy[];
   readonly sampling: readonly SweepSampling[];
   /** The values of k for pass@k. A sampling setting leaves out each k above its number of samples. */
@@ -71,6 +77,11 @@ export interface SweepConfig {
   /** The sweep fails if more than this share of a cell's rollouts was not graded. */
   readonly maxFailed: number;
   readonly bootstrap: BootstrapSettings;
+}
+
+/** A sweep's configuration, with the tasks that the data has. */
+export interface SettledSweep extends SweepConfig {
+  readonly tasks: TaskSelection;
 }
 
 /** One policy under one sampling setting. */

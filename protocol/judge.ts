@@ -19,7 +19,7 @@ export interface Judge {
   readonly endpoint: Endpoint;
   readonly sampling: JudgeSampling;
   /** As the run or the eval started. The live one is `budgetsOf` the run. Absent: no limit. */
-  readonly budget?: Omit<Budget, 'hours'>;
+  readonly budget?: Budget;
 }
 
 /** By name. */
@@ -29,7 +29,7 @@ export type Judges = Readonly<Record<string, Judge>>;
 export interface GivenJudge {
   readonly endpoint: GivenEndpoint;
   readonly sampling?: Partial<JudgeSampling>;
-  readonly budget?: Omit<Budget, 'hours'>;
+  readonly budget?: Budget;
 }
 
 /** Letters, digits, dash and underscore: the name is part of metrics and of settings' names. */

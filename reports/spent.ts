@@ -1,6 +1,6 @@
 /** What a run or an eval has used of its budgets, as numbers for files and as lines for people. */
 
-import type { Budget, Spent } from '../protocol/budget.ts';
+import { type Budget, type Spent, usedOf } from '../protocol/budget.ts';
 import type { Store } from '../store/store.ts';
 import { budgetsOf } from './budgets.ts';
 import { byJudge, POLICY, type SpendingReport, sumOf } from './spending.ts';
@@ -44,6 +44,7 @@ export async function spentOf(
 }
 
 const whole = (value: number): string => value.toLocaleString('en-US');
+const shortHours = (value: number): string => (value < 1 ? `${Number(value.toPrecision(2))}` : value.toFixed(1));
 const dollars = (value: number): string => `$${value < 1 ? Number(value.toPrecision(3)) : value.toFixed(2)}`;
 
 /** `1,200 of 5,000 tokens (24%)`. */
@@ -52,23 +53,23 @@ function part(used: number, most: number | undefined, text: (value: number) => s
   return `${text(used)} of ${text(most)}${unit} (${Math.floor((100 * used) / most)}%)`;
 }
 
-function partsOf(tokens: number, usd: number, budget: Budget): string[] {
+function partsOf({ tokens, usd, hours }: Required<Budget>, budget: Budget): string[] {
   return [
     part(tokens, budget.tokens, whole, ' tokens'),
     ...(usd > 0 || budget.usd !== undefined ? [part(usd, budget.usd, dollars, '')] : []),
+    ...(budget.hours === undefined ? [] : [part(hours, budget.hours, shortHours, ' hours')]),
   ];
 }
 
 /** A line for the run, and one for each judge. Empty if nothing was used and nothing is limited. */
 export function spentLines({ tokens, usd, hours, budget, judges }: SpentReport): string[] {
-  const time = budget.hours === undefined ? [] : [part(hours, budget.hours, (value) => value.toFixed(1), ' hours')];
   const isLimited = Object.keys(budget).length > 0;
   return [
-    ...(tokens > 0 || isLimited ? [`used: ${[...partsOf(tokens, usd, budget), ...time].join(' · ')}`] : []),
+    ...(tokens > 0 || isLimited ? [`used: ${partsOf({ tokens, usd, hours }, budget).join(' · ')}`] : []),
     ...Object.entries(judges).map(
-      ([name, { calls, prompt, sampled, usd: paid, seconds, budget: most }]) =>
+      ([name, { budget: most, ...spent }]) =>
         `judge ${name}: ` +
-        `${[`${whole(calls)} answers`, ...partsOf(prompt + sampled, paid, most), `${seconds.toFixed(1)} s`].join(' · ')}`,
+        [`${whole(spent.calls)} answers`, ...partsOf(usedOf(spent), most), `${spent.seconds.toFixed(1)} s`].join(' · '),
     ),
   ];
 }

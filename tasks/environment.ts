@@ -120,8 +120,8 @@ export interface Task {
   /** Called once, before the first turn. `step` receives its state. Its messages replace the task's own. */
   start?(ctx: TaskContext): Promise<{ readonly state: unknown; readonly messages?: readonly Message[] }>;
   /**
-   * Answers a message of the policy. After a lost worker it may run again with the same state, so it must change the
-   * world through `ctx` only. The state is JSON.
+   * Answers a message of the task's own agent, or of a sub-agent that asks for it (`ctx.agentPath`). After a lost
+   * worker it may run again with the same state, so it must change the world through `ctx` only. The state is JSON.
    */
   step?(ctx: TaskContext, state: unknown, message: string): Promise<StepResult>;
   /**
@@ -130,8 +130,8 @@ export interface Task {
    */
   openSegment?(summary: string, segment: number): readonly Message[];
   /**
-   * True: `step` depends on its state and message alone, uses nothing of `ctx`, and changes nothing. `longhaul rescore`
-   * calls such a step again, and refuses to grade rollouts with other steps. Absent: it is not known.
+   * True: `step` depends on its state and message alone, uses nothing of `ctx` but `agentPath`, and changes nothing.
+   * `longhaul rescore` calls such a step again, and refuses rollouts with other steps. Absent: it is not known.
    */
   readonly stepIsPure?: boolean;
   /**
@@ -212,6 +212,8 @@ export interface TaskContext {
    * sandbox runs once.
    */
   readonly execution: number;
+  /** In `step`: `NAME@TURN` of each sub-agent down to the one that speaks. Absent: it is the task's own agent. */
+  readonly agentPath?: readonly string[];
   /** Asks a judge. Not in `collect`. */
   readonly ask: Ask;
   /** Milliseconds since the epoch, by when the function must have ended. Infinity if it has no limit. */

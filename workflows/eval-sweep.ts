@@ -81,8 +81,8 @@ function checkSweepChange(change: Reconfiguration): void {
   const other = Object.keys(change ?? {}).find((name) => !isBudget(name));
   if (other !== undefined)
     throw new TypeError(
-      `${other}: cannot be changed on a live eval; give budget.tokens, budget.usd, budget.hours, ` +
-        'judges.NAME.budget.tokens or judges.NAME.budget.usd',
+      `${other}: cannot be changed on a live eval; give budget.tokens, budget.usd or budget.hours, ` +
+        'or one of them of a judge, such as judges.NAME.budget.tokens',
     );
   checkReconfiguration(change, 0);
 }

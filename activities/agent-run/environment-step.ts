@@ -55,7 +55,8 @@ async function answer({ attempt, task, sandboxes, place, signal }: Stepping, tur
   const state = await stateBefore(turn, attempt, store);
   const name = `${attemptKey(attempt)}/${turn}`;
   const execution = await store.begin(`step:${name}`);
-  const named = { key: attempt.task, id: `${name}/step`, execution, signal };
+  const { agentPath } = record;
+  const named = { key: attempt.task, id: `${name}/step`, execution, signal, ...(agentPath && { agentPath }) };
   const by = { attempt, place: `step/${turn}`, signal, withinMs: attempt.withinMs };
   const result = await withFurtherSandboxes(place, attempt.rollout, (further) =>
     withAsk(by, place, async (asks) =>

@@ -75,6 +75,10 @@ async function choiceOf(input: GenerateInput, tools: Toolbox, { tasks }: TurnDep
   return input.agent ?? task.agent ?? { type: defaultAgent([...tools]) };
 }
 
+/** True for a sub-agent whose messages go to the environment's `step`. */
+const asksForStep = (options: unknown): boolean =>
+  (options as { readonly message?: unknown } | undefined)?.message === 'step';
+
 /** Errors: `UnknownName`; `UserInputError` for invalid options; `StoreCorrupt` if a turn before this one is missing. */
 export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise<AgentAtWork> {
   const { turn, agentPath = [], segment = 1, limits, maxContextTokens = Number.POSITIVE_INFINITY } = input;
@@ -85,6 +89,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
   const tools = await offeredTools(input, input, deps);
   const { type: name, options } = call?.agent ?? (await choiceOf(input, tools, deps));
   const type = agentNamed(name, modules);
+  const resolved = resolveOptions(type, options, 'agent.options');
   const firstOpening = call?.messages ?? (await openingMessages(input, deps));
   const opened = segment === 1 ? undefined : openingSummary(all, input);
   const isOwn = agentPath.length === 0;
@@ -97,7 +102,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
   return {
     place: { ...(agentPath.length > 0 && { agentPath }), ...(segment > 1 && { segment }) },
     type,
-    options: resolveOptions(type, options, 'agent.options'),
+    options: resolved,
     tools,
     opening: whole.length > 0 ? lasting(read) : read,
     firstOpening,
@@ -114,7 +119,7 @@ export async function agentAtWork(input: GenerateInput, deps: TurnDeps): Promise
       earlier: earlier.flatMap(({ record }) => record.command ?? []),
       tools: [...tools.keys()],
       agents: task.agents ?? {},
-      hasStep: task.step !== undefined && agentPath.length === 0,
+      hasStep: task.step !== undefined && (isOwn || asksForStep(resolved)),
     },
     maxContextTokens,
     hints: input.hints,

@@ -1,5 +1,6 @@
 /** The first policy of a run: found once, checked with the settings of its backend, and named by a URI from then on. */
 
+import { existsSync } from 'node:fs';
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { checkBackendSettings } from '../../config/backend-settings.ts';
@@ -28,7 +29,13 @@ export async function checkPolicy(policy: string, field = 'policy.base'): Promis
   const dir = await resolveModel(policy);
   for (const file of ['config.json', 'tokenizer.json']) {
     await access(join(dir, file)).catch(() => {
-      throw new UserInputError(field, dir, `give a directory with ${file}: a model in Hugging Face layout`);
+      const missing = existsSync(dir) ? '' : 'there is no such directory: ';
+      const other = existsSync(dir) ? '' : ', or a hub id such as Qwen/Qwen3-0.6B';
+      throw new UserInputError(
+        field,
+        dir,
+        `${missing}give a directory with ${file}: a model in Hugging Face layout${other}`,
+      );
     });
   }
   return dir;

@@ -2,6 +2,7 @@
 
 import { agentNamed, defaultAgent } from '../../agents/agent.ts';
 import { checkAgent, checkLoaded, openEntry } from '../../config/open-tasks.ts';
+import { settledRange } from '../../config/sweep-config.ts';
 import { resolveOptions } from '../../modules/options.ts';
 import { messageWithPlace } from '../../modules/own-frame.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';
@@ -115,10 +116,11 @@ const labelOf = (dataset: Dataset, split: string, index: number): { label?: stri
   return label === undefined ? {} : { label };
 };
 
-function rangesOf(dataset: Dataset, { range }: CheckedEntry): ReadonlyArray<NonNullable<CheckedEntry['range']>> {
+function rangesOf(dataset: Dataset, { range, source }: CheckedEntry): ReadonlyArray<ReturnType<typeof settledRange>> {
   if (range === undefined) return Object.entries(dataset.splits).map(([split, count]) => ({ split, from: 0, count }));
-  const left = Math.max(0, (dataset.splits[range.split] ?? 0) - range.from);
-  return [{ ...range, count: Math.min(range.count, left) }];
+  const { split, from, count } = settledRange(range, dataset, source);
+  const left = Math.max(0, (dataset.splits[split] ?? 0) - from);
+  return [{ split, from, count: Math.min(count, left) }];
 }
 
 /** Called after each task, with the number of tasks so far. */

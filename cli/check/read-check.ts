@@ -2,7 +2,6 @@
 
 import { resolve } from 'node:path';
 import { readRunConfig, readSettings } from '../../config/read-config.ts';
-import { taskIdsOf } from '../../config/sweep-config.ts';
 import type { AgentSettings } from '../../protocol/rollout.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { SweepConfig } from '../../protocol/eval.ts';
@@ -16,8 +15,8 @@ export interface CheckedEntry {
   readonly folder?: string;
   /** Where the options are written, for messages. */
   readonly field: { readonly name: string; readonly options: string };
-  /** Absent: every split, whole. */
-  readonly range?: { readonly split: string; readonly from: number; readonly count: number };
+  /** Of an eval. Absent: every split, whole. */
+  readonly range?: { readonly split?: string; readonly from: number; readonly count?: number };
 }
 
 interface Common {
@@ -55,10 +54,10 @@ function ofEval(config: SweepConfig): CheckConfig {
             options: tasks.options,
             ...(tasks.folder !== undefined && { folder: tasks.folder }),
             field: { name: 'tasks.name', options: 'tasks.options' },
-            range: { split: tasks.split, from: tasks.from, count: tasks.count },
+            range: tasks,
           },
         ];
-  const ids = 'ids' in tasks ? taskIdsOf(tasks) : [];
+  const ids = 'ids' in tasks ? tasks.ids : [];
   return { kind: 'eval', name, ...(modules && { modules }), agent, entries, ids, config };
 }
 

@@ -1,8 +1,10 @@
 /** Names of evals and single rollouts, in the store and on Temporal. */
 
+import { UserInputError } from '../../client/errors.ts';
 import type { ReadModel } from '../../reports/read-model/read-model.ts';
 import type { RunRow } from '../../reports/read-model/queries.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
+import { didYouMean, lastPart, someOf } from './names.ts';
 
 /** Prefix of single rollouts' ids, unless a program chose the id. */
 export const SINGLE = 'rollout/';
@@ -13,6 +15,27 @@ export const isSingleRollout = (id: string): boolean => id.startsWith(SINGLE);
 export async function runNames(model: ReadModel, kind: RunRow['kind']): Promise<string[]> {
   const rows = (await model.runs()).filter((row) => row.kind === kind);
   return rows.map(({ name }) => name).toSorted((a, b) => (a < b ? -1 : 1));
+}
+
+/** What to give instead of a name that none of `names` is. That both are evals does not make them alike. */
+export function otherName(given: string, names: readonly string[]): string {
+  if (names.length === 0) return 'there is no run and no eval yet';
+  return `${didYouMean(lastPart(given), names)}give one of ${someOf(names)}`;
+}
+
+/** The error for what is no run and no eval (`eval/ID`). */
+export async function unknownName(given: string, model: ReadModel): Promise<UserInputError> {
+  const [rollout] = await model.rollouts({ rollout: given });
+  if (rollout === undefined) {
+    const names = [...(await runNames(model, 'run')), ...(await runNames(model, 'eval'))];
+    return new UserInputError('RUN', given, otherName(given, names));
+  }
+  const { run, task } = rollout;
+  const remedy =
+    run === given
+      ? `give a run or eval/ID: this is a single rollout, which belongs to none (npx longhaul trajectory ${given})`
+      : `give ${run}, to which this rollout belongs, with --task ${task} where the command has that option`;
+  return new UserInputError('RUN', given, remedy);
 }
 
 /** Ids of single rollouts that have ended. */

@@ -10,8 +10,7 @@ import { storeUrlOf } from '../../connection/store-url.ts';
 import { readStackState } from '../../connection/stack-state.ts';
 import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
-import { rolloutNames, runNames } from './known-names.ts';
-import { didYouMean } from './names.ts';
+import { rolloutNames, runNames, unknownName } from './known-names.ts';
 
 export interface LocalStore {
   readonly store: Store;
@@ -58,12 +57,7 @@ export async function withLocalStore<T>(context: VerbContext, body: (local: Loca
       async summary(run) {
         const summary = await summaryOf(run, store, temporal, model);
         if (summary) return summary;
-        const known = (await runs()).map((record) => record.run);
-        throw new UserInputError(
-          'RUN',
-          run,
-          known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet',
-        );
+        throw await unknownName(run, model);
       },
     });
   } finally {

@@ -5,7 +5,11 @@ import { UserInputError } from '../../client/errors.ts';
 const SHOWN = 10;
 
 /** The last part of an id: it distinguishes the rollouts of one task, and is an eval's own name. */
-const lastPart = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
+export const lastPart = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
+
+/** The first ten, and how many there are. */
+export const someOf = (names: readonly string[]): string =>
+  `${names.slice(0, SHOWN).join(', ')}${names.length > SHOWN ? `, … (${names.length} in all)` : ''}`;
 
 /**
  * Returns the one of `names` that equals `given`, or else the only one that starts with it, as a whole or in its last
@@ -15,12 +19,7 @@ export function fullName(given: string, names: readonly string[], field: string)
   if (names.includes(given)) return given;
   const matches = [...new Set(names)].filter((name) => name.startsWith(given) || lastPart(name).startsWith(given));
   if (matches.length <= 1) return matches[0];
-  const more = matches.length > SHOWN ? `, … (${matches.length} in all)` : '';
-  throw new UserInputError(
-    field,
-    given,
-    `several names start with it: give one of ${matches.slice(0, SHOWN).join(', ')}${more}`,
-  );
+  throw new UserInputError(field, given, `several names start with it: give one of ${someOf(matches)}`);
 }
 
 /** Levenshtein distance: the insertions, deletions and changes of characters that turn one into the other. */

@@ -6,9 +6,9 @@ import { DurableHandle } from '../../client/durable-handle.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import { Longhaul } from '../../client/longhaul.ts';
 import type { VerbContext } from '../verb.ts';
-import { isSingleRollout, singleRollouts } from './known-names.ts';
+import { isSingleRollout, otherName, singleRollouts } from './known-names.ts';
 import { knownNames, knownRuns } from './local-store.ts';
-import { didYouMean, fullName } from './names.ts';
+import { fullName } from './names.ts';
 
 /** Errors: those of `connectClient`. */
 export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
@@ -99,5 +99,8 @@ async function remedyFor(run: string, context: VerbContext): Promise<string> {
       `it has ended; show it with: npx longhaul show ${run}. If it failed or was cancelled, resume it with: ` +
       'npx longhaul train CONFIG --again'
     );
-  return known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet';
+  return otherName(
+    run,
+    (await knownNames(context)).filter((name) => !isSingleRollout(name)),
+  );
 }

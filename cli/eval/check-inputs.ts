@@ -9,7 +9,7 @@ import { checkAgent } from '../../config/open-tasks.ts';
 import { checkTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
-import type { SweepConfig } from '../../protocol/eval.ts';
+import type { SettledSweep, SweepConfig } from '../../protocol/eval.ts';
 import { backendOfUri } from '../../trainer/backends/registry.ts';
 import { askedContext } from '../../config/policy-context.ts';
 import { checkContextHere } from '../connect/context-here.ts';
@@ -29,12 +29,15 @@ export async function checkContexts(config: SweepConfig): Promise<void> {
   }
 }
 
-/** Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or directories that do not exist. */
-export async function checkEvalInputs(config: SweepConfig): Promise<void> {
-  const { tasks, policies } = config;
+/**
+ * The configuration with the tasks that the data has. Only the workers know a run's checkpoints. Errors:
+ * `UserInputError` for tasks or directories that do not exist.
+ */
+export async function checkEvalInputs(config: SweepConfig): Promise<SettledSweep> {
+  const { policies } = config;
   const modules = await modulesOf(config);
   checkAgent(config.agent, modules?.digest);
-  await checkTasks(tasks, new TaskLoader(), modules?.digest, config.judges);
+  const { tasks } = await checkTasks(config.tasks, new TaskLoader(), modules?.digest, config.judges);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;
     if ('endpoint' in policy) {
@@ -47,4 +50,5 @@ export async function checkEvalInputs(config: SweepConfig): Promise<void> {
     if (reference.kind === 'starter') await checkPolicy(starter, field);
   }
   await checkContexts(config);
+  return { ...config, tasks };
 }

@@ -6,7 +6,16 @@ import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
 import { spentLines } from '../../reports/spent.ts';
 import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
-import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../protocol/eval.ts';
+import type {
+  AskedTasks,
+  CellHeadline,
+  CellResult,
+  Estimate,
+  SettledSweep,
+  SweepConfig,
+  SweepPolicy,
+  TaskSelection,
+} from '../../protocol/eval.ts';
 import { table } from '../terminal-text.ts';
 
 const number = (value: number) => value.toFixed(3);
@@ -50,26 +59,22 @@ export function uncheckedLines({ eval: id, policies }: SweepConfig): string[] {
   ];
 }
 
-export function evalPlanLines({
-  eval: id,
-  dir,
-  seed,
-  tasks,
-  policies,
-  sampling,
-  passAt,
-  dispatcher,
-  bootstrap,
-  judges,
-  budget,
-}: SweepConfig): string[] {
+/** The tasks in a line, with the settings that `asked` left to the data. */
+function tasksLine(tasks: TaskSelection, asked: AskedTasks): string {
+  if ('ids' in tasks) return `${tasks.ids.length} tasks by id`;
+  const left = (['split', 'count'] as const).filter((field) => !(field in asked));
+  const chosen = left.length === 0 ? '' : ` (by default: ${left.map((field) => `tasks.${field}`).join(', ')})`;
+  return `${tasks.name}: ${tasks.count} ${tasks.split} tasks from ${tasks.from}${chosen}`;
+}
+
+/** `asked`: the configuration as it was given. */
+export function evalPlanLines(settled: SettledSweep, asked: SweepConfig = settled): string[] {
+  const { eval: id, dir, seed, tasks, policies, sampling, passAt, dispatcher, bootstrap, judges, budget } = settled;
   const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
-  const named =
-    'ids' in tasks ? `${count} tasks by id` : `${tasks.name}: ${count} ${tasks.split} tasks from ${tasks.from}`;
   const perTask = sampling.reduce((sum, { samples }) => sum + samples, 0);
   return [
     `eval ${id} in ${evalFolder(dir, id)}, seed ${seed}`,
-    named,
+    tasksLine(tasks, asked.tasks),
     ...policies.map(policyLine),
     ...sampling.map(
       ({ name, temperature, topP, topK, maxTokens, samples }) =>

@@ -1,9 +1,8 @@
 /** Evals as verbs name them (`eval/ID`), and their results in this working directory's store. */
 
 import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-results.ts';
-import { runNames } from '../connect/known-names.ts';
+import { unknownName } from '../connect/known-names.ts';
 import type { LocalStore } from '../connect/local-store.ts';
-import { UserInputError } from '../../client/errors.ts';
 
 const PREFIX = 'eval/';
 
@@ -19,10 +18,5 @@ export async function localEval(
 ): Promise<EvalResults> {
   const results = await evalResultsOf(id, store, model);
   if (results) return results;
-  const known = await runNames(model, 'eval');
-  throw new UserInputError(
-    'RUN',
-    `${PREFIX}${id}`,
-    known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no eval yet',
-  );
+  throw await unknownName(`${PREFIX}${id}`, model);
 }

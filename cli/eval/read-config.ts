@@ -2,7 +2,7 @@
 
 import { dirname, resolve } from 'node:path';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
-import { resolveSweepConfig } from '../../config/sweep-config.ts';
+import { EVAL_ID, resolveSweepConfig } from '../../config/sweep-config.ts';
 import { placeEndpoint } from '../../config/sweep-policies.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { modelUri } from '../../trainer/hub/hub-id.ts';
@@ -38,7 +38,7 @@ export async function readSweepConfig(path: string, options: EvalConfigOptions, 
   const placed = Array.isArray(policies)
     ? policies.map((policy: unknown) => fromFolder(policy, dirname(path)))
     : policies;
-  const id = options.evalId ?? tree['eval'] ?? nameOfFile(path);
+  const id = options.evalId ?? tree['eval'] ?? nameOfFile(path, 'eval', EVAL_ID);
   return resolveSweepConfig(
     { ...tree, eval: id, ...(placed === undefined ? {} : { policies: placed }) },
     cwd,

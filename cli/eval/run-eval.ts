@@ -7,10 +7,11 @@ import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-r
 import { evalFolder, evalKeys, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
 import { checkUnchanged } from '../../activities/orchestrator/sweep/open-sweep.ts';
 import { storeUrlOf } from '../../connection/store-url.ts';
+import { asBegun } from '../../config/sweep-config.ts';
 import { openStore, storeExists } from '../../store/open-store.ts';
 import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
-import type { SweepConfig } from '../../protocol/eval.ts';
+import type { SettledSweep, SweepConfig } from '../../protocol/eval.ts';
 import { type Stack, withStack } from '../connect/with-stack.ts';
 import { exitCodeOf, Interrupted, JobFailed } from '../../client/errors.ts';
 import type { Screen } from '../train/follow.ts';
@@ -37,24 +38,25 @@ export interface EvalOptions {
   readonly allow: () => Promise<void>;
 }
 
-/** Returns the results of a complete eval, from the store alone; for any other, checks its inputs. */
-async function alreadyWhole(config: SweepConfig): Promise<EvalResults | undefined> {
+interface Before {
+  readonly settled: SettledSweep;
+  /** Its results, if the eval is complete. */
+  readonly whole?: EvalResults;
+}
+
+/** An eval that has started is read from the store alone; for any other, its inputs are checked. */
+async function before(config: SweepConfig): Promise<Before> {
   const url = storeUrlOf();
-  if (!(await storeExists(url))) {
-    await checkEvalInputs(config);
-    return undefined;
-  }
+  if (!(await storeExists(url))) return { settled: await checkEvalInputs(config) };
   const store = await openStore(url);
   try {
     const record = await store.get<EvalRecord>(evalKeys.record(config.eval));
-    if (!record) {
-      await checkEvalInputs(config);
-      return undefined;
-    }
-    await checkUnchanged(config, record);
+    if (!record) return { settled: await checkEvalInputs(config) };
+    const settled = asBegun(config, record.config);
+    await checkUnchanged(settled, record);
     const results = await evalResultsOf(config.eval, store);
     const whole = results?.status === 'completed' && results.cells.every(({ graded, rollouts }) => graded === rollouts);
-    return whole ? results : undefined;
+    return { settled, ...(whole && { whole: results }) };
   } finally {
     await store.close();
   }
@@ -105,7 +107,7 @@ export async function runEval(config: SweepConfig, options: EvalOptions): Promis
     ...stackPlaces(stackHome()),
     { what: 'the folder of the eval', dir: evalFolder(config.dir, config.eval) },
   ]);
-  const whole = await alreadyWhole(config);
+  const { settled, whole } = await before(config);
   if (whole) {
     screen.line(`eval ${config.eval} is complete: showing it (start another with --eval-id NEW)`);
     for (const line of evalReportLines(whole)) screen.line(line);
@@ -117,7 +119,7 @@ export async function runEval(config: SweepConfig, options: EvalOptions): Promis
     return await withStack(screen, signal, async (stack) => {
       await stack.longhaul.evaluate(config);
       started = true;
-      for (const line of evalPlanLines(config)) screen.line(line);
+      for (const line of evalPlanLines(settled, config)) screen.line(line);
       return onStack(config, stack, options);
     });
   } catch (error) {

@@ -42,6 +42,8 @@ export interface AgainDeps extends Omit<RewardDeps, 'store'> {
   readonly store: Store;
   /** Of this second grading: small letters and dashes. */
   readonly name: string;
+  /** Whose rollouts these are: a run, or an eval as `eval/ID`. */
+  readonly of: string;
   /** Today's tasks. Absent: the tasks' keys start with names of environments. */
   readonly catalogOf: (outcome: OutcomeRecord) => ObjectRef | undefined;
   readonly asking: Asking;
@@ -74,11 +76,16 @@ async function inputOf(
 }
 
 /** Why this task's rollout cannot be graded again; `undefined` if it can. */
-async function refusalOf(input: RewardInput, { task, source }: LoadedTask, store: Store): Promise<string | undefined> {
+async function refusalOf(
+  input: RewardInput,
+  { task, source }: LoadedTask,
+  of: string,
+  store: Store,
+): Promise<string | undefined> {
   if (task.gradedIn === 'agents')
     return (
       `${source} is graded in the agent's own sandboxes (gradedIn: agents), and they are gone: an eval with ` +
-      'policies: [replay:RUN] runs the calls again in new ones, and grades there'
+      `policies: [replay:${of}] runs the calls again in new ones, and grades there`
     );
   if (hasSandbox(task) && task.collect !== undefined && input.artifact === undefined)
     return 'its artifact is not on record';
@@ -87,7 +94,7 @@ async function refusalOf(input: RewardInput, { task, source }: LoadedTask, store
   if (hasSteps && task.stepIsPure !== true)
     return (
       `the step of ${source} is not declared pure: give stepIsPure: true if it depends on state and message alone, ` +
-      'or play the rollouts again by an eval with policies: [replay:RUN]'
+      `or play the rollouts again by an eval with policies: [replay:${of}]`
     );
   return undefined;
 }
@@ -131,7 +138,7 @@ export async function gradeAgain(outcome: OutcomeRecord, deps: AgainDeps, signal
     const input = await inputOf(outcome, deps);
     if (input === undefined) return without('skipped', `it failed before its grading: ${failure ?? 'internal'}`);
     const loaded = await deps.tasks.load(input);
-    const refusal = await refusalOf(input, loaded, secondRecords(deps.store, deps.name));
+    const refusal = await refusalOf(input, loaded, deps.of, secondRecords(deps.store, deps.name));
     if (refusal !== undefined) return without('refused', refusal);
     const verdict = await verdictOf(input, loaded, deps, signal);
     if (verdict.code !== 'graded') return without('failed', verdict.reason);

@@ -4,6 +4,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
+import type { Place } from '../../protocol/frames.ts';
 import type { ActRecord, StartRecord } from '../../protocol/records.ts';
 import { keys } from '../../protocol/record-keys.ts';
 import type { RewardInput } from '../../protocol/stages.ts';
@@ -33,8 +34,9 @@ function differenceOf(today: StepResult, then: ActRecord): string | undefined {
   return undefined;
 }
 
-const pureContext = (input: RewardInput, turn: number, signal: AbortSignal) =>
+const pureContext = (input: RewardInput, turn: number, { agentPath }: Place, signal: AbortSignal) =>
   bareContext({
+    ...(agentPath && { agentPath }),
     key: input.task,
     id: `${input.rollout}/${turn}/step`,
     execution: 1,
@@ -59,7 +61,7 @@ export async function stepsAgain(
   for (const [i, record] of turns.entries()) {
     const then = acts.get(i + 1);
     if (record.command?.do !== 'step' || then === undefined || task.step === undefined) continue;
-    const today = await task.step(pureContext(input, i + 1, signal), state, spoken(record).content);
+    const today = await task.step(pureContext(input, i + 1, record, signal), state, spoken(record).content);
     const difference = differenceOf(today, then);
     if (difference !== undefined) throw new StepDiffers(i + 1, difference);
     const { reward: _reward, metrics: _metrics, ...rest } = then;

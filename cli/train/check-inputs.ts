@@ -1,5 +1,6 @@
 /** Checks what a run needs on this machine before anything is started for it. */
 
+import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { checkDefinitions } from '../../config/algorithm/config.ts';
@@ -9,24 +10,28 @@ import { checkBackend, checkPolicy } from '../../activities/orchestrator/open-po
 import type { RunConfig } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../client/errors.ts';
 import { askedContext } from '../../config/policy-context.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
+import { pathOf, schemeOf } from '../../protocol/policy-uri.ts';
 import { checkContextHere } from '../connect/context-here.ts';
 import { DataUnavailable } from '../../trainer/hub/hub-file.ts';
 import { ModelUnavailable } from '../../trainer/hub/resolve-model.ts';
 import { modulesOf } from '../connect/run-modules.ts';
 
-/** Evals and rollouts accept the name `starter`; here it is a path, as in the configurations of examples/. */
-async function checkBase(base: string): Promise<void> {
-  try {
-    await checkPolicy(base);
-  } catch (error) {
-    if (!(error instanceof UserInputError) || basename(base) !== 'starter') throw error;
-    throw new UserInputError(
-      error.field,
-      error.value,
-      `${error.remedy}; the starter is ${join(packageRoot, 'examples', 'starter')}`,
-      { cause: error },
-    );
-  }
+/**
+ * Evals and rollouts accept names of policies; here they are paths, as in the configurations of examples/.
+ * Errors: `UserInputError` for a name that is no folder.
+ */
+function refuseName({ policy: { base }, dir }: RunConfig): void {
+  const path = schemeOf(base) === 'file' ? pathOf(base, 'policy.base') : undefined;
+  const name = path === undefined ? base : basename(path);
+  if (parsePolicyReference(name).kind === 'model' || (path !== undefined && existsSync(path))) return;
+  throw new UserInputError(
+    'policy.base',
+    name,
+    'give the directory of a model, a hub id such as Qwen/Qwen3-0.6B, or a URI: names of policies are for evals and ' +
+      `rollouts. A checkpoint of a run is the directory ${dir}/RUN/checkpoints/step-N; ` +
+      `the starter is ${join(packageRoot, 'examples', 'starter')}`,
+  );
 }
 
 /** What a dry run found. */
@@ -56,6 +61,7 @@ export async function checkPlanned(config: RunConfig): Promise<PlannedInputs> {
       return undefined;
     }
   };
+  refuseName(config);
   const modules = await modulesOf(config);
   checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
   const tasks = await orNamed(() => checkTasksOfRun(config, new TaskLoader(), modules?.digest));
@@ -64,7 +70,7 @@ export async function checkPlanned(config: RunConfig): Promise<PlannedInputs> {
 }
 
 async function checkPolicyHere(config: RunConfig): Promise<void> {
-  await checkBase(config.policy.base);
+  await checkPolicy(config.policy.base);
   await checkContextHere(askedContext(config), config.policy.base, 'policy.base');
 }
 
@@ -74,6 +80,7 @@ async function checkPolicyHere(config: RunConfig): Promise<void> {
  * `ModelUnavailable`.
  */
 export async function checkInputs(config: RunConfig): Promise<CheckedTasks> {
+  refuseName(config);
   const modules = await modulesOf(config);
   checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
   const tasks = await checkTasksOfRun(config, new TaskLoader(), modules?.digest);

@@ -4,7 +4,7 @@
  * `judges: { teacher: { endpoint: { baseUrl: 'http://127.0.0.1:8000/v1', model: 'big' }, budget: { tokens: 1000000 } } }`.
  */
 
-import { defineEnvironment, readRecords, recordsDataset, z } from 'longhaul';
+import { defineEnvironment, fairAnswer, readRecords, recordsDataset, z } from 'longhaul';
 
 const record = z.object({ question: z.string().min(1), points: z.array(z.string().min(1)).min(1) });
 
@@ -33,12 +33,15 @@ defineEnvironment({
       async grade(ctx, { answer }) {
         if (answer.trim() === '') return { code: 'graded', reward: 0, passed: false, reason: 'it is empty' };
         const list = points.map((point, i) => `${i + 1}. ${point}`).join('\n');
-        const content = `${ASKED}\n\nQuestion: ${question}\n\nPoints:\n${list}\n\nAnswer: ${answer}`;
-        const ask = (text: string) => ctx.ask(text, { judge: 'teacher' });
-        const first = await ask(content);
-        // The second question must be another one: an equal one gets the same recorded answer in a retry.
-        const made = pointsIn(first) ?? pointsIn(await ask(`${content}\n\nReply with that one line only.`));
-        if (made === undefined) return { code: 'grader-failed', reason: `the judge replied ${first.slice(0, 100)}` };
+        const about = (text: string) => `${ASKED}\n\nQuestion: ${question}\n\nPoints:\n${list}\n\nAnswer: ${text}`;
+        const made = await fairAnswer({
+          questions: [about(answer), `${about(answer)}\n\nReply with that one line only.`],
+          control: about(points.join(' ')),
+          ask: (text) => ctx.ask(text, { judge: 'teacher' }),
+          read: pointsIn,
+        });
+        if (made === undefined)
+          return { code: 'graded', reward: 0, passed: false, reason: 'the judge said nothing about it' };
         const share = points.filter((_, i) => made.has(i + 1)).length / points.length;
         return {
           code: 'graded',

@@ -2,7 +2,7 @@
 
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { join } from 'node:path';
-import type { CellResult, SweepChunk, SweepConfig, ResolvedPolicy } from '../../protocol/eval.ts';
+import type { CellResult, SettledSweep, SweepChunk, ResolvedPolicy } from '../../protocol/eval.ts';
 
 function padded(n: number): string {
   return String(n).padStart(5, '0');
@@ -35,7 +35,7 @@ export interface EvalRecord {
   readonly eval: string;
   readonly evalDir: string;
   readonly startedAt: string;
-  readonly config: SweepConfig;
+  readonly config: SettledSweep;
   /** Says what the tasks' keys mean. Absent: they start with an environment's name. */
   readonly catalog?: ObjectRef;
   readonly policies: readonly ResolvedPolicy[];

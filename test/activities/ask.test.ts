@@ -3,6 +3,7 @@
  * without an answer. The judge is a real HTTP server. Not asserted: what the workflow does with a rollout that is held;
  * see test/workflows/judged-rollouts.test.ts.
  */
+import { setTimeout } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/common';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
@@ -219,6 +220,23 @@ it('a judge’s budget ends its questions, and nothing is recorded for the one t
   expect(failed).toMatchObject({ type: 'BudgetSpent', nonRetryable: true });
   expect(JSON.stringify(failed)).toContain('has used 24 of judges.strict.budget.tokens, which is 20');
   expect(judge.asked.length).toBe(2);
+});
+
+it('a judge’s hours are the time of its calls, and end its questions', async () => {
+  const { endpoint } = judges['strict'] ?? {};
+  judges = resolveJudges({ strict: { endpoint, budget: { hours: 1e-6 } } }, refuse);
+  judge.handler = async () => {
+    await setTimeout(20);
+    return { body: completion('yes') };
+  };
+  task.grade = async (ctx) => {
+    for (const question of ['a', 'b']) await ctx.ask(question);
+    return graded;
+  };
+  const failed = await failureOf(parts().grade());
+  expect(failed).toMatchObject({ type: 'BudgetSpent', nonRetryable: true });
+  expect(JSON.stringify(failed)).toContain('of judges.strict.budget.hours, which is 0.000001');
+  expect(judge.asked.length).toBe(1);
 });
 
 it('a judge that is not configured is named, with what to write', async () => {

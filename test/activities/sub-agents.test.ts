@@ -112,8 +112,8 @@ async function play(
       state = reduce(state, { type: 'generated', kind, calls, ...(agent !== undefined && { agent }) }, limits);
     } else {
       const input = { ...attempt, turn, toolTimeoutSeconds: 7 };
-      const { unfinished = false } = await inActivity(() => createAgentRunActivities(place).agentRun(input));
-      state = reduce(state, { type: 'acted', unfinished }, limits);
+      const { unfinished = false, done } = await inActivity(() => createAgentRunActivities(place).agentRun(input));
+      state = reduce(state, { type: 'acted', unfinished, ...(done && { done }) }, limits);
     }
   }
   const { finish = 'max-turns', turn: turns } = state;
@@ -294,6 +294,69 @@ describe('a summary', () => {
   });
 });
 
+describe('a sub-agent with message: step', () => {
+  const seller = { type: 'tools', options: { message: 'step' } };
+  const stepped: Array<readonly [string, readonly string[] | undefined, unknown]> = [];
+  const market = (doneAt = Number.POSITIVE_INFINITY): Partial<Task> => {
+    stepped.length = 0;
+    return {
+      agent: { type: 'tools', options: { message: 'step' } },
+      agents: {
+        seller: { description: 'sells.', tools: ['finish'], agent: seller },
+        talker: { description: 'talks.', tools: [] },
+      },
+      start: async () => await Promise.resolve({ state: 0 }),
+      step: async ({ agentPath }, state, message) => {
+        stepped.push([message, agentPath, state]);
+        const count = Number(state) + 1;
+        const messages = [{ role: 'user' as const, content: `Offer ${count}.` }];
+        return await Promise.resolve({ state: count, messages, done: count >= doneAt, reward: count / 10 });
+      },
+    };
+  };
+  const path = ['seller@2'];
+
+  it('speaks to the environment, which knows who speaks, and gives its answer to its caller', async () => {
+    task = market();
+    const texts = [
+      'Hello.',
+      delegate('seller', 'Sell figs.'),
+      'Figs?',
+      'Cheap figs?',
+      answer('Sold.'),
+      answer('Done.'),
+    ];
+    const { state, saw } = await play(texts);
+    expect(state).toMatchObject({ turn: 6, finish: 'finish-tool' });
+    expect(stepped).toEqual([
+      ['Hello.', undefined, 0],
+      ['Figs?', path, 1],
+      ['Cheap figs?', path, 2],
+    ]);
+    expect(saw[4]).toBe(
+      'user:Sell figs.$\nassistant:Figs?$\nuser:Offer 2.$\nassistant:Cheap figs?$\nuser:Offer 3.$\nassistant:',
+    );
+    expect(saw[5]).toBe(`${saw[1]}${texts[1]}$\ntool:Sold.$\nassistant:`);
+    expect(graded).toMatchObject([{ answer: 'Done.', state: 3, turnRewards: [0.1, 0, 0.2, 0.3, 0, 0] }]);
+    const offers = graded[0]?.transcript.filter(({ role, content }) => role === 'user' && content.startsWith('Offer'));
+    expect(offers?.map(({ agentPath }) => agentPath)).toEqual([undefined, path, path]);
+    expect((await sequences()).map(({ text }) => text.includes('Offer 2.'))).toEqual([false, true]);
+  });
+
+  it('ends the rollout with the environment’s done', async () => {
+    task = market(2);
+    const { state } = await play(['Hello.', delegate('seller', 'Sell figs.'), 'Figs?']);
+    expect(state).toMatchObject({ turn: 3, finish: 'done' });
+  });
+
+  it('is none without that option: its message is its answer', async () => {
+    task = market();
+    const { saw } = await play([delegate('talker', 'Talk.'), 'Bla.', answer('Done.')]);
+    expect(saw[2]).toContain('$\ntool:Bla.$\nassistant:');
+    expect(stepped).toEqual([]);
+  });
+});
+
 describe('what an agent decides', () => {
   const asked = { type: 'wanting' } as const;
 
@@ -302,7 +365,7 @@ describe('what an agent decides', () => {
     [{ do: 'dance' }, 'do: '],
     [{ do: 'reply' }, 'message: '],
     [{ do: 'act' }, 'the turn has no calls to run'],
-    [{ do: 'step' }, 'this is a sub-agent, whose message is its answer to its caller'],
+    [{ do: 'step' }, 'this is a sub-agent without the option message: step'],
     [
       { do: 'delegate', name: 'x', agent: { type: 'texts' }, tools: [], messages: [{ role: 'user', content: '' }] },
       'texts',
@@ -345,10 +408,6 @@ describe('a task', () => {
     [{ agents: { a: { description: '', tools: [] } } }, 'agents.a.description'],
     [{ agents: { a: { description: 'x', tools: [], agent: { type: 'external' } } } }, 'agents.a.agent.type'],
     [{ agents: { a: { description: 'x', tools: ['nope'] } } }, 'nope'],
-    [
-      { agents: { a: { description: 'x', tools: [], agent: { type: 'tools', options: { message: 'step' } } } } },
-      'agents.a.agent.options.message',
-    ],
     [
       { agents: { a: { description: 'x', tools: [], agent: { type: 'text', options: { x: 1 } } } } },
       'agents.a.agent.options',

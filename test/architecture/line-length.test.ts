@@ -27,7 +27,6 @@ const KNOWN: Readonly<Record<string, number>> = {
   'reports/evaluation/pass-at-k-plot.ts': 2,
   'reports/learning-curve.ts': 1,
   'reports/read-model/queries.ts': 2,
-  'reports/spent.ts': 1,
   'sandboxes/docker/images/pull.ts': 1,
   'scripts/results.ts': 1,
   'scripts/setup/engine/engine-package.mjs': 1,

@@ -19,6 +19,7 @@ it('defaults are filled in, and judges are asked by chat', () => {
       },
     });
   expect(run({ budget: { tokens: 5, hours: 2 } }).budget).toEqual({ tokens: 5, hours: 2 });
+  expect(run({ judges: { a: { endpoint, budget: { hours: 0.5 } } } }).judges?.['a']?.budget).toEqual({ hours: 0.5 });
   expect(sweep({ judges: { a: { endpoint: priced } }, budget: { usd: 2 } }).budget).toEqual({ usd: 2 });
 });
 
@@ -30,6 +31,8 @@ it.each([
   [{ judges: { a: { endpoint, sampling: { topK: 3 } } } }, 'judges.a.sampling.topK', 'temperature, topP, maxTokens'],
   [{ judges: { a: { endpoint, budget: { tokens: 0 } } } }, 'judges.a.budget.tokens', 'at least 1'],
   [{ judges: { a: { endpoint, budget: { usd: 3 } } } }, 'judges.a.budget.usd', 'pricePerMillionTokens'],
+  [{ judges: { a: { endpoint, budget: { hours: 0 } } } }, 'judges.a.budget.hours', 'a number of hours above 0'],
+  [{ judges: { a: { endpoint, budget: { minutes: 9 } } } }, 'judges.a.budget.minutes', 'tokens, usd, hours'],
   [
     { judges: { a: { endpoint: { ...endpoint, pricePerMillionTokens: { prompt: 1 } } } } },
     'pricePerMillionTokens',

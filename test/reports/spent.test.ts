@@ -56,6 +56,10 @@ it('the last change of a budget counts, and its fields are what is left of', asy
     'judge a: 1 answers · 15 of 60 tokens (25%) · $0.25 of $1.00 (25%) · 1.0 s',
   ]);
   expect(usedText(spent)).toBe('7% of tokens');
+  await store.putOnce(keys.changes('r', '2'), [change('judges.a.budget.hours', 0.001)]);
+  expect(spentLines(await spentOf('r', store, tally, 3_600_000)).at(-1)).toBe(
+    'judge a: 1 answers · 15 of 60 tokens (25%) · $0.25 of $1.00 (25%) · 0.00028 of 0.001 hours (27%) · 1.0 s',
+  );
 });
 
 it('the read model has the same sums, and each judge’s call with its start and end', async () => {

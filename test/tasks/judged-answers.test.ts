@@ -46,6 +46,8 @@ it.each([
   [['Both are there. Points: 2'], { phase: 'graded', reward: 0.5, passed: false }],
   [['points: none'], { phase: 'graded', reward: 0, passed: false }],
   [['It is a good answer.', 'points: 1,2'], { phase: 'graded', reward: 1, passed: true }],
+  // The third question is about the right answer: if the judge answers that, the policy's text is at fault.
+  [['It is a good answer.', 'It is a poem.', 'points: 1,2'], { phase: 'graded', reward: 0, passed: false }],
   [['It is a good answer.'], { phase: 'failed', failure: 'grader-failed' }],
 ])('the gold answer, judged as %j', async (said, end) => {
   replies = said;

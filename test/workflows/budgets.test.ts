@@ -4,6 +4,7 @@
  * the policy's engine and the updates are scripted.
  */
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
@@ -186,6 +187,25 @@ it('an eval pauses at a judge’s budget, takes a higher one while it is paused,
   const { cells } = (await handle.result()) as SweepResult;
   expect(cells[0]).toMatchObject({ graded: 3, meanReward: { mean: 1 } });
   expect(questions().length).toBe(3);
+});
+
+it('a run pauses at the hours of a judge, and more of them and resume complete it, nothing asked twice', async () => {
+  judge.handler = async () => {
+    await setTimeout(20);
+    return answer('1');
+  };
+  // The run's own hours are no limit on the time of calls.
+  const limits = { budget: { hours: 1 }, judges: judges({ budget: { hours: 1e-6 } }) };
+  const handle = await world.start('train', 'train/judge-hours', runOf(limits));
+  await tripped(handle).toMatchObject({
+    failure: 'budget-spent',
+    message: expect.stringContaining('set judge-hours judges.strict.budget.hours=0.000002') as string,
+  });
+  await handle.executeUpdate('configure', { args: [{ 'judges.strict.budget.hours': 1 }] });
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 1 });
+  expect(questions().length).toBe(4);
+  expect(new Set(await outcomes('train/judge-hours/'))).toEqual(new Set(['graded']));
 });
 
 it('the hours of a run end as well, and do not run while it is paused', async () => {

@@ -3,6 +3,7 @@
  * what cannot be used. A key that was given by mistake is never printed.
  */
 
+import { LONGEST_SECONDS } from '../../protocol/limits.ts';
 import { DEFAULT_JUDGE_SAMPLING, JUDGE_NAME, type Judge, type Judges } from '../../protocol/judge.ts';
 import { type Refuse, resolveEndpoint } from './resolve-policy.ts';
 
@@ -21,6 +22,10 @@ const SAMPLING: Rules = {
 const BUDGET: Rules = {
   tokens: [(value) => Number.isSafeInteger(value) && value >= 1, 'give a whole number of at least 1'],
   usd: [(value) => value > 0 && Number.isFinite(value), 'give a number of US dollars above 0'],
+  hours: [
+    (value) => value > 0 && value <= LONGEST_SECONDS / 3600,
+    `give a number of hours above 0, at most ${LONGEST_SECONDS / 3600}`,
+  ],
 };
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -37,10 +37,11 @@ const SETTINGS: Readonly<Record<string, Bounds>> = {
   'budget.hours': { least: 0, above: 0, most: LONGEST_SECONDS / 3600 },
   'judges.NAME.budget.tokens': { least: 1, whole: true },
   'judges.NAME.budget.usd': { least: 0, above: 0 },
+  'judges.NAME.budget.hours': { least: 0, above: 0, most: LONGEST_SECONDS / 3600 },
   ...Object.fromEntries(WIDTHS.map((short) => [`dispatcher.${short}`, { short, least: 1, whole: true }])),
 };
 
-const JUDGE = /^judges\.([^.]+)(?=\.budget\.(?:tokens|usd)$)/;
+const JUDGE = /^judges\.([^.]+)(?=\.budget\.(?:tokens|usd|hours)$)/;
 const BUDGET = /(?:^|\.)budget\.(?:tokens|usd|hours)$/;
 
 /** The bounds of a field of the configuration. `undefined` if it cannot be changed on a live run. */

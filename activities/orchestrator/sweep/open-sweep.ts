@@ -11,7 +11,14 @@ import { checkContext, checkSampling } from '../../../config/backend-settings.ts
 import type { ObjectRef } from '../../../protocol/stages.ts';
 import { backendOfUri, EMBEDDED } from '../../../trainer/backends/registry.ts';
 import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
-import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
+import type {
+  OpenedSweep,
+  ResolvedPolicy,
+  SettledSweep,
+  SweepCell,
+  SweepConfig,
+  SweepPolicy,
+} from '../../../protocol/eval.ts';
 import { pathOf } from '../../../protocol/policy-uri.ts';
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
 import { keys } from '../../../protocol/record-keys.ts';
@@ -130,7 +137,7 @@ async function fingerprintNow(uri: string, field: string, modules: ObjectRef | u
  * If weights changed under the same name, their results would be reported as the same policy's.
  * Errors: `UserInputError` for the first setting or policy that is not what the eval started with.
  */
-export async function checkUnchanged(config: SweepConfig, record: EvalRecord, modules?: ObjectRef): Promise<void> {
+export async function checkUnchanged(config: SettledSweep, record: EvalRecord, modules?: ObjectRef): Promise<void> {
   refuseOtherConfig({ kind: 'eval', name: config.eval, known: comparable(record.config), asked: comparable(config) });
   for (const known of record.policies) {
     // An endpoint's settings are compared above; what its server holds cannot be.
@@ -150,7 +157,7 @@ async function resolved(
   policy: SweepPolicy,
   evalDir: string,
   store: Store,
-  { tasks }: SweepConfig,
+  { tasks }: SettledSweep,
   catalog: TaskCatalog | undefined,
   modules?: ObjectRef,
 ): Promise<ResolvedPolicy> {
@@ -168,7 +175,7 @@ async function resolved(
 
 /** By the first task of each split. */
 async function toolsOf(
-  { tasks: selected }: SweepConfig,
+  { tasks: selected }: SettledSweep,
   catalog: ObjectRef | undefined,
   modules: ObjectRef | undefined,
   deps: ToolsDeps,
@@ -182,7 +189,7 @@ async function toolsOf(
 }
 
 async function recordOf(
-  config: SweepConfig,
+  config: SettledSweep,
   asked: TaskCatalog | undefined,
   deps: SweepDeps,
   modules?: ObjectRef,
@@ -287,12 +294,13 @@ async function workedMsOf(id: string, store: Store): Promise<number> {
 /** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
 export async function openSweep({ given, eval: id, execution }: OpenSweepInput, deps: SweepDeps): Promise<OpenedSweep> {
   const { store, tasks, moduleGuard } = deps;
-  const config = resolveSweepConfig(named(given, id), process.cwd());
-  const known = await store.get<EvalRecord>(evalKeys.record(config.eval));
-  const modules = await openModules(config.modules, known?.catalog, { store, moduleGuard });
+  const asked = resolveSweepConfig(named(given, id), process.cwd());
+  const known = await store.get<EvalRecord>(evalKeys.record(id));
+  const modules = await openModules(asked.modules, known?.catalog, { store, moduleGuard });
   const begun = known?.catalog === undefined ? undefined : (await readCatalog(known.catalog, store)).sources;
-  checkAgent(config.agent, modules);
-  const sources = await checkTasks(config.tasks, tasks, modules, config.judges, begun);
+  checkAgent(asked.agent, modules);
+  const { sources, ...settled } = await checkTasks(asked.tasks, tasks, modules, asked.judges, begun);
+  const config: SettledSweep = { ...asked, ...settled };
   const record = await recordOf(config, sources && { sources, ...(modules && { modules }) }, deps, modules);
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);

@@ -1,7 +1,7 @@
 /** `longhaul check`: loads the tasks and data of a run or an eval here, and checks graders with known solutions. */
 
 import { checkDefinitions } from '../../../config/algorithm/config.ts';
-import { checkTasksOfRun } from '../../../config/open-tasks.ts';
+import { checkTasksOfRun, EVALUATED } from '../../../config/open-tasks.ts';
 import { checkTasks } from '../../../config/sweep-config.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkGraders, type CheckedGraders } from '../../check/check-graders.ts';
@@ -35,7 +35,8 @@ function problemLine({ source, task, label, message }: Problem): string {
 
 /** An eval has 200 tasks if it says nothing: that fewer were loaded than there are may be no wish of the user's. */
 function fewer({ entries }: CheckConfig, source: string, tasks: number): string {
-  const count = entries.find((entry) => entry.source === source)?.range?.count ?? tasks;
+  const range = entries.find((entry) => entry.source === source)?.range;
+  const { count = EVALUATED } = range ?? { count: tasks };
   return count < tasks ? ` (tasks.count is ${count})` : '';
 }
 

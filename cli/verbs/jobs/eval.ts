@@ -19,9 +19,9 @@ interface Options {
 async function evaluate(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readSweepConfig(file, options, context.cwd);
   if (options.dryRun === true) {
-    await checkEvalInputs(config);
-    for (const line of [...evalPlanLines(config), ...uncheckedLines(config)]) context.say(line);
-    return { document: config };
+    const settled = await checkEvalInputs(config);
+    for (const line of [...evalPlanLines(settled, config), ...uncheckedLines(config)]) context.say(line);
+    return { document: settled };
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
   const again =

@@ -83,6 +83,7 @@ async function eachOf<T>(
 
 /** Grades all, with sandboxes of this process that end with it. */
 async function grade(
+  of: string,
   outcomes: readonly OutcomeRecord[],
   second: SecondGrading,
   width: number,
@@ -101,6 +102,7 @@ async function grade(
     host: `rescore-${process.pid}`,
     endpoints: new EndpointClient(env),
     name,
+    of,
     catalogOf: () => catalog,
     asking: judges === undefined ? {} : { judges },
   };
@@ -179,7 +181,7 @@ function rescore(run: string, options: Options, context: VerbContext): Promise<O
     const outcomes = await chosen(run, options, local);
     await refusePrunedTurns(run, local.store, 'what graders read is gone, and it cannot be graded again');
     const second = await openSecondGrading(run, which, as, local.store);
-    const rows = await grade(outcomes, second, width, local, context);
+    const rows = await grade(run, outcomes, second, width, local, context);
     refuseAll(run, rows);
     const report = rescored(rows);
     show(rows, report, second, context);

@@ -52,7 +52,7 @@ const verdict = (passed: string, reward = `(${passed}) ? 1 : 0`) =>
 interface Given {
   readonly said: string;
   readonly end: number | OutcomeRecord['failure'];
-  readonly steps?: ReadonlyArray<{ readonly said: string; readonly act: ActRecord }>;
+  readonly steps?: ReadonlyArray<{ readonly said: string; readonly act: ActRecord; readonly path?: readonly string[] }>;
 }
 
 async function withStore<T>(body: (store: Store) => Promise<T>): Promise<T> {
@@ -93,7 +93,9 @@ async function recordEval(rollouts: readonly Given[]): Promise<void> {
       const rollout = rolloutOf(i);
       const attempt = { run: 'eval/e', rollout, attempt: 1, task: `numbers-test-${i}` };
       const turns = [
-        ...steps.map((step) => turn([1], [2], step.said, { command: { do: 'step' } })),
+        ...steps.map(({ said: text, path: agentPath }) =>
+          turn([1], [2], text, { command: { do: 'step' }, ...(agentPath && { agentPath }) }),
+        ),
         ...(steps.length === 0 ? [turn([1], [2], said, { command: { do: 'answer' } })] : []),
       ];
       for (const [at, record] of turns.entries())
@@ -229,7 +231,7 @@ describe('longhaul rescore', () => {
     writeModule(verdict('true'), "gradedIn: 'agents',");
     const refused = await rescore();
     expect(refused).toMatchObject({ exitCode: 2, document: { error: { field: 'RUN' } } });
-    expect(refused.document.error['remedy']).toMatch(/gradedIn: agents.*policies: \[replay:RUN\]/);
+    expect(refused.document.error['remedy']).toMatch(/gradedIn: agents.*policies: \[replay:eval\/e\]/);
     await withStore((store) => store.putOnce(keys.pruned('eval/e'), { at: '2026-01-02T00:00:00.000Z' }));
     expect((await rescore()).document.error['remedy']).toContain('prune');
   });
@@ -273,6 +275,15 @@ describe('steps', () => {
       store.get<ActRecord>(keys.act({ run: '', rollout: rolloutOf(0), attempt: 1, task: '' }, 1)),
     );
     expect(recorded?.reward).toBe(0.25);
+  });
+
+  it('know again whose message they answer', async () => {
+    const more =
+      "async step({ agentPath = [] }, _state, message) { return { state: { count: 0 }, messages: [{ role: 'user', content: 'noted' }], done: message === '3', reward: agentPath.length }; },";
+    writeModule(summing, `${more} stepIsPure: true,`);
+    const path = ['seller@1'];
+    await recordEval([{ said: '', end: 1, steps: steps.map((one, i) => ({ ...one, ...(i === 0 && { path }) })) }]);
+    expect((await rescore()).document.rollouts).toMatchObject([{ status: 'same', after: { reward: 1 } }]);
   });
 
   it('are refused where they are not, and fail where they answer otherwise', async () => {
