@@ -3,7 +3,7 @@
  * program, and numbers may differ a little.
  */
 
-import { stripped, wordsOf } from '../python-text.ts';
+import { stripped, wordsOf } from '../../protocol/python-text.ts';
 
 const TOLERANCE = 1e-6;
 const BLOCK = /```[\p{L}\p{N}_]*\n([\s\S]*?)\n```/gu;

@@ -1,7 +1,8 @@
 /** The filter `tojson` as in `transformers`: Python's `json.dumps`, which prints `12.0` and `1e-07`. */
 
 import { call, identifier, isNode, list, type Node } from './nodes.ts';
-import { pythonFloat, type Value } from './values.ts';
+import { pythonFloat } from '../../../protocol/python-text.ts';
+import type { Value } from './values.ts';
 
 interface Format {
   readonly ascii: boolean;

@@ -35,18 +35,3 @@ export function templateValue(given: unknown): LibraryValue {
   if (Array.isArray(given)) return new List(given.map(templateValue));
   return new Dictionary(new Map(entriesOf(given).map(([key, value]) => [key, templateValue(value)])));
 }
-
-/** Python's `repr` of a float: the shortest digits that give it back, with an exponent below 1e-4 and from 1e16 on. */
-export function pythonFloat(value: number): string {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
-  const sign = value < 0 || Object.is(value, -0) ? '-' : '';
-  const [digits = '', power = '0'] = Math.abs(value).toExponential().replace('.', '').split('e');
-  const exponent = Number(power);
-  if (exponent < -4 || exponent >= 16) {
-    const rest = digits.length > 1 ? `.${digits.slice(1)}` : '';
-    const power10 = `${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
-    return `${sign}${digits.slice(0, 1)}${rest}e${power10}`;
-  }
-  if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
-  return `${sign}${digits.slice(0, exponent + 1).padEnd(exponent + 1, '0')}.${digits.slice(exponent + 1) || '0'}`;
-}
