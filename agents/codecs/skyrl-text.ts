@@ -1,10 +1,12 @@
 /**
- * SkyRL's form: `<function=NAME>` with a line end after it, one call a message, values typed by the tool's schema. It
- * reads texts as SkyRL's agents do, except that a value on its own lines keeps its indentation.
+ * SkyRL's form: `<function=NAME>` with a line end after it, one call a message, values typed by the tool's schema.
+ * `readSkyrlText` reads a message as SkyRL's agents do. The codec, by which policies call tools here, differs: a text
+ * keeps its white space but for the line ends around it, and an array is a list or an object.
  */
 
 import { argumentsText, readArguments, type ToolCall, toolCallOf, type ToolSchema } from '../../protocol/message.ts';
-import { entriesOf, readWritten, writtenText } from '../../protocol/written-json.ts';
+import { asciiDigits, stripped } from '../../protocol/python-text.ts';
+import { entriesOf, readWritten, WrittenFloat, writtenText } from '../../protocol/written-json.ts';
 import { type Codec, finder, type Section } from './codec.ts';
 import { functionText, unwrapLines } from './function-xml.ts';
 
@@ -54,16 +56,28 @@ function parametersOf(body: string): Array<readonly [string, string]> {
     const end = ends(begin);
     const last = end === begin ? begin : closes(end);
     if (last >= body.length) break;
-    if (end > begin) found.push([body.slice(begin, end), unwrapLines(body.slice(end + 1, last))]);
+    if (end > begin) found.push([body.slice(begin, end), body.slice(end + 1, last)]);
     at = opens(end > begin ? last + END_PARAMETER.length : begin);
   }
   return found;
 }
 
-const CONSTANT = /-?Infinity|NaN/uy;
+/** The parameters of a call of an unknown tool. */
+const textsIn = (body: string): Record<string, string> =>
+  Object.fromEntries(parametersOf(body).map(([name, text]) => [name, unwrapLines(text)]));
 
-/** The text with Python's constants marked as strings. Those inside of strings stay. */
-function markConstants(text: string): string {
+const CONSTANT = /(?<![\w.])(?:-?Infinity|(?<!-)NaN)(?![\w.])/uy;
+
+/** Numbers that nobody writes, which stand for Python's constants while a text is read. */
+const STAND_INS: Readonly<Record<string, string>> = {
+  NaN: '1e987654321',
+  Infinity: '1e987654322',
+  '-Infinity': '-1e987654322',
+};
+const MEANT = new Map(Object.entries(STAND_INS).map(([constant, written]) => [written, Number(constant)]));
+
+/** The text with numbers in the place of Python's constants. Those inside of strings stay. */
+function withStandIns(text: string): string {
   const parts: string[] = [];
   let kept = 0;
   for (let at = 0; at < text.length; at += 1) {
@@ -74,38 +88,47 @@ function markConstants(text: string): string {
     CONSTANT.lastIndex = at;
     const [constant] = CONSTANT.exec(text) ?? [];
     if (constant === undefined) continue;
-    parts.push(text.slice(kept, at), JSON.stringify(`\0${constant}`));
+    parts.push(text.slice(kept, at), STAND_INS[constant] ?? '');
     kept = at + constant.length;
     at = kept - 1;
   }
   return [...parts, text.slice(kept)].join('');
 }
 
+function withConstants(value: unknown): unknown {
+  if (value instanceof WrittenFloat) return MEANT.get(value.source) ?? value;
+  if (Array.isArray(value)) return value.map(withConstants);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = entriesOf(value).map(([name, child]) => [name, withConstants(child)] as const);
+  return value instanceof Map ? new Map(entries) : Object.fromEntries(entries);
+}
+
 /** JSON as Python reads it: `NaN` and `Infinity` are numbers. Errors: `SyntaxError`. */
-function readPythonJson(text: string): unknown {
+export function readPythonJson(text: string): unknown {
   try {
     return readWritten(text);
   } catch (error) {
-    const marked = markConstants(text);
-    if (marked === text) throw error;
-    return JSON.parse(marked, (_key, value: unknown) =>
-      typeof value === 'string' && value.startsWith('\0') ? Number(value.slice(1)) : value,
-    );
+    const standing = withStandIns(text);
+    if (standing === text) throw error;
+    return withConstants(readWritten(standing));
   }
 }
 
-function typed(name: string, text: string, type: unknown): unknown {
+type Reading = 'skyrl' | 'codec';
+
+function typed(name: string, raw: string, type: unknown, reading: Reading): unknown {
+  const text = stripped(raw);
   if (type === 'integer') {
-    const digits = text.trim();
+    const digits = asciiDigits(text);
     if (!/^[+-]?\d+(?:_\d+)*$/u.test(digits))
       throw new Misfit('param_not_integer', `${name} ${JSON.stringify(text.slice(0, 40))}: must be an integer.`);
     const value = BigInt(digits.replaceAll('_', '').replace(/^\+/u, ''));
     return Number.isSafeInteger(Number(value)) ? Number(value) : value;
   }
-  if (type !== 'array') return text;
+  if (type !== 'array') return reading === 'skyrl' ? text : unwrapLines(raw);
   try {
     const value = readPythonJson(text);
-    if (typeof value === 'object' && value !== null) return value;
+    if (reading === 'skyrl' || (typeof value === 'object' && value !== null)) return value;
   } catch {
     // Reported below, with the form that is needed.
   }
@@ -113,7 +136,7 @@ function typed(name: string, text: string, type: unknown): unknown {
 }
 
 /** The call by its tool's schema. Errors: `Misfit`. */
-function fitted(name: string, body: string, tools: readonly ToolSchema[]): ToolCall {
+function fitted(name: string, body: string, tools: readonly ToolSchema[], reading: Reading): ToolCall {
   const tool = tools.find((one) => one.function.name === name)?.function;
   if (tool === undefined) {
     const names = tools.map((one) => one.function.name).join(', ');
@@ -128,11 +151,12 @@ function fitted(name: string, body: string, tools: readonly ToolSchema[]): ToolC
       const known = Object.keys(properties).join(', ') || 'none';
       throw new Misfit('param_not_allowed', `${name} has no parameter ${JSON.stringify(parameter)}; it has ${known}.`);
     }
-    const value = typed(parameter, text, property.type);
-    if (Array.isArray(property.enum) && !property.enum.includes(value))
+    const allowed = Array.isArray(property.enum) ? (property.enum as readonly unknown[]) : undefined;
+    const value = typed(parameter, text, property.type, allowed === undefined ? reading : 'skyrl');
+    if (allowed !== undefined && !allowed.includes(value))
       throw new Misfit(
         'param_not_in_enum',
-        `${parameter} ${JSON.stringify(text.slice(0, 40))}: must be one of ${property.enum.join(', ')}.`,
+        `${parameter} ${JSON.stringify(text.slice(0, 40))}: must be one of ${allowed.join(', ')}.`,
       );
     given.set(parameter, value);
   }
@@ -162,7 +186,7 @@ function openingsIn(text: string): (start: number) => Opening | 'unclosed' | und
 
 /** True if the text has a call and does not end with one: what sampled it may have been cut. */
 export const looksTruncated = (text: string): boolean =>
-  text.includes(FUNCTION) && !text.trimEnd().endsWith(END_FUNCTION);
+  text.includes(FUNCTION) && !stripped(text).endsWith(END_FUNCTION);
 
 /** The first call of a message, as SkyRL's agents read it. */
 export function readSkyrlText(text: string, tools: readonly ToolSchema[]): SkyrlCall {
@@ -172,8 +196,8 @@ export function readSkyrlText(text: string, tools: readonly ToolSchema[]): Skyrl
     if (opening === 'unclosed') break;
     if (opening === undefined) continue;
     try {
-      const call = fitted(opening.name, opening.body, tools);
-      return { kind: 'call', content: text.slice(0, text.indexOf(FUNCTION)).trim(), call, end: opening.end };
+      const call = fitted(opening.name, opening.body, tools, 'skyrl');
+      return { kind: 'call', content: stripped(text.slice(0, text.indexOf(FUNCTION))), call, end: opening.end };
     } catch (error) {
       if (!(error instanceof Misfit)) throw error;
       return { kind: 'misfit', mistake: error.mistake, error: error.message };
@@ -208,12 +232,12 @@ export const skyrlText: Codec = {
           return { kind: 'text', end: start + FUNCTION.length, error: 'The call has no line end after its name.' };
         const { name, body, end } = opening;
         try {
-          return { kind: 'call', end, call: fitted(name, body, tools) };
+          return { kind: 'call', end, call: fitted(name, body, tools, 'codec') };
         } catch (error) {
           if (!(error instanceof Misfit)) throw error;
           // The tools' own answer to an unknown name lists what there is.
           return error.mistake === 'unknown_function'
-            ? { kind: 'call', end, call: { name, arguments: Object.fromEntries(parametersOf(body)) } }
+            ? { kind: 'call', end, call: { name, arguments: textsIn(body) } }
             : { kind: 'mistake', error: error.message };
         }
       },

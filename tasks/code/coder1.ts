@@ -3,9 +3,9 @@
  * input, and numbers of its output may differ a little; or tests in Python call it.
  */
 
+import { stripped, wordsOf } from '../../protocol/python-text.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import type { TaskContext } from '../environment.ts';
-import { stripped, wordsOf } from '../python-text.ts';
 import { type Bounds, zero } from './candidate-sandbox.ts';
 import { gradeByCalls } from './judged-calls.ts';
 

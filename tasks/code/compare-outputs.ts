@@ -4,21 +4,12 @@
  */
 
 import { entriesOf, readWritten, WrittenFloat } from '../../protocol/written-json.ts';
+import { asciiDigits, stripped, wordsOf } from '../../protocol/python-text.ts';
 
-/** What Python's `str.strip` and `str.split` take as white space. */
-const SPACE = new RegExp(String.raw`[\t-\r\u001c- \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]`, 'u');
-const SPACES = new RegExp(`${SPACE.source}+`, 'u');
-
-/** As Python's `str.strip`. */
-export function stripped(text: string): string {
-  let from = 0;
-  let to = text.length;
-  while (from < to && SPACE.test(text.charAt(from))) from += 1;
-  while (to > from && SPACE.test(text.charAt(to - 1))) to -= 1;
-  return text.slice(from, to);
-}
-
-const linesOf = (text: string): string[] => stripped(text).split('\n').map(stripped);
+const linesOf = (text: string): string[] =>
+  stripped(text)
+    .split('\n')
+    .map((line) => stripped(line));
 
 const NUMBER = /^([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d{1,15}))?$/u;
 
@@ -30,10 +21,11 @@ const withoutZeros = (digits: string): string => {
 
 /** One text for all ways to write a decimal number's value; `undefined` if it is none. A NaN equals nothing. */
 function decimalOf(token: string): string | undefined {
-  const infinite = /^([+-]?)inf(?:inity)?$/iu.exec(token);
+  // Python leaves out underscores, and reads the digits of every script.
+  const text = asciiDigits(token.replaceAll('_', ''));
+  const infinite = /^([+-]?)inf(?:inity)?$/iu.exec(text);
   if (infinite !== null) return `${infinite[1] === '-' ? '-' : ''}inf`;
-  // Python reads underscores between digits.
-  const [, sign = '', whole = '', part = '', alone = '', exponent = '0'] = NUMBER.exec(token.replaceAll('_', '')) ?? [];
+  const [, sign = '', whole = '', part = '', alone = '', exponent = '0'] = NUMBER.exec(text) ?? [];
   if (whole === '' && alone === '') return undefined;
   const digits = whole + part + alone;
   const first = digits.search(/[1-9]/u);
@@ -43,7 +35,7 @@ function decimalOf(token: string): string | undefined {
 }
 
 function sameNumbers(given: string, expected: string): boolean {
-  const [one, other] = [given.split(SPACES), expected.split(SPACES)];
+  const [one, other] = [wordsOf(given), wordsOf(expected)];
   if (one.length !== other.length) return false;
   return one.every((token, i) => {
     const value = decimalOf(token);
@@ -79,6 +71,31 @@ function exactly(value: number | bigint | boolean | WrittenFloat): number | bigi
 
 const hex = (text: string): bigint => (text.startsWith('-') ? -BigInt(text.slice(1)) : BigInt(text));
 
+/** As Python writes a `Decimal` or a `Fraction`. */
+const RATIO = /^(-?\d{1,4000})(?:\.(\d{1,4000}))?(?:E([+-]\d{1,4}))?(?:\/(\d{1,4000}))?$/u;
+
+function ratioOf(text: string): readonly [top: bigint, bottom: bigint] | undefined {
+  const [, whole, part = '', exponent = '0', below = '1'] = RATIO.exec(text) ?? [];
+  if (whole === undefined) return undefined;
+  const power = Number(exponent) - part.length;
+  const scale = 10n ** BigInt(Math.abs(power));
+  return [BigInt(whole + part) * (power > 0 ? scale : 1n), BigInt(below) * (power < 0 ? scale : 1n)];
+}
+
+/** A finite number is a quotient of integers, too. */
+function exactRatio(value: number | bigint): readonly [top: bigint, bottom: bigint] | undefined {
+  if (typeof value === 'bigint') return [value, 1n];
+  if (!Number.isFinite(value)) return undefined;
+  let [top, bottom] = [value, 1n];
+  for (; !Number.isInteger(top); top *= 2) bottom *= 2n;
+  return [BigInt(top), bottom];
+}
+
+function sameRatio(text: string, expected: number | bigint): boolean {
+  const [one, other] = [ratioOf(text), exactRatio(expected)];
+  return one !== undefined && other !== undefined && one[0] * other[1] === other[0] * one[1];
+}
+
 const FLOATS: Readonly<Record<string, number>> = { inf: Infinity, '-inf': -Infinity, nan: Number.NaN };
 
 /**
@@ -96,7 +113,10 @@ export function sameValue(given: unknown, expected: unknown, top = true): boolea
       kind === 'i' ? (/^-?0x[0-9a-f]+$/u.test(body) ? hex(body) : Number.NaN) : (FLOATS[body] ?? Number(body));
     return exactly(value) === exactly(expected);
   }
+  if ((kind === 'D' || kind === 'q') && typeof body === 'string')
+    return isNumber(expected) && sameRatio(body, exactly(expected));
   if (!Array.isArray(body)) return false;
+  if (kind === 'c') return Number(body[1]) === 0 && sameValue({ f: body[0] as unknown }, expected);
   if (kind === 'l' || (kind === 't' && top))
     return (
       Array.isArray(expected) &&

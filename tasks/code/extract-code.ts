@@ -1,6 +1,6 @@
 /** Finds the code in a policy's answer. Every function takes time that is linear in the answer's length. */
 
-import { stripped } from './compare-outputs.ts';
+import { stripped } from '../../protocol/python-text.ts';
 
 /** A fenced block. Nothing but the language may be on the line that opens it. */
 const BLOCK = /```[\p{L}\p{N}_]*\n([\s\S]*?)```/gu;

@@ -3,7 +3,7 @@
  * 1234, and the last `####` counts. No rule reads a text more than once.
  */
 
-import { asciiDigits } from '../python-text.ts';
+import { asciiDigits } from '../../protocol/python-text.ts';
 import { decimalOf, type Fraction, sameFraction } from './fraction.ts';
 
 export type Method = 'strict' | 'flexible';

@@ -3,7 +3,7 @@
  * one that is too long has no tokens.
  */
 
-import { asciiDigits } from '../python-text.ts';
+import { asciiDigits } from '../../protocol/python-text.ts';
 
 export type Token =
   | { readonly kind: 'number'; readonly text: string }

@@ -3,7 +3,7 @@
  * units and decoration are removed, and short forms of LaTeX are written out. Only the end of a text is read.
  */
 
-import { isDigits, PYTHON_SPACE, stripped } from '../python-text.ts';
+import { isDigits, PYTHON_SPACE, stripped } from '../../protocol/python-text.ts';
 import { boxedAt } from './boxed.ts';
 
 /** In this order. */

@@ -4,7 +4,7 @@
  */
 
 import { boxedAt } from '../math/boxed.ts';
-import { wordsOf } from '../python-text.ts';
+import { wordsOf } from '../../protocol/python-text.ts';
 
 /** Python's `string.punctuation`. */
 const PUNCTUATION = /[!"#$%&'()*+,\-./:;<=>?@[\\\]^_`{|}~]/g;

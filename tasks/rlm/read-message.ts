@@ -1,6 +1,6 @@
 /** The code and the answer in a message of the policy, as SkyRL-Gym's patterns find them. Takes time linear in it. */
 
-import { PYTHON_SPACE, stripped } from '../python-text.ts';
+import { PYTHON_SPACE, stripped } from '../../protocol/python-text.ts';
 
 const OPEN = '```repl';
 const CLOSE = '\n```';

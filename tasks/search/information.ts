@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { type RetrievalOptions, retrievalOptions, retrieve } from '../../agents/retrieval/retriever.ts';
 import { isOfQuery, type Within } from '../../agents/retrieval/retrieval-server.ts';
 import { ServiceUnavailable } from '../../agents/web/service-unavailable.ts';
+import { stripped } from '../../protocol/python-text.ts';
 
 /** Options of environments whose `step` searches. */
 export const searchOptions = {
@@ -33,36 +34,57 @@ function pythonJson(result: string): string {
   return `{"result": ${escaped}}`;
 }
 
-/** An answer of a server that has not the form of the API. */
+/** An answer of a server that has not the form of the API. Its message is Python's, which policies of SkyRL read. */
 class Misshapen extends Error {
   override readonly name = 'Misshapen';
 }
 
-function fieldOf(value: unknown, name: string): unknown {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  if (isObject && Object.hasOwn(value, name)) return (value as Readonly<Record<string, unknown>>)[name];
-  throw new Misshapen(isObject ? `'${name}'` : `an object with ${name} is missing`);
+function pythonType(value: unknown): string {
+  if (value === null) return 'NoneType';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'int' : 'float';
+  if (typeof value === 'object') return Array.isArray(value) ? 'list' : 'dict';
+  return typeof value === 'string' ? 'str' : 'bool';
 }
+
+const isDict = (value: unknown): value is Readonly<Record<string, unknown>> => pythonType(value) === 'dict';
+
+/** Python's `value[name]`. */
+function fieldOf(value: unknown, name: string): unknown {
+  if (isDict(value)) {
+    if (Object.hasOwn(value, name)) return value[name];
+    throw new Misshapen(`'${name}'`);
+  }
+  if (Array.isArray(value)) throw new Misshapen('list indices must be integers or slices, not str');
+  if (typeof value === 'string') throw new Misshapen("string indices must be integers, not 'str'");
+  throw new Misshapen(`'${pythonType(value)}' object is not subscriptable`);
+}
+
+/** What Python's `for` takes one after the other. */
+function itemsOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  if (typeof value === 'string') return Array.from(value);
+  if (isDict(value)) return Object.keys(value);
+  throw new Misshapen(`'${pythonType(value)}' object is not iterable`);
+}
+
+const lacks = (value: unknown, method: string): Misshapen =>
+  new Misshapen(`'${pythonType(value)}' object has no attribute '${method}'`);
 
 function documentText(item: unknown, i: number): string {
   const contents = fieldOf(fieldOf(item, 'document'), 'contents');
-  if (typeof contents !== 'string') throw new Misshapen('contents is no text');
-  return `Doc ${i + 1}: ${contents.trim()}\n`;
+  if (typeof contents !== 'string') throw lacks(contents, 'strip');
+  return `Doc ${i + 1}: ${stripped(contents)}\n`;
 }
 
 const isEmpty = (value: unknown): boolean => !value || (typeof value === 'object' && Object.keys(value).length === 0);
 
 /** The text of a server's answer. Errors: `Misshapen`. */
 function resultText(answer: unknown): string {
-  if (typeof answer !== 'object' || answer === null || Array.isArray(answer)) throw new Misshapen('no object');
-  const result = Object.hasOwn(answer, 'result') ? (answer as { result: unknown }).result : [];
+  if (!isDict(answer)) throw lacks(answer, 'get');
+  const result = Object.hasOwn(answer, 'result') ? answer['result'] : [];
   if (isEmpty(result)) return 'No search results found.';
-  if (!Array.isArray(result)) throw new Misshapen('result is no list');
-  return result
-    .map((found: unknown) => {
-      if (!Array.isArray(found)) throw new Misshapen('a result is no list');
-      return found.map(documentText).join('');
-    })
+  return itemsOf(result)
+    .map((found) => itemsOf(found).map(documentText).join(''))
     .join('\n---\n');
 }
 
@@ -87,7 +109,7 @@ const requestId = (query: string): string => createHash('sha256').update(query).
 
 /** Searches, and returns the JSON text for the policy. Errors: `ServiceUnavailable`; those of the corpus. */
 export async function searchResult(settings: SearchSettings, query: string, within: Within): Promise<string> {
-  const asked = query.trim();
+  const asked = stripped(query);
   let answer: unknown;
   try {
     answer = await retrieve(settings, asked, within);

@@ -8,6 +8,7 @@ import { z } from 'zod';
 import type { Within } from '../../agents/retrieval/retrieval-server.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import type { Environment, Task, Work } from '../environment.ts';
+import { stripped } from '../../protocol/python-text.ts';
 import { exactMatch } from '../qa/answer-match.ts';
 import { searchResult } from './information.ts';
 import {
@@ -37,7 +38,7 @@ export function lastAnswer(text: string): string | undefined {
   for (let from = text.indexOf(OPEN); from >= 0;) {
     const end = text.indexOf(CLOSE, from + OPEN.length);
     if (end < 0) break;
-    found = text.slice(from + OPEN.length, end).trim();
+    found = stripped(text.slice(from + OPEN.length, end));
     from = text.indexOf(OPEN, end + CLOSE.length);
   }
   return found;

@@ -7,6 +7,7 @@
 import { z } from 'zod';
 import type { Within } from '../../agents/retrieval/retrieval-server.ts';
 import { skyrlAnswer } from '../math/gsm8k-answer.ts';
+import { stripped } from '../../protocol/python-text.ts';
 import type { Environment, Task, TaskContext } from '../environment.ts';
 import { searchResult } from './information.ts';
 import {
@@ -50,7 +51,7 @@ function innerTag(block: string): { readonly name: string; readonly input: strin
   for (const { 0: tag, 1: name = '', index } of block.matchAll(/<([\p{L}\p{N}_]+)>/gu)) {
     const from = index + tag.length;
     if ((closed.get(name) ?? -1) < from) continue;
-    return { name, input: block.slice(from, block.indexOf(`</${name}>`, from)).trim() };
+    return { name, input: stripped(block.slice(from, block.indexOf(`</${name}>`, from))) };
   }
   return undefined;
 }
@@ -62,7 +63,7 @@ export function toolUseIn(message: string): ToolUse {
       wrong: 'no_tool_block',
       message: 'No tool call found: write <tool><search>…</search></tool> or <tool><python>…</python></tool>.',
     };
-  const inner = innerTag(block.trim());
+  const inner = innerTag(stripped(block));
   if (inner === undefined)
     return {
       wrong: 'no_inner_tag',
@@ -99,7 +100,7 @@ for name in out err; do head -c ${MOST_OUTPUT} /tmp/searchcode.$name.all >/tmp/s
   if (ran.timedOut) return failed(`Execution timed out after ${PYTHON_SECONDS} seconds.`);
   const read = async (name: string): Promise<string> => {
     const found = await sandbox.read(`/tmp/searchcode.${name}`, MOST_OUTPUT);
-    return found.kind === 'file' ? Buffer.from(found.content).toString('utf8').trim() : `[no output: ${found.kind}]`;
+    return found.kind === 'file' ? stripped(Buffer.from(found.content).toString('utf8')) : `[no output: ${found.kind}]`;
   };
   const err = await read('err');
   return err === '' ? await read('out') : failed(err);

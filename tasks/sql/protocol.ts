@@ -5,7 +5,7 @@
 
 import { dataFrameText } from '../../agents/tools/sql/data-frame.ts';
 import type { SqlOutcome } from '../../agents/tools/sql/sql-request.ts';
-import { PYTHON_SPACE, stripped } from '../python-text.ts';
+import { PYTHON_SPACE, stripped } from '../../protocol/python-text.ts';
 
 /** The query of a message; `undefined` if it has none. */
 export function sqlIn(message: string): string | undefined {

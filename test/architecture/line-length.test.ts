@@ -36,7 +36,7 @@ const KNOWN: Readonly<Record<string, number>> = {
   'store/tinker/sqlite-operations.ts': 2,
   'tasks/computer/application.ts': 1,
   'tasks/math/latex-tokens.ts': 4,
-  'tasks/python-text.ts': 1,
+  'protocol/python-text.ts': 1,
   'tasks/qa/judge.ts': 3,
   'tasks/search/browsecomp-plus.ts': 1,
   'tasks/search/judge-answer.ts': 2,

@@ -4,16 +4,14 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import type { Message, ToolSchema } from '../../protocol/message.ts';
 import { readWritten } from '../../protocol/written-json.ts';
 import { type TextSpan, markGeneration, takeSpans } from './assistant-mask.ts';
-import { allowEmptyLoops, keepWhatLoopsPrinted } from './jinja/loop-controls.ts';
+import { keepWhatLoopsPrinted } from './jinja/loop-controls.ts';
 import { rewrite } from './jinja/nodes.ts';
 import { PYTHON_JSON, usePythonJson } from './jinja/python-json.ts';
+import { PYTHON_OPERATORS, usePythonOperators } from './jinja/python-operators.ts';
 import { PYTHON_STRINGS, strip, usePythonStrings } from './jinja/python-strings.ts';
-import { templateValue } from './jinja/values.ts';
+import { ChatTemplateRefused, templateValue } from './jinja/values.ts';
 
-/** A template refused the messages, through its own `raise_exception`. */
-export class ChatTemplateRefused extends Error {
-  override readonly name = 'ChatTemplateRefused';
-}
+export { ChatTemplateRefused };
 
 /** The current date for templates: fixed, so that a prompt is the same every day. */
 const today = new Date(Date.UTC(2025, 0, 1));
@@ -60,6 +58,7 @@ const globals: Readonly<Record<string, unknown>> = {
   documents: null,
   ...PYTHON_STRINGS,
   ...PYTHON_JSON,
+  ...PYTHON_OPERATORS,
 };
 
 /** Messages and tools as templates read them, and a caller's variables. Numbers may be those of `readWritten`. */
@@ -115,7 +114,7 @@ export class ChatTemplate {
   /** `specialTokens`: `bos_token`, `eos_token` and the like. */
   constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
     this.#program = parse(tokenize(markGeneration(source), { lstrip_blocks: true, trim_blocks: true }));
-    rewrite(this.#program, (node) => keepWhatLoopsPrinted(allowEmptyLoops(usePythonStrings(usePythonJson(node)))));
+    rewrite(this.#program, (node) => keepWhatLoopsPrinted(usePythonOperators(usePythonStrings(usePythonJson(node)))));
     this.#specialTokens = specialTokens;
   }
 

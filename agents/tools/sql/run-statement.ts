@@ -11,7 +11,7 @@ import {
   type SqlRow,
   type SqlValue,
 } from './sql-request.ts';
-import { firstWord, isBlank } from './sql-text.ts';
+import { firstWord, isBlank, isNoStatement, parametersOf } from './sql-text.ts';
 
 const READING = new Set(['SELECT', 'WITH', 'VALUES', 'EXPLAIN', 'PRAGMA']);
 const WRITING = new Set(['INSERT', 'UPDATE', 'DELETE', 'REPLACE', 'CREATE', 'DROP', 'ALTER']);
@@ -54,6 +54,11 @@ function collect(statement: StatementSync, { limits, distinct = false }: SqlQuer
 function compile({ database }: OpenDatabase, sql: string): StatementSync {
   const statement = database.prepare(sql);
   if (!isBlank(sql.slice(statement.sourceSQL.length))) throw new Error('You can only execute one statement at a time.');
+  const most = parametersOf(sql);
+  if (most > 0)
+    throw new Error(
+      `Incorrect number of bindings supplied. The current statement uses ${most}, and there are 0 supplied.`,
+    );
   return statement;
 }
 
@@ -62,7 +67,7 @@ function run(query: SqlQuery, databases: OpenDatabases): SqlOutcome {
   if (sql.includes('\0')) return { kind: 'error', message: 'the query contains a null character' };
   const mayWrite = writes === 'discard';
   const database = databases.get(source, mayWrite);
-  if (sql.trim() === '' || isBlank(sql)) return NOTHING;
+  if (isNoStatement(sql)) return NOTHING;
   database.forget();
   const statement = compile(database, sql);
   const word = firstWord(sql);

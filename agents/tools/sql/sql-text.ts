@@ -54,6 +54,24 @@ export const codeOf = (sql: string): string =>
 export const isBlank = (sql: string): boolean =>
   sqlParts(sql).every(({ kind, text }) => kind === 'comment' || text.trim() === '');
 
+/** True if the text has no statement: nothing but comments, white space and semicolons. */
+export const isNoStatement = (sql: string): boolean =>
+  sqlParts(sql).every(({ kind, text }) => kind === 'comment' || (kind === 'code' && /^[\s;]*$/u.test(text)));
+
+const PARAMETER = /\?(\d*)|(?<![\w$\u0080-\uffff])([:@$][\w$\u0080-\uffff]+)/gu;
+
+/** How many values a statement must be given: the largest number of a parameter (`?`, `?3`, `:name`, `@name`). */
+export function parametersOf(sql: string): number {
+  const names = new Set<string>();
+  let most = 0;
+  for (const [, number, name] of codeOf(sql).matchAll(PARAMETER)) {
+    if (name !== undefined && names.has(name)) continue;
+    if (name !== undefined) names.add(name);
+    most = number ? Math.max(most, Number(number)) : most + 1;
+  }
+  return most;
+}
+
 /** The first word, in capitals; semicolons may be before it. Empty if the text starts with none. */
 export function firstWord(sql: string): string {
   const first = sqlParts(sql).find(({ kind, text }) => kind !== 'comment' && /[^\s;]/u.test(text));

@@ -4,6 +4,7 @@ of contests use are imported before it, as LiveCodeBench does.
 """
 
 import ast
+import re
 import sys
 
 PRELUDE = """
@@ -58,8 +59,8 @@ def compiled(source):
     try:
         return compile(source, "answer.py", "exec", dont_inherit=True)
     except SyntaxError as error:
-        # LiveCodeBench runs a program as a function's body, where it may return.
-        if "'return' outside function" not in str(error):
+        # LiveCodeBench runs a program as a function's body, where it may return, and where its names are not global.
+        if not re.search("'return' outside function|^no binding for nonlocal", str(error)):
             raise
     tree = ast.parse(source)
     function = ast.parse("def longhaul_program(): pass\nlonghaul_program()").body

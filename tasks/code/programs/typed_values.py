@@ -33,6 +33,9 @@ def encode(value, reference=None, own=None):
         known = own(value) if own else None
         if known is not None:
             return known
+        if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+            # A number of numpy is a number.
+            value = value.item()
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):

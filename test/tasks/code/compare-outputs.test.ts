@@ -1,7 +1,8 @@
 /** The comparisons of LiveCodeBench, case by case, and what a policy's process may send in place of a value. */
 
 import { describe, expect, it } from 'vitest';
-import { readExpected, sameOutput, sameValue, stripped } from '../../../tasks/code/compare-outputs.ts';
+import { readExpected, sameOutput, sameValue } from '../../../tasks/code/compare-outputs.ts';
+import { stripped } from '../../../protocol/python-text.ts';
 
 describe('sameOutput', () => {
   it.each([
@@ -17,6 +18,9 @@ describe('sameOutput', () => {
     ['.5', '0.50', true],
     ['5.', '5', true],
     ['1_000', '1000', true],
+    ['in_f', 'inf', true],
+    ['\u0663', '3.0', true],
+    ['\uff11e\uff12', '100', true],
     ['0.1', '0.10000000000000001', false],
     ['50000000000000000', '50000000000000001', false],
     ['inf', 'Infinity', true],
@@ -62,6 +66,18 @@ describe('sameValue', () => {
     [{ i: '-0x3635c9adc5dea00000' }, '-1000000000000000000000', true],
     [{ f: 'nan' }, 'NaN', false],
     [{ f: 'inf' }, 'Infinity', true],
+    [{ D: '7' }, '7', true],
+    [{ D: '0.50' }, '0.5', true],
+    [{ D: '0.1' }, '0.1', false],
+    [{ D: '7E+2' }, '700', true],
+    [{ D: '1E-3' }, '0.001', false],
+    [{ D: '1E+999999999' }, '1', false],
+    [{ D: 'NaN' }, 'NaN', false],
+    [{ q: '1/2' }, '0.5', true],
+    [{ l: [{ q: '2' }] }, '[2]', true],
+    [{ q: '-1/3' }, '-0.3333333333333333', false],
+    [{ c: ['7.0', '0.0'] }, '7', true],
+    [{ c: ['7.0', '1.0'] }, '7', false],
     [null, 'null', true],
     [null, '0', false],
     ['1', '1', false],

@@ -16,6 +16,7 @@ describe('answers', () => {
     ['<answer>a</answer><answer>b', 'a'],
     ['</answer>a<answer>', undefined],
     ['<ANSWER>a</ANSWER>', undefined],
+    ['<answer>\u001c\ufeffa\u0085</answer>', '\ufeffa'],
   ])('the last of %j is %j', (text, answer) => {
     expect(lastAnswer(text)).toBe(answer);
   });

@@ -3,7 +3,7 @@
  * statements after them are put under a condition instead.
  */
 
-import { identifier, isNode, list, type Node } from './nodes.ts';
+import { identifier, isNode, type Node } from './nodes.ts';
 
 /** Variables in a loop's scope; a nested loop has its own. */
 const LEFT = '__round_is_left';
@@ -65,24 +65,5 @@ export function keepWhatLoopsPrinted(node: Node): Node {
   if (node.type !== 'For' || (Array.isArray(defaultBlock) && defaultBlock.length > 0)) return node;
   const { body, leaves } = guarded(node['body']);
   if (leaves) node['body'] = [unless(OVER, [set(LEFT, false), ...body])];
-  return node;
-}
-
-/** `operand | default([])`. */
-const orNothing = (operand: unknown): Node => ({
-  type: 'FilterExpression',
-  operand,
-  filter: { type: 'CallExpression', callee: identifier('default'), args: [list()] },
-});
-
-/**
- * A loop over an undefined variable has no iterations, as in Python's Jinja; the library throws. Templates write
- * `for call in message.tool_calls` for messages without calls.
- */
-export function allowEmptyLoops(node: Node): Node {
-  if (node.type !== 'For') return node;
-  const { iterable } = node;
-  if (isNode(iterable) && iterable.type === 'SelectExpression') iterable['lhs'] = orNothing(iterable['lhs']);
-  else node['iterable'] = orNothing(iterable);
   return node;
 }

@@ -1,7 +1,8 @@
 /** The filter `tojson` as in `transformers`: Python's `json.dumps`, which prints `12.0` and `1e-07`. */
 
 import { call, identifier, isNode, list, type Node } from './nodes.ts';
-import { pythonFloat, type Value } from './values.ts';
+import { pythonFloat } from '../../../protocol/python-text.ts';
+import { ChatTemplateRefused, type Value } from './values.ts';
 
 interface Format {
   readonly ascii: boolean;
@@ -29,7 +30,8 @@ const NOT_FINITE: Readonly<Record<string, string>> = { nan: 'NaN', inf: 'Infinit
 function scalar(given: Value, format: Format): string {
   const { type, value } = given;
   if (typeof value === 'string') return quotedText(value, format);
-  if (type !== 'FloatValue') return value === undefined || value === null ? 'null' : given.toString();
+  if (type === 'UndefinedValue') throw new ChatTemplateRefused('the template writes an undefined value as JSON');
+  if (type !== 'FloatValue') return type === 'NullValue' ? 'null' : given.toString();
   const text = pythonFloat(value as number);
   return NOT_FINITE[text] ?? text;
 }

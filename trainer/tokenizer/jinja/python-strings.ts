@@ -4,7 +4,8 @@
  */
 
 import { call, isNode, list, type Node, text } from './nodes.ts';
-import { pythonFloat, type Value } from './values.ts';
+import { pythonFloat, pythonString } from '../../../protocol/python-text.ts';
+import type { Value } from './values.ts';
 
 /** White space by Python's `str.isspace`. JavaScript's `trim` strips U+FEFF too, and keeps ASCII's separators. */
 const SPACES = new Set(
@@ -27,34 +28,12 @@ export function strip(value: string, chars?: string | null, which: Strip = 'stri
   return letters.slice(begin, end).join('');
 }
 
-const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-
-/** Characters for which Python's `str.isprintable` is false. */
-const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
-
-function escaped(letter: string): string {
-  const known = ESCAPES[letter];
-  if (known !== undefined || !UNPRINTABLE.test(letter)) return known ?? letter;
-  const code = (letter.codePointAt(0) ?? 0).toString(16);
-  return code.length <= 2
-    ? `\\x${code.padStart(2, '0')}`
-    : code.length <= 4
-      ? `\\u${code.padStart(4, '0')}`
-      : `\\U${code.padStart(8, '0')}`;
-}
-
-function quoted(value: string): string {
-  const quote = value.includes("'") && !value.includes('"') ? '"' : "'";
-  const inner = Array.from(value, escaped).join('');
-  return `${quote}${quote === "'" ? inner.replaceAll("'", "\\'") : inner}${quote}`;
-}
-
 /** Python's `repr`. */
 function reprOf(given: Value): string {
   const { type, value } = given;
-  if (typeof value === 'string') return quoted(value);
+  if (typeof value === 'string') return pythonString(value);
   if (type === 'ObjectValue' && value instanceof Map) {
-    const entries = [...(value as Map<string, Value>)].map(([key, child]) => `${quoted(key)}: ${reprOf(child)}`);
+    const entries = [...(value as Map<string, Value>)].map(([key, child]) => `${pythonString(key)}: ${reprOf(child)}`);
     return `{${entries.join(', ')}}`;
   }
   if (Array.isArray(value)) {

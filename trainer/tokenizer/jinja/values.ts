@@ -1,16 +1,20 @@
-/**
- * The template library's values. Whole numbers and floats are different kinds, as in Python and unlike JavaScript, and
- * a float's text is Python's.
- */
+/** The template library's values. Whole numbers and floats are different kinds, as in Python and unlike JavaScript. */
 
 import { Environment } from '@huggingface/jinja';
 import { entriesOf, WrittenFloat } from '../../../protocol/written-json.ts';
+
+/** A template refused the messages: through its own `raise_exception`, or since it cannot do with them what it says. */
+export class ChatTemplateRefused extends Error {
+  override readonly name = 'ChatTemplateRefused';
+}
 
 /** A value of the library. Lists and objects hold such values again. */
 export interface Value {
   readonly type: string;
   readonly value: unknown;
   toString(): string;
+  /** Its truth, as in Python. */
+  __bool__(): { readonly value: boolean };
 }
 
 type LibraryValue = ReturnType<Environment['lookupVariable']>;
@@ -26,27 +30,24 @@ function made(value: unknown): LibraryValue {
 /** The library does not export its kinds. */
 const kindOf = (example: unknown): Kind => made(example).constructor as Kind;
 const [Integer, Float, List, Dictionary] = [kindOf(1), kindOf(0.5), kindOf([]), kindOf({})];
+const [Text, Truth, Function] = [kindOf('a'), kindOf(true), kindOf(() => 1)];
+
+export const integerValue = (value: number | bigint): Value => new Integer(value);
+export const floatValue = (value: number): Value => new Float(value);
+export const textValue = (value: string): Value => new Text(value);
+export const truthValue = (value: boolean): Value => new Truth(value);
+export const listValue = (values: readonly Value[]): Value => new List(values);
+export const NOTHING: Value = made(undefined);
+
+/** A function of templates that gets and gives the library's values. `scope`: the library's, with its tests. */
+export const functionValue = (run: (args: readonly Value[], scope: unknown) => Value): Value => new Function(run);
 
 /** The library's value for `given`, which may come from `readWritten`. */
 export function templateValue(given: unknown): LibraryValue {
+  if (given instanceof Function) return given as LibraryValue;
   if (typeof given === 'bigint') return new Integer(given);
   if (given instanceof WrittenFloat) return new Float(given.value);
   if (typeof given !== 'object' || given === null) return made(given);
   if (Array.isArray(given)) return new List(given.map(templateValue));
   return new Dictionary(new Map(entriesOf(given).map(([key, value]) => [key, templateValue(value)])));
-}
-
-/** Python's `repr` of a float: the shortest digits that give it back, with an exponent below 1e-4 and from 1e16 on. */
-export function pythonFloat(value: number): string {
-  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
-  const sign = value < 0 || Object.is(value, -0) ? '-' : '';
-  const [digits = '', power = '0'] = Math.abs(value).toExponential().replace('.', '').split('e');
-  const exponent = Number(power);
-  if (exponent < -4 || exponent >= 16) {
-    const rest = digits.length > 1 ? `.${digits.slice(1)}` : '';
-    const power10 = `${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
-    return `${sign}${digits.slice(0, 1)}${rest}e${power10}`;
-  }
-  if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
-  return `${sign}${digits.slice(0, exponent + 1).padEnd(exponent + 1, '0')}.${digits.slice(exponent + 1) || '0'}`;
 }

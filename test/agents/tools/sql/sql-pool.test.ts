@@ -68,6 +68,10 @@ describe('a query', () => {
 
   it.each([
     ['SELECT 1; SELECT 2', 'You can only execute one statement at a time.'],
+    [
+      'SELECT n FROM t WHERE s = ? OR s = :name',
+      'Incorrect number of bindings supplied. The current statement uses 2, and there are 0 supplied.',
+    ],
     ['SELECT * FROM missing', 'no such table: missing'],
     ['SELEC', 'near "SELEC": syntax error'],
     ["SELECT 'a\0b'", 'the query contains a null character'],
@@ -91,6 +95,8 @@ describe('a query', () => {
     expect(rowsOf(await ask("SELECT name FROM pragma_table_info('t') LIMIT 1; -- columns"))).toEqual([['n']]);
     expect(rowsOf(await ask('SELECT n FROM t WHERE s = "x"'))).toEqual([[1n]]);
     expect(await ask(' -- nothing')).toMatchObject({ kind: 'rows', isQuery: false, rows: [] });
+    expect(await ask('; /* nothing */ ;')).toMatchObject({ kind: 'rows', isQuery: false, rows: [] });
+    expect(rowsOf(await ask('; SELECT 1'))).toEqual([[1n]]);
   });
 
   it('writes no file, whatever it says', async () => {

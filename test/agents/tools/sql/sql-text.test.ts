@@ -4,7 +4,9 @@ import {
   codeOf,
   firstWord,
   isBlank,
+  isNoStatement,
   mapCode,
+  parametersOf,
   splitStatements,
   sqlParts,
 } from '../../../../agents/tools/sql/sql-text.ts';
@@ -57,4 +59,19 @@ it('takes time in proportion to the text', () => {
         .map((part) => part.text)
         .join(''),
     ).toBe(text);
+});
+
+it.each([
+  ['SELECT 1', 0],
+  ['SELECT ?', 1],
+  ['SELECT ?, ?', 2],
+  ['SELECT ?, ?1', 1],
+  ['SELECT ?3', 3],
+  ['SELECT :a, @b, :a, $c', 3],
+  ["SELECT ':a', [?], a$b -- ?", 0],
+])('%s has %i parameters', (sql, most) => expect(parametersOf(sql)).toBe(most));
+
+it('knows a text without a statement', () => {
+  expect([' ;', '-- a', ';/* b */;', ''].every(isNoStatement)).toBe(true);
+  expect(["''", 'a', '; SELECT 1'].some(isNoStatement)).toBe(false);
 });

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { minervaNormalized } from '../../tasks/math/minerva.ts';
-import { isDigits, stripped, wordsOf } from '../../tasks/python-text.ts';
+import { isDigits, stripped, wordsOf } from '../../protocol/python-text.ts';
 
 test.each([
   ['\u001c\u0085 a b\u3000\n', 'a b'],
