@@ -13,7 +13,8 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    maxWorkers: 2,
+    // Of two cores, two workers leave half unused: most tests wait for servers and sandboxes.
+    maxWorkers: 3,
     // Bundles of users' modules are imported as workers import them: by Node, through its import hooks.
     server: { deps: { external: [/\/[0-9a-f]{64}\.mjs$/] } },
   },
