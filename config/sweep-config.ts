@@ -126,7 +126,7 @@ export async function checkTasks(
       modules,
       begun[name],
     );
-    checkDeclaredJudges([name], judges, modules);
+    checkDeclaredJudges([asked], judges, modules);
     sizeOf(dataset, split, 'tasks.split', name);
     await checkPool(dataset, { ...tasks, source: name }, { name: 'tasks.name', count: 'tasks.count' }, modules);
     return { [name]: source };
@@ -141,7 +141,7 @@ export async function checkTasks(
       throw new UserInputError('tasks.ids', id, `give known tasks (${messageWithPlace(error)})`, { cause: error });
     }
   }
-  checkDeclaredJudges(Object.keys(sources), judges, modules);
+  checkDeclaredJudges(Object.values(sources), judges, modules);
   return modules === undefined ? undefined : sources;
 }
 
