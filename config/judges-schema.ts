@@ -1,6 +1,7 @@
 /** The settings `judges` and `budget` of a run or an eval. A key in a wrong place is refused, and never shown. */
 
 import { z } from 'zod';
+import { resolveOptions } from '../modules/options.ts';
 import { LONGEST_SECONDS } from '../protocol/limits.ts';
 import type { Budget } from '../protocol/budget.ts';
 import type { Endpoint } from '../protocol/endpoint.ts';
@@ -52,15 +53,23 @@ export function checkPriced(
   );
 }
 
+/** An environment of a configuration, and its options as they were written. */
+export interface AskingEnvironment {
+  readonly environment: string;
+  readonly options?: unknown;
+}
+
 /** Errors: `UserInputError` if an environment declares a judge that is not configured. */
 export function checkDeclaredJudges(
-  environments: Iterable<string>,
+  asking: Iterable<AskingEnvironment>,
   judges: Readonly<Record<string, unknown>> | undefined,
   modules: ObjectRef | undefined,
 ): void {
   const configured = Object.keys(judges ?? {});
-  for (const name of new Set(environments)) {
-    const missing = environmentNamed(name, modules).judges?.find((judge) => !configured.includes(judge));
+  for (const { environment: name, options } of asking) {
+    const environment = environmentNamed(name, modules);
+    const further = environment.judgesOf?.(resolveOptions(environment, options, 'task.options')) ?? [];
+    const missing = [...(environment.judges ?? []), ...further].find((judge) => !configured.includes(judge));
     if (missing === undefined) continue;
     throw new UserInputError(
       'judges',

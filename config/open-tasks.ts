@@ -318,11 +318,7 @@ export async function checkTasksOfRun(
     const share = evaluation.tasks !== undefined && isOne ? evaluation.tasks : (shares[i] ?? 0);
     return share === 0 ? [] : [{ pool: { source, split, count: share }, dataset }];
   });
-  checkDeclaredJudges(
-    entries.map(({ environment }) => environment),
-    judges,
-    modules,
-  );
+  checkDeclaredJudges(entries, judges, modules);
   checkKeys([...train, ...held]);
   for (const { pool, dataset } of heldOut) await checkPool(dataset, pool, fields, modules);
   checkStep(train, batch);

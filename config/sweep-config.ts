@@ -159,7 +159,7 @@ export async function checkTasks(
       modules,
       begun[name],
     );
-    checkDeclaredJudges([name], judges, modules);
+    checkDeclaredJudges([asked], judges, modules);
     const settled = { ...tasks, ...settledRange(tasks, dataset, name) };
     await checkPool(dataset, { ...settled, source: name }, { name: 'tasks.name', count: 'tasks.count' }, modules);
     return { tasks: settled, sources: { [name]: source } };
@@ -174,7 +174,7 @@ export async function checkTasks(
       throw new UserInputError('tasks.ids', id, `give known tasks (${messageWithPlace(error)})`, { cause: error });
     }
   }
-  checkDeclaredJudges(Object.keys(sources), judges, modules);
+  checkDeclaredJudges(Object.values(sources), judges, modules);
   return { tasks, ...(modules !== undefined && { sources }) };
 }
 

@@ -21,6 +21,8 @@ export interface Environment<Options = unknown> {
   readonly options?: z.ZodType<Options>;
   /** Names of the judges that its tasks ask. A configuration without one of them is refused. Absent: none. */
   readonly judges?: readonly string[];
+  /** Names of further judges that its tasks ask with these options. Absent: none. */
+  judgesOf?(options: Options): readonly string[];
   /** Called once per process for the same options. Errors: any; for a bad record, with its file, number and field. */
   open(options: Options, io: EnvironmentIo): Promise<Dataset>;
 }

@@ -13,7 +13,7 @@ import type { Verdict } from '../../protocol/stages.ts';
 import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, Task, TaskContext } from '../environment.ts';
 import { exactMatch, f1, subMatch } from '../qa/answer-match.ts';
-import { judgeAnswer } from '../search/judge-answer.ts';
+import { JUDGE, judgeAnswer } from '../search/judge-answer.ts';
 import { type AskedRecord, matchedRecord, withDigest } from '../search/question-records.ts';
 import { NO_BLOCK, observation, openingOf, SYSTEM_PROMPT, turnPrompt } from './prompts.ts';
 import { finalIn, replBlock } from './read-message.ts';
@@ -186,6 +186,7 @@ export function rlmTask(row: Row, given: Options, tools?: string): Task {
 export const rlmEnvironment: Environment<Options> = {
   name: 'rlm',
   options,
+  judgesOf: ({ model, grader }) => [...(model === undefined ? [] : [model]), ...(grader === 'judge' ? [JUDGE] : [])],
   async open(given, io) {
     const { data, fields, tools: path, ...settings } = given;
     const tools = path === undefined ? undefined : readFileSync(io.path('tools', path), 'utf8');

@@ -14,9 +14,12 @@ const PROGRAM = join(packageRoot, 'tasks/rlm/programs/repl.py');
 /** The REPL's folder in the sandbox. */
 export const HERE = '/tmp/longhaul-rlm';
 const OUTPUT_BYTES = 32 << 20;
-const LAUNCH_MS = 60_000;
+const LAUNCH_MS = 120_000;
 /** For a block that catches the end of its time, or cannot be interrupted. */
 const GRACE_MS = 10_000;
+/** UTF-16 units: `repl.py` bounds what it sends, and a block may take its place. */
+const MOST_SHOWN = 41_000;
+const MOST_TEXT = 2_000_000;
 /** Exit codes of `repl.py send`. */
 const NOT_RUNNING = 90;
 const ENDED = 91;
@@ -108,22 +111,26 @@ export class Repl {
     for (let result = first; ;) {
       const parsed = result.exitCode === 0 ? reply.safeParse(jsonOf(result.output)) : undefined;
       if (!parsed?.success) return { shown: await this.#afterEnd(result), final: null, queries };
-      if ('shown' in parsed.data) return { ...parsed.data, queries };
+      if ('shown' in parsed.data) {
+        const { shown, final } = parsed.data;
+        return { shown: shown.slice(0, MOST_SHOWN), final: final?.slice(0, MOST_TEXT) ?? null, queries };
+      }
       const { ask } = parsed.data;
       queries += ask.length;
+      const { model, mostQueries } = this.#settings;
+      const isForged = model === undefined || queries > mostQueries || ask.join('').length > MOST_TEXT;
       // What a block forges costs it its own REPL.
-      if (queries > this.#settings.mostQueries) return { shown: await this.#afterEnd(result), final: null, queries };
-      result = await this.#exchange({ answers: await this.#answers(ask) });
+      if (isForged) return { shown: await this.#afterEnd(result), final: null, queries };
+      result = await this.#exchange({ answers: await this.#answers(ask, model) });
     }
   }
 
   /** A question that the server refuses is an answer. */
-  async #answers(prompts: readonly string[]) {
-    const { model } = this.#settings;
+  async #answers(prompts: readonly string[], judge: string) {
     return Promise.all(
       prompts.map(async (prompt) => {
         try {
-          return { text: await this.#ctx.ask(prompt, model === undefined ? {} : { judge: model }) };
+          return { text: await this.#ctx.ask(prompt, { judge }) };
         } catch (error) {
           if (isRefusal(error)) return { error: error.message };
           throw error;

@@ -11,7 +11,7 @@ import type { Verdict } from '../../protocol/stages.ts';
 import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, Task, TaskContext, Work } from '../environment.ts';
 import { exactMatch, subMatch } from '../qa/answer-match.ts';
-import { judgeAnswer } from './judge-answer.ts';
+import { JUDGE, judgeAnswer } from './judge-answer.ts';
 import { sectionsOf } from './memory-chunks.ts';
 import { type AskedRecord, matchedRecord, questionText, withDigest } from './question-records.ts';
 
@@ -126,6 +126,7 @@ const reading = z.looseObject({ context: z.string().min(1, 'give the long text')
 export const memoryEnvironment: Environment<Options> = {
   name: 'memory',
   options,
+  judgesOf: ({ grader }) => (grader === 'judge' ? [JUDGE] : []),
   async open(given, io) {
     const dataset = await openRecords(
       given,

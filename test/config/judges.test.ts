@@ -1,5 +1,6 @@
 /** Hunts settings of judges and budgets that are ignored, and a key that is shown. */
 import { expect, it } from 'vitest';
+import { checkDeclaredJudges } from '../../config/judges-schema.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { resolveSweepConfig } from '../../config/sweep-config.ts';
 
@@ -53,4 +54,22 @@ it.each([
     expect(message).toContain(remedy);
     expect(message).not.toContain('sk-secret');
   }
+});
+
+it.each([
+  ['qa_judged', {}, 'judge'],
+  ['rlm', { model: 'helper' }, 'helper'],
+  ['rlm', { model: 'judge', grader: 'judge' }, 'judge'],
+  ['memory', { grader: 'judge' }, 'judge'],
+])('a judge that %s asks with the options %j must be configured', (environment, options, missing) => {
+  const asking = [{ environment, options: { data: { train: 'a.jsonl' }, ...options } }];
+  const check = (judges: Record<string, unknown> | undefined) => () => checkDeclaredJudges(asking, judges, undefined);
+  expect(check(undefined)).toThrow(`give judges: { ${missing}: { endpoint`);
+  expect(check({ other: {} })).toThrow(`the environment ${environment} asks it`);
+  expect(check({ [missing]: {} })).not.toThrow();
+});
+
+it('a judge that no option names need not be configured', () => {
+  const asking = ['rlm', 'memory'].map((environment) => ({ environment, options: { data: { train: 'a.jsonl' } } }));
+  expect(() => checkDeclaredJudges(asking, undefined, undefined)).not.toThrow();
 });

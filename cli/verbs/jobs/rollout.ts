@@ -65,7 +65,7 @@ async function checkedTask(
     const ref = { task, ...(modules && { modules: modules.digest }) };
     const loaded = await new TaskLoader().load(ref);
     checkLoaded(task, loaded.task, modules?.digest);
-    checkDeclaredJudges([loaded.source], judges, modules?.digest);
+    checkDeclaredJudges([{ environment: loaded.source }], judges, modules?.digest);
     return task;
   } catch (error) {
     if (error instanceof UserInputError && error.field === 'judges')

@@ -7,11 +7,13 @@ brings the answers. So whoever asks the model may be lost at any time: the block
 
 import builtins
 import contextlib
+import io
 import json
 import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 import types
 
@@ -43,36 +45,37 @@ class Clock:
 
     def __init__(self, seconds):
         self.seconds = seconds
-        self.runs = False
+        self.in_block = False
         signal.signal(signal.SIGALRM, self.ring)
 
     def ring(self, *_):
-        if self.runs:
+        if self.in_block:
             raise Late()
 
-    def start(self, seconds=None):
-        self.runs = True
-        signal.setitimer(signal.ITIMER_REAL, self.seconds if seconds is None else seconds)
+    def start(self):
+        self.in_block = True
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
 
     def stop(self):
-        self.runs = False
-        return signal.setitimer(signal.ITIMER_REAL, 0)[0]
+        self.in_block = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     @contextlib.contextmanager
     def stands(self):
-        left = self.stop()
+        left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
         try:
             yield
         finally:
             # 0: it has rung already, and the block caught that.
-            if left > 0:
-                self.start(left)
+            if left > 0 and self.in_block:
+                signal.setitimer(signal.ITIMER_REAL, left)
 
 
-class Text:
+class Text(io.TextIOBase):
     """A stream that keeps the beginning of what is written, and counts the rest."""
 
     def __init__(self, most):
+        super().__init__()
         self.most, self.parts, self.kept, self.length = most, [], 0, 0
 
     def write(self, text):
@@ -85,19 +88,42 @@ class Text:
             self.kept += len(part)
         return len(text)
 
-    def flush(self):
-        pass
+    def writable(self):
+        return True
 
     def __str__(self):
         return "".join(self.parts)
 
 
 class Door:
-    """Where requests come in. A question ends one request, and the next one brings its answers."""
+    """
+    Where requests come in. A question ends one request, and the next one brings its answers: so threads of a block ask
+    one after the other, and a block ends when nobody waits for answers.
+    """
 
     def __init__(self, listener):
         self.listener = listener
         self.connection = None
+        self.lock = threading.Lock()
+        self.in_block = False
+
+    def begin(self):
+        request = self.receive()
+        self.in_block = True
+        return request
+
+    def ask(self, prompts):
+        """None if no block runs: a thread of an earlier one asks."""
+        with self.lock:
+            if not self.in_block:
+                return None
+            self.reply({"ask": prompts})
+            return self.receive()["answers"]
+
+    def end(self, value):
+        with self.lock:
+            self.in_block = False
+            self.reply(value)
 
     def receive(self):
         self.connection, _ = self.listener.accept()
@@ -190,8 +216,9 @@ class Repl:
             return [failed + f"a turn may make {self.most_queries} queries"] * len(prompts)
         self.queries_left -= len(prompts)
         with self.clock.stands():
-            self.door.reply({"ask": prompts})
-            answers = self.door.receive()["answers"]
+            answers = self.door.ask(prompts)
+        if answers is None:
+            return [failed + "its block has ended"] * len(prompts)
         return [one["text"] if "text" in one else failed + one["error"] for one in answers]
 
     def rlm_query(self, prompt, model=None, context=None):
@@ -327,8 +354,8 @@ def serve(folder, listener, ready):
         ready({"error": traceback_of(error)[-2000:]})
         return
     while True:
-        request = door.receive()
-        door.reply(repl.turn(request["run"], request["variable"]))
+        request = door.begin()
+        door.end(repl.turn(request["run"], request["variable"]))
 
 
 def launch(folder):

@@ -20,7 +20,7 @@ import { attemptOf, inActivity, useWorld } from '../world.ts';
 
 const bench = await openBubblewrapBench();
 const world = useWorld();
-const LONG = 120_000;
+const LONG = 600_000;
 let model: LoopbackServer;
 beforeEach(async () => {
   model = await startLoopback(({ body }) => {

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Attempt, RECORD, taskOf } from './attempt.ts';
 
-const LONG = 120_000;
+const LONG = 600_000;
 const echo = (question: string): string => `response:${question}`;
 const block = (code: string, after = ''): string => `I look.\n\`\`\`repl\n${code}\n\`\`\`\n${after}`;
 const withModel = async (options: Record<string, unknown> = {}, answer = echo): Promise<Attempt> =>
@@ -168,6 +168,29 @@ describe('a model that blocks ask', { timeout: LONG }, () => {
     const attempt = await withModel();
     await attempt.run("llm_query = lambda prompt: 'hijacked'");
     expect(await attempt.run('print(llm_query("a"))')).toContain('response:a');
+  });
+
+  it('answers threads of a block, also one that asks when its block has ended', async () => {
+    const attempt = await withModel({ builtins: 'all' });
+    const pool = 'from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n  ';
+    expect(await attempt.run(`${pool}print(list(pool.map(llm_query, "abcdef")))`)).toContain(
+      "['response:a', 'response:b', 'response:c', 'response:d', 'response:e', 'response:f']",
+    );
+    const late = 'import threading\nsaid = []\ngo = threading.Event()\n';
+    await attempt.run(`${late}threading.Thread(target=lambda: (go.wait(), said.append(llm_query("x")))).start()`);
+    // The thread asks in this block, or when it has ended: then it is told so.
+    await attempt.run('go.set()');
+    let told = '';
+    for (let i = 0; i < 100 && !told.includes('query failed') && !told.includes('response:x'); i += 1)
+      told = await attempt.run('import time\ntime.sleep(0.05)\nprint(said)');
+    expect(told).toMatch(/\['(?:response:x|Error: LM query failed - its block has ended)'\]/u);
+  });
+
+  it('cannot be asked by a block that forges the question of a task without one', async () => {
+    const attempt = await Attempt.begin(await taskOf({ builtins: 'all' }), echo);
+    const forged =
+      'import gc\ndoor = next(o for o in gc.get_objects() if type(o).__name__ == "Door")\nprint(door.ask(["x"]))';
+    expect(await attempt.run(forged)).toContain('It was started again without its variables');
   });
 
   it('may take longer than a block', async () => {
