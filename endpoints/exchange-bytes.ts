@@ -35,6 +35,12 @@ export interface ByteAnswer {
   readonly bytes: Buffer;
 }
 
+/** Errors of requests over a kept connection that the server had just closed: it has not answered a byte. */
+const overClosed = new WeakSet<Error>();
+
+/** The request may be sent again at once, over another connection, if its repetition does no harm. */
+export const wasClosed = (error: unknown): boolean => error instanceof Error && overClosed.has(error);
+
 function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSignal): Promise<IncomingMessage> {
   const target = new URL(url);
   if (!isNamed) checkHost(target);
@@ -48,7 +54,10 @@ function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSign
   };
   return new Promise((resolve, reject) => {
     const sent = (secure ? httpsRequest : httpRequest)(target, options, resolve);
-    sent.on('error', reject);
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      if (sent.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) overClosed.add(error);
+      reject(error);
+    });
     sent.end(payload);
   });
 }
