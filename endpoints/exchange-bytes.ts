@@ -27,6 +27,8 @@ export interface ByteRequest {
   readonly headers: OutgoingHttpHeaders;
   /** True if the operator listed the address. Then it is not checked against the forbidden ones. */
   readonly isNamed: boolean;
+  /** True: over a new connection, which is closed afterwards, since kept ones may all be closed. */
+  readonly overNew?: boolean;
 }
 
 export interface ByteAnswer {
@@ -38,10 +40,13 @@ export interface ByteAnswer {
 /** Errors of requests over a kept connection that the server had just closed: it has not answered a byte. */
 const overClosed = new WeakSet<Error>();
 
-/** The request may be sent again at once, over another connection, if its repetition does no harm. */
+/** The request may be sent again at once, over a new connection, if its repetition does no harm. */
 export const wasClosed = (error: unknown): boolean => error instanceof Error && overClosed.has(error);
 
-function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSignal): Promise<IncomingMessage> {
+function send(
+  { url, payload, headers, isNamed, overNew = false }: ByteRequest,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
   const target = new URL(url);
   if (!isNamed) checkHost(target);
   const secure = target.protocol === 'https:';
@@ -49,7 +54,7 @@ function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSign
     method: payload ? 'POST' : 'GET',
     headers: { ...headers, ...(payload && { 'content-length': payload.length }) },
     signal,
-    agent: agents[secure ? 'https:' : 'http:'],
+    agent: overNew ? false : agents[secure ? 'https:' : 'http:'],
     ...(isNamed ? {} : { lookup: guardedLookup }),
   };
   return new Promise((resolve, reject) => {

@@ -1,7 +1,7 @@
 /**
  * One server that samples weights trained elsewhere: its routes, asked in JSON. Each request is checked against the
  * operator's lists and has a deadline. A request over a connection that the server had just closed, as vLLM does after
- * an error, is sent once more: each of them may be repeated. Nothing else is retried here.
+ * an error, is sent once more over a new one: each of them may be repeated. Nothing else is retried here.
  */
 
 import { classifyResponse } from '../classify-response.ts';
@@ -55,7 +55,7 @@ export class SamplerServer {
     const either = AbortSignal.any([signal, deadline]);
     try {
       const answer = await exchangeBytes(request, either).catch((error: unknown) => {
-        if (wasClosed(error)) return exchangeBytes(request, either);
+        if (wasClosed(error)) return exchangeBytes({ ...request, overNew: true }, either);
         throw error;
       });
       const text = answer.bytes.toString('utf8');
