@@ -27,6 +27,8 @@ export interface ByteRequest {
   readonly headers: OutgoingHttpHeaders;
   /** True if the operator listed the address. Then it is not checked against the forbidden ones. */
   readonly isNamed: boolean;
+  /** True: over a new connection, which is closed afterwards, since kept ones may all be closed. */
+  readonly overNew?: boolean;
 }
 
 export interface ByteAnswer {
@@ -35,7 +37,16 @@ export interface ByteAnswer {
   readonly bytes: Buffer;
 }
 
-function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSignal): Promise<IncomingMessage> {
+/** Errors of requests over a kept connection that the server had just closed: it has not answered a byte. */
+const overClosed = new WeakSet<Error>();
+
+/** The request may be sent again at once, over a new connection, if its repetition does no harm. */
+export const wasClosed = (error: unknown): boolean => error instanceof Error && overClosed.has(error);
+
+function send(
+  { url, payload, headers, isNamed, overNew = false }: ByteRequest,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
   const target = new URL(url);
   if (!isNamed) checkHost(target);
   const secure = target.protocol === 'https:';
@@ -43,12 +54,15 @@ function send({ url, payload, headers, isNamed }: ByteRequest, signal: AbortSign
     method: payload ? 'POST' : 'GET',
     headers: { ...headers, ...(payload && { 'content-length': payload.length }) },
     signal,
-    agent: agents[secure ? 'https:' : 'http:'],
+    agent: overNew ? false : agents[secure ? 'https:' : 'http:'],
     ...(isNamed ? {} : { lookup: guardedLookup }),
   };
   return new Promise((resolve, reject) => {
     const sent = (secure ? httpsRequest : httpRequest)(target, options, resolve);
-    sent.on('error', reject);
+    sent.on('error', (error: NodeJS.ErrnoException) => {
+      if (sent.reusedSocket && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) overClosed.add(error);
+      reject(error);
+    });
     sent.end(payload);
   });
 }

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SamplerPolicy } from '../../protocol/sampler-uri.ts';
 
@@ -29,14 +29,26 @@ export class CheckpointMissing extends Error {
 const DECIDES = /^(config\.json|adapter_config\.json|.*\.safetensors(\.index\.json)?|pytorch_model.*\.bin)$/;
 const LABEL = /(?:^|[ -])(\d{1,9})-([0-9a-f]{16})(?: |$)/;
 const ADAPTER_NAME = 'longhaul';
+const COMPLETE = 'give the folder of a complete checkpoint, in safetensors';
 
 /** Digests by folder and its files' sizes and times: weights of many GB are read once in a process. */
 const digests = new Map<string, Promise<string>>();
 const MOST_DIGESTS = 64;
 
+/** The first file that an index of weights names and that is not there. vLLM would keep its earlier tensors for it. */
+async function missingPart(index: string, files: readonly string[]): Promise<string | undefined> {
+  const { weight_map: parts } = JSON.parse(await readFile(index, 'utf8')) as { weight_map?: Record<string, string> };
+  return Object.values(parts ?? {}).find((part) => !files.includes(part));
+}
+
+/** Errors: `CheckpointMissing`. */
 async function digestOf(folder: string, files: readonly string[]): Promise<string> {
   const hash = createHash('sha256');
   for (const file of files) {
+    if (file.endsWith('.index.json')) {
+      const part = await missingPart(join(folder, file), files);
+      if (part !== undefined) throw new CheckpointMissing(`${folder} lacks ${part}, which ${file} names: ${COMPLETE}`);
+    }
     const own = createHash('sha256');
     for await (const chunk of createReadStream(join(folder, file))) own.update(chunk as Buffer);
     hash.update(`${file}\n${own.digest('hex')}\n`);
@@ -50,8 +62,7 @@ export async function readCheckpoint({
   at,
   version,
 }: Pick<SamplerPolicy, 'folder' | 'version'> & { readonly at?: string | undefined }): Promise<Checkpoint> {
-  const missing = (what: string) =>
-    new CheckpointMissing(`${folder} ${what}: give the folder of a complete checkpoint, in safetensors`);
+  const missing = (what: string) => new CheckpointMissing(`${folder} ${what}: ${COMPLETE}`);
   const listed = await readdir(folder).catch(() => {
     throw missing('cannot be read');
   });

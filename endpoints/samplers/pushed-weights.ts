@@ -50,9 +50,12 @@ export function refuseBackward(label: string, checkpoint: Checkpoint, { address 
   );
 }
 
+/** The label of weights of no known version: those of a push that failed. */
+export const UNKNOWN = 'unknown';
+
 /** Errors: `SamplerAhead` if whole weights that were pushed are below an adapter: it is of the base model. */
 export function refuseOtherBase(label: string, checkpoint: Checkpoint, { address }: SamplerServer): void {
-  if (versionIn(label) === undefined) return;
+  if (versionIn(label) === undefined && label !== UNKNOWN) return;
   throw new SamplerAhead(
     `${address} has the pushed weights ${label}, and the adapter ${checkpoint.label} is of the base model. ` +
       'Give another server, or start the server again',

@@ -1,11 +1,12 @@
 /**
  * One server that samples weights trained elsewhere: its routes, asked in JSON. Each request is checked against the
- * operator's lists and has a deadline. Nothing is retried here: callers know what a repeated request would do.
+ * operator's lists and has a deadline. A request over a connection that the server had just closed, as vLLM does after
+ * an error, is sent once more over a new one: each of them may be repeated. Nothing else is retried here.
  */
 
 import { classifyResponse } from '../classify-response.ts';
 import { EndpointError } from '../endpoint-error.ts';
-import { exchangeBytes } from '../exchange-bytes.ts';
+import { exchangeBytes, wasClosed } from '../exchange-bytes.ts';
 import { Permissions } from '../permissions.ts';
 
 /** Loading weights of many GB takes minutes. */
@@ -50,8 +51,13 @@ export class SamplerServer {
     signal.throwIfAborted();
     const seconds = body === undefined ? LOOK_SECONDS : REQUEST_SECONDS;
     const deadline = AbortSignal.timeout(seconds * 1000);
+    const request = { url, payload, headers, isNamed };
+    const either = AbortSignal.any([signal, deadline]);
     try {
-      const answer = await exchangeBytes({ url, payload, headers, isNamed }, AbortSignal.any([signal, deadline]));
+      const answer = await exchangeBytes(request, either).catch((error: unknown) => {
+        if (wasClosed(error)) return exchangeBytes({ ...request, overNew: true }, either);
+        throw error;
+      });
       const text = answer.bytes.toString('utf8');
       const { status } = answer;
       if (status < 200 || status >= 300)

@@ -17,6 +17,7 @@ import {
   refuseOtherBase,
   spans,
   checkedAnswer,
+  UNKNOWN,
   WrongVersion,
 } from './pushed-weights.ts';
 import type { SamplerServer } from './sampler-server.ts';
@@ -27,8 +28,6 @@ const info = z.object({ weight_version: z.string() });
 const models = z.object({ data: z.array(z.object({ id: z.string() })) });
 const outcome = z.object({ success: z.boolean(), message: z.string().nullish(), error_message: z.string().nullish() });
 const generated = z.object({ meta_info: z.object({ weight_version: z.string(), weight_versions: spans.min(1) }) });
-/** Weights of no known version. */
-const UNKNOWN = 'unknown';
 const ABANDON_MS = 5000;
 
 async function namesOf(server: SamplerServer, signal: AbortSignal): Promise<string[]> {

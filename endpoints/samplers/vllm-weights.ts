@@ -4,6 +4,9 @@
  *
  * Source: vllm 0.33.0, vllm/entrypoints/serve/lora, serve/dev/rpc and rl/online. A label is set apart from the weights,
  * so the order makes it true: label of the push, pause, weights, empty cache, label of the weights, resume.
+ *
+ * A reload that fails leaves the model without weights, and the next sample ends the server (model_loader/reload): it
+ * is given those that it was started with, or stays paused.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -18,28 +21,33 @@ import {
   refuseOtherBase,
   spans,
   checkedAnswer,
+  UNKNOWN,
   WrongVersion,
 } from './pushed-weights.ts';
 import type { SamplerServer } from './sampler-server.ts';
 
 const REMEDY = 'start vLLM 0.33 or later with VLLM_SERVER_DEV_MODE=1, or give an adapter as the checkpoint';
 const ADAPTER_REMEDY = 'start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1';
+const FOLDER_REMEDY = 'give a folder that the server can read (at=), with an adapter of the model that it serves';
 const LOADING = 'loading';
-/** Weights of no known version. */
-const UNKNOWN = 'unknown';
 const ABANDON_MS = 5000;
 /** So often a push says that its process lives. Others wait for half of their patience without a word. */
 const RENEW_MS = 400;
 const info = z.object({ weight_version: z.string() });
 const paused = z.object({ is_paused: z.boolean() });
-const models = z.object({ data: z.array(z.object({ id: z.string() })) });
+/** `root` of a model without a parent is what the server was started with. */
+const models = z.object({
+  data: z.array(z.object({ id: z.string(), root: z.string().nullish(), parent: z.string().nullish() })),
+});
 const done = z.object({ success: z.boolean() });
 const named = z.object({ model: z.string() });
 const labelled = z.object({ choices: z.array(z.object({ weight_versions: spans })).min(1) });
 
-async function namesOf(server: SamplerServer, signal: AbortSignal): Promise<string[]> {
-  return checkedAnswer(models, await server.get('v1/models', signal), '/v1/models', REMEDY).data.map(({ id }) => id);
-}
+const modelsOf = async (server: SamplerServer, signal: AbortSignal) =>
+  checkedAnswer(models, await server.get('v1/models', signal), '/v1/models', REMEDY).data;
+
+const namesOf = async (server: SamplerServer, signal: AbortSignal): Promise<string[]> =>
+  (await modelsOf(server, signal)).map(({ id }) => id);
 
 async function labelOf(server: SamplerServer, signal: AbortSignal): Promise<string> {
   return checkedAnswer(info, await asked(server.get('weight_info', signal), REMEDY), '/weight_info', REMEDY)
@@ -52,11 +60,13 @@ function noneIfMissing(error: unknown): string {
   throw error;
 }
 
-/** A route that is missing is a setting of the server: the error says which. */
-async function asked<T>(answer: Promise<T>, remedy: string): Promise<T> {
+/** A route that is missing is a setting of the server: the error says which. vLLM answers 404 for a folder too. */
+async function asked<T>(answer: Promise<T>, remedy: string, ofFolder = remedy): Promise<T> {
   return answer.catch((error: unknown) => {
-    const lacks = error instanceof EndpointError && (error.status === 404 || error.status === 405);
-    throw lacks ? new EndpointError('protocol', `${error.message}: ${remedy}`, { status: error.status }) : error;
+    if (!(error instanceof EndpointError) || (error.status !== 404 && error.status !== 405)) throw error;
+    const lacks = /(Not Found|Method Not Allowed)$/.test(error.message);
+    const { status } = error;
+    throw new EndpointError('protocol', `${error.message}: ${lacks ? remedy : ofFolder}`, { status });
   });
 }
 
@@ -66,7 +76,7 @@ async function pushAdapter(server: SamplerServer, checkpoint: Checkpoint, signal
     await server.post('v1/unload_lora_adapter', { lora_name: one }, signal).catch(() => signal.throwIfAborted());
   try {
     const body = { lora_name: name, lora_path: checkpoint.folder };
-    await asked(server.post('v1/load_lora_adapter', body, signal), ADAPTER_REMEDY);
+    await asked(server.post('v1/load_lora_adapter', body, signal), ADAPTER_REMEDY, FOLDER_REMEDY);
   } catch (error) {
     // Another process was first, or this one before it was killed.
     if (!(await namesOf(server, signal)).includes(name)) throw error;
@@ -87,21 +97,60 @@ const rename = (server: SamplerServer, label: string, signal: AbortSignal) =>
 const isOf = (label: string | undefined, mark: string): boolean =>
   label === mark || label?.startsWith(`${mark} `) === true;
 
+const reload = (server: SamplerServer, folder: string, signal: AbortSignal) =>
+  server.post('collective_rpc', { method: 'reload_weights', kwargs: { weights_path: folder } }, signal);
+
 /** Ends without a label of the weights if another push has begun: that one is complete or is repeated. */
 async function pushWhole(server: SamplerServer, checkpoint: Checkpoint, signal: AbortSignal): Promise<void> {
   const mark = `${LOADING} ${checkpoint.label} ${randomBytes(6).toString('hex')}`;
+  const push = { hasReloaded: false };
   try {
-    await loadBetweenLabels(server, checkpoint, mark, signal);
+    await loadBetweenLabels(server, checkpoint, mark, push, signal);
   } catch (error) {
-    // The next caller need not wait for this push. If the server does not take this, they wait.
-    const brief = AbortSignal.timeout(ABANDON_MS);
-    const own = await labelOf(server, brief).catch(() => undefined);
-    if (isOf(own, mark)) {
-      await rename(server, UNKNOWN, brief).catch(() => undefined);
-      // Its other callers are answered again. What it samples now is of no version, and is used by no policy.
-      await server.post('resume', {}, brief).catch(() => undefined);
-    }
-    throw error;
+    if (await abandon(server, mark, push.hasReloaded, signal)) throw error;
+    const { message } = error as Error;
+    throw new EndpointError(
+      'unavailable',
+      `${message}: ${server.address} stays paused, since it could not be given the weights that it was started with. ` +
+        'Start it again, or give a checkpoint that it can load',
+      { cause: error },
+    );
+  }
+}
+
+/**
+ * The next caller need not wait for this push, and the server's other callers are answered again: by the weights
+ * that it was started with, if others were to be loaded. They are of no version, and no policy uses them. `false` if
+ * the server must not sample, and stays paused. What it does not take is left to those who come next, and wait.
+ */
+async function abandon(
+  server: SamplerServer,
+  mark: string,
+  hasReloaded: boolean,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const brief = AbortSignal.timeout(ABANDON_MS);
+  if (!isOf(await labelOf(server, brief).catch(() => undefined), mark)) return true;
+  // Who gave up the push does not wait as long as a load may take.
+  const own = signal.aborted ? brief : signal;
+  const isWhole = !hasReloaded || (await renewing(server, mark, own, restored(server, own)));
+  const last = AbortSignal.timeout(ABANDON_MS);
+  if (!isOf(await labelOf(server, last).catch(() => undefined), mark)) return true;
+  await rename(server, UNKNOWN, last).catch(() => undefined);
+  if (isWhole) await server.post('resume', {}, last).catch(() => undefined);
+  return isWhole;
+}
+
+/** Whether the server has the weights again that it was started with. */
+async function restored(server: SamplerServer, signal: AbortSignal): Promise<boolean> {
+  try {
+    const first = (await modelsOf(server, signal)).find(({ parent }) => typeof parent !== 'string')?.root;
+    if (typeof first !== 'string') return false;
+    await reload(server, first, signal);
+    await server.post('reset_prefix_cache', {}, signal);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -133,6 +182,7 @@ async function loadBetweenLabels(
   server: SamplerServer,
   checkpoint: Checkpoint,
   mark: string,
+  push: { hasReloaded: boolean },
   signal: AbortSignal,
 ): Promise<void> {
   const { folder, label } = checkpoint;
@@ -140,8 +190,8 @@ async function loadBetweenLabels(
   // Both last: the first one until all answers under way are complete.
   await renewing(server, mark, signal, server.post('pause?mode=wait', {}, signal));
   if (!isOf(await labelOf(server, signal), mark)) return;
-  const reload = { method: 'reload_weights', kwargs: { weights_path: folder } };
-  await renewing(server, mark, signal, server.post('collective_rpc', reload, signal));
+  push.hasReloaded = true;
+  await renewing(server, mark, signal, reload(server, folder, signal));
   await checkUnchanged(checkpoint);
   const { success } = checkedAnswer(
     done,

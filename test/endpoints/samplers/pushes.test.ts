@@ -14,7 +14,7 @@ import { SamplerServer } from '../../../endpoints/samplers/sampler-server.ts';
 import { vllmWeights } from '../../../endpoints/samplers/vllm-weights.ts';
 import { inScratch } from '../../trainer/tiny-policy.ts';
 import { ask, checkpoint, type Form, type Kind, sampledBy, signal, uriOf } from './sampler-calls.ts';
-import { SamplerTestServer } from './sampler-test-server.ts';
+import { SamplerTestServer, STARTED_WITH } from './sampler-test-server.ts';
 
 const cases: ReadonlyArray<readonly [Kind, Form, load: string]> = [
   ['vllm', 'whole', 'collective_rpc'],
@@ -22,6 +22,12 @@ const cases: ReadonlyArray<readonly [Kind, Form, load: string]> = [
   ['sglang', 'whole', 'update_weights_from_disk'],
   ['sglang', 'adapter', 'load_lora_adapter'],
 ];
+/** The status of another caller's answer. */
+const completed = async (server: SamplerTestServer): Promise<number> => {
+  const body = JSON.stringify({ model: 'base', prompt: [1] });
+  const { status } = await fetch(`${server.address}/v1/completions`, { method: 'POST', body });
+  return status;
+};
 const routeOf = { vllm: 'v1/completions', sglang: 'generate' } as const;
 
 test(
@@ -46,14 +52,59 @@ test(
   30_000,
 );
 
-test('vLLM: a push that fails leaves its server answering, under no version', () =>
+test('vLLM: a push that fails leaves its server answering, with the weights of its start and under no version', () =>
   inScratch(async (dir) => {
     await using server = await SamplerTestServer.start('vllm');
+    await sampledBy(uriOf([server], await checkpoint(dir, 'whole', 1), 1), 1);
     const folder = await checkpoint(dir, 'whole', 2);
     const gone = `${uriOf([server], folder, 2, 5)}`.replace('&patience', '&at=/nowhere&patience');
     await expect(ask(gone)).rejects.toThrow(/ENOENT|nowhere/);
-    expect([server.isPaused, server.label]).toEqual([false, 'unknown']);
+    expect([server.isPaused, server.label, server.weights]).toEqual([false, 'unknown', STARTED_WITH]);
+    expect(await completed(server)).toBe(200);
+    const adapter = await checkpoint(path.join(dir, 'adapter'), 'adapter', 3);
+    await expect(ask(uriOf([server], adapter, 3))).rejects.toThrow('is of the base model');
     await sampledBy(uriOf([server], folder, 2), 2);
+  }));
+
+test('vLLM: a server that gets no weights back stays paused, and is named', () =>
+  inScratch(async (dir) => {
+    await using server = await SamplerTestServer.start('vllm');
+    const uri = uriOf([server], await checkpoint(dir, 'whole', 2), 2, 5);
+    server.isSpoilt = true;
+    await expect(ask(uri)).rejects.toThrow(/exceeds dimension size.*http.* stays paused.*Start it again/);
+    expect([server.isPaused, server.label, await completed(server)]).toEqual([true, 'unknown', 503]);
+    server.restart();
+    await sampledBy(uri, 2);
+  }));
+
+test('vLLM: an adapter whose folder the server cannot read is named as such', () =>
+  inScratch(async (dir) => {
+    await using server = await SamplerTestServer.start('vllm');
+    const uri = uriOf([server], await checkpoint(dir, 'adapter', 2), 2, 5);
+    await expect(ask(uri.replace('&patience', '&at=/nowhere&patience'))).rejects.toThrow(/No adapter found.*at=/);
+  }));
+
+test('vLLM: a server that closes each kept connection is pushed to, and is given its weights back', () =>
+  inScratch(async (dir) => {
+    await using server = await SamplerTestServer.start('vllm');
+    server.closesKept = true;
+    const uri = uriOf([server], await checkpoint(dir, 'whole', 2), 2, 5);
+    await expect(ask(uri.replace('&patience', '&at=/nowhere&patience'))).rejects.toThrow(/nowhere/);
+    expect([server.isPaused, server.label, server.weights]).toEqual([false, 'unknown', STARTED_WITH]);
+    await sampledBy(uri, 2);
+  }));
+
+test('weights in parts are not pushed before each part is there', () =>
+  inScratch(async (dir) => {
+    await using server = await SamplerTestServer.start('vllm');
+    const folder = await checkpoint(dir, 'whole', 2);
+    const index = { weight_map: { a: 'model.safetensors', b: 'model-2.safetensors' } };
+    await writeFile(path.join(folder, 'model.safetensors.index.json'), JSON.stringify(index));
+    const uri = uriOf([server], folder, 2);
+    await expect(ask(uri)).rejects.toThrow(/CheckpointMissing: .* lacks model-2.safetensors, which model/);
+    expect(server.asked).toEqual([]);
+    await writeFile(path.join(folder, 'model-2.safetensors'), 'the rest');
+    await sampledBy(uri, 2);
   }));
 
 test.each(cases)('%s, %s weights: files that change after their digest are not sampled', (kind, form, load) =>

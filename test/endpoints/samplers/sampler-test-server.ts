@@ -1,13 +1,14 @@
 /**
- * A stand-in for vLLM 0.33 and SGLang 0.5.23: their routes, fields and refusals, as their packages have them. It reads
- * the checkpoints that it is given, and its tokens follow from the bytes that are loaded: a test sees which weights
- * sampled. Its model is none: an answer says nothing about a policy.
+ * A stand-in for vLLM 0.33 and SGLang 0.5.23: their routes, fields and refusals, as their packages have them; those of
+ * vLLM as a real one answered (test/interop/samplers). It reads the checkpoints that it is given, and its tokens follow
+ * from the bytes that are loaded: a test sees which weights sampled. Its model is none: an answer says nothing about a
+ * policy.
  */
 
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import path from 'node:path';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -27,6 +28,8 @@ export const tokensOf = (weights: Buffer | string, prompt: readonly number[]): n
 };
 
 export const STARTED_WITH = 'the weights of the start';
+/** The folder that the server was started with. */
+const BASE = '/base';
 
 export class SamplerTestServer {
   readonly kind: 'vllm' | 'sglang';
@@ -42,6 +45,14 @@ export class SamplerTestServer {
   label = 'default';
   weights: Buffer | string = STARTED_WITH;
   isPaused = false;
+  /** vLLM without weights, after a reload that failed. A sample ends it. */
+  isEmpty = false;
+  isDead = false;
+  /** A folder that vLLM cannot load leaves it so that it loads no other one. */
+  isSpoilt = false;
+  /** A connection is closed when a second request comes over it, as if it had been closed just before. */
+  closesKept = false;
+  readonly #used = new WeakSet<Socket>();
   maxAdapters = 4;
   readonly adapters = new Map<string, Buffer>();
   readonly #server: Server;
@@ -51,6 +62,8 @@ export class SamplerTestServer {
     this.kind = kind;
     this.#server = createServer((request, response) => {
       void (async () => {
+        if (this.closesKept && this.#used.has(request.socket)) return void request.socket.destroy();
+        this.#used.add(request.socket);
         const chunks: Buffer[] = [];
         for await (const chunk of request) chunks.push(chunk as Buffer);
         const route = (request.url ?? '').slice(1);
@@ -96,6 +109,9 @@ export class SamplerTestServer {
     this.label = 'default';
     this.weights = STARTED_WITH;
     this.isPaused = false;
+    this.isEmpty = false;
+    this.isDead = false;
+    this.isSpoilt = false;
     this.adapters.clear();
   }
 
@@ -112,7 +128,21 @@ export class SamplerTestServer {
     return this.asked.filter((one) => one === route).length;
   }
 
+  #reload(folder: string): void {
+    this.isEmpty = true;
+    try {
+      if (this.isSpoilt) throw new Error('start (0) + length (384) exceeds dimension size (100).');
+      this.weights = folder === BASE ? STARTED_WITH : readFileSync(path.join(folder, 'model.safetensors'));
+    } catch (error) {
+      const { message } = error as Error;
+      throw new Refused(500, `Call to collective_rpc method failed: Worker failed with error '${message}'`);
+    }
+    this.isEmpty = false;
+  }
+
   #adapter({ lora_name: name, lora_path: folder }: Json): string {
+    if (this.kind === 'vllm' && !existsSync(String(folder)))
+      throw new Refused(404, `Loading lora ${String(name)} failed: No adapter found for ${String(folder)}`);
     if (this.adapters.has(String(name))) throw new Refused(400, `adapter '${String(name)}' has already been loaded.`);
     if (this.adapters.size >= this.maxAdapters) throw new Refused(400, 'too many adapters are loaded');
     this.adapters.set(String(name), readFileSync(path.join(String(folder), 'adapter_model.safetensors')));
@@ -120,7 +150,9 @@ export class SamplerTestServer {
   }
 
   #models(): Json {
-    return { object: 'list', data: ['base', ...this.adapters.keys()].map((id) => ({ id, object: 'model' })) };
+    const base = { id: 'base', object: 'model', root: BASE, parent: null };
+    const others = [...this.adapters.keys()].map((id) => ({ id, object: 'model', root: '/any', parent: 'base' }));
+    return { object: 'list', data: [base, ...others] };
   }
 
   #spansOf(count: number): Array<[string, number, number]> {
@@ -130,6 +162,7 @@ export class SamplerTestServer {
   }
 
   #vllm(route: string, body: Json): Json | string {
+    if (this.isDead) throw new Refused(500, 'The server had an error while processing your request.');
     switch (route) {
       case 'v1/models':
         return this.#models();
@@ -153,7 +186,7 @@ export class SamplerTestServer {
         return { is_paused: this.isPaused };
       case 'collective_rpc': {
         const { weights_path: folder } = body['kwargs'] as { weights_path: string };
-        this.weights = readFileSync(path.join(folder, 'model.safetensors'));
+        this.#reload(folder);
         return { results: [null] };
       }
       case 'reset_prefix_cache':
@@ -166,7 +199,9 @@ export class SamplerTestServer {
   }
 
   #completion(body: Json): Json {
-    if (this.isPaused) throw new Refused(503, 'Generation is paused');
+    if (this.isPaused) throw new Refused(503, 'Generation is paused. Please retry after it resumes.');
+    this.isDead = this.isEmpty;
+    if (this.isDead) throw new Refused(500, 'The server had an error while processing your request.');
     const model = String(body['model']);
     const weights = model === 'base' ? this.weights : this.adapters.get(model);
     if (weights === undefined) throw new Refused(404, `The model \`${model}\` does not exist.`);
@@ -188,7 +223,7 @@ export class SamplerTestServer {
       case 'v1/models':
         return this.#models();
       case 'model_info':
-        return { model_path: '/base', weight_version: this.label };
+        return { model_path: BASE, weight_version: this.label };
       case 'update_weights_from_disk':
         this.weights = readFileSync(path.join(String(body['model_path']), 'model.safetensors'));
         this.label = String(body['weight_version']);
