@@ -90,15 +90,15 @@ const closed = ({ tokens, mask, logprobs, temperatures, rewards }: Open): Merged
 });
 
 /**
- * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued; if it
- * begins with none, a new sequence starts. A call without any token is skipped.
+ * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued, and the
+ * last of equally long ones; if it begins with none, a new sequence starts. A call without any token is skipped.
  */
 export function mergeTransitions(transitions: readonly Transition[]): MergedTransitions[] {
   const merged: Open[] = [];
   for (const transition of transitions) {
     const { observation, action } = transition;
     if (observation.length + action.length === 0) continue;
-    const seen = merged.filter(({ tokens }) => startsWith(observation, tokens));
+    const seen = merged.filter(({ tokens }) => startsWith(observation, tokens)).toReversed();
     let open = seen.toSorted((a, b) => b.tokens.length - a.tokens.length)[0];
     if (open === undefined) {
       open = { tokens: [], mask: [], logprobs: [], temperatures: [], rewards: [], acted: 0 };

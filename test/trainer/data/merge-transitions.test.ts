@@ -56,6 +56,20 @@ describe('mergeTransitions', () => {
     expect(merged.map(({ temperatures }) => temperatures)).toEqual([[1, 1, 1, 1, 0.6, 0.6, 1, 0, 0], undefined]);
   });
 
+  test('continues the last of equal sequences, as SkyRL does', () => {
+    const says = (observation: number[], logprob: number) => ({
+      observation,
+      action: [7],
+      logprobs: [logprob],
+      version: 0,
+    });
+    const merged = mergeTransitions([says([1], -1), says([1], -2), says([1, 7, 2], -3)]);
+    expect(merged.map(({ logprobs }) => logprobs)).toEqual([
+      [0, -1],
+      [0, -2, 0, -3],
+    ]);
+  });
+
   test('takes contexts of any length', () => {
     const observation = Array.from({ length: 400_000 }, (_, i) => i % 512);
     const [merged] = mergeTransitions([{ observation, action: observation, logprobs: [], version: 0 }]);

@@ -194,7 +194,7 @@ function selected(node: Node): Node {
   return call(SELECT, text(name), operand, ...((isCalled ? filter['args'] : []) as unknown[]));
 }
 
-/** The loop over what Python loops over. Templates write `for call in message.tool_calls` for messages without calls. */
+/** The loop over what Python loops over. Templates write `for call in message.tool_calls` where there are none. */
 function looped(node: Node): Node {
   const { iterable } = node;
   if (isNode(iterable) && iterable.type === 'SelectExpression') iterable['lhs'] = call(EACH, iterable['lhs']);
