@@ -49,8 +49,8 @@ const unreached = (error: unknown): string | undefined =>
     : undefined;
 
 /**
- * As `checkInputs`, but what is on a hub that cannot be reached is named, and everything else is checked. `loader` opens
- * the datasets.
+ * As `checkInputs`, but what is on a hub that cannot be reached is named, and everything else is checked. `loader`
+ * opens the datasets.
  */
 export async function checkPlanned(config: RunConfig, loader = new TaskLoader()): Promise<PlannedInputs> {
   const unchecked: string[] = [];
