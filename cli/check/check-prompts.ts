@@ -1,13 +1,15 @@
 /**
  * Counts prompts in the tokens of the policies that would read them, against their contexts. What a task's `start` says
- * is known only after `prepare`: tasks without sandboxes are prepared for it, those with sandboxes where they are
- * rolled out.
+ * or its MCP servers is known only after `prepare`: tasks without sandboxes are prepared for it, those with sandboxes
+ * where they are rolled out.
  */
 
 import type { PolicyTokenizer } from '../../activities/generate/sample-ids.ts';
 import { askedContext, checkContext } from '../../config/policy-context.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { messageWithPlace } from '../../modules/own-frame.ts';
+import type { SweepConfig } from '../../protocol/eval.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
 import { taskKey } from '../../protocol/task-key.ts';
 import { hasSandbox } from '../../tasks/environment.ts';
 import { backendOfUri } from '../../trainer/backends/registry.ts';
@@ -17,7 +19,6 @@ import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { contextHere } from '../connect/context-here.ts';
 import { starter } from '../eval/check-inputs.ts';
 import { type CheckedSource, spread } from './check-tasks.ts';
-import type { CheckConfig } from './read-check.ts';
 import type { CountPrompt, Here } from './roll-out-here.ts';
 
 /** A policy of this machine, with the context that its rollouts have. */
@@ -50,8 +51,13 @@ export interface CheckedPrompts {
 /** Tasks of each split whose `start` and MCP servers are called for this. */
 const STARTED = 20;
 
+/** Whose policies read the prompts. */
+export type ReadBy =
+  | { readonly kind: 'run'; readonly config: RunConfig }
+  | { readonly kind: 'eval'; readonly config: SweepConfig };
+
 /** The names of policies, and their models, of those that may be here. */
-function modelsOf(read: CheckConfig): ReadonlyArray<readonly [name: string, model: string]> {
+function modelsOf(read: ReadBy): ReadonlyArray<readonly [name: string, model: string]> {
   if (read.kind === 'run') return [['policy.base', read.config.policy.base]];
   return read.config.policies.flatMap((policy) => {
     if ('endpoint' in policy) return [];
@@ -62,7 +68,7 @@ function modelsOf(read: CheckConfig): ReadonlyArray<readonly [name: string, mode
 }
 
 /** Policies of other machines, servers and backends count for themselves. Errors: `UserInputError`. */
-async function readersOf(read: CheckConfig, modules: string | undefined): Promise<Reader[]> {
+async function readersOf(read: ReadBy, modules: string | undefined): Promise<Reader[]> {
   const asked = askedContext(read.config);
   const readers: Reader[] = [];
   for (const [policy, model] of modelsOf(read)) {
@@ -97,7 +103,7 @@ export class PromptCheck {
   }
 
   /** `modules`: their digest. `undefined` if no policy is here that reads prompts. Errors: `UserInputError`. */
-  static async open(read: CheckConfig, modules: string | undefined): Promise<PromptCheck | undefined> {
+  static async open(read: ReadBy, modules: string | undefined): Promise<PromptCheck | undefined> {
     const readers = await readersOf(read, modules);
     return readers.length === 0 ? undefined : new PromptCheck(readers);
   }
@@ -129,7 +135,7 @@ export class PromptCheck {
     }
   }
 
-  /** Of the loaded tasks: those without sandboxes; some have a `start` or MCP servers. Errors: the signal's. */
+  /** Of the loaded tasks. Of those with a `start` or MCP servers some, without sandboxes. Errors: the signal's. */
   async countLoaded(
     sources: readonly CheckedSource[],
     ids: readonly string[],
@@ -145,7 +151,7 @@ export class PromptCheck {
         signal.throwIfAborted();
         const task = await here.load(key);
         const asksOthers = task.start !== undefined || task.mcp !== undefined;
-        if (hasSandbox(task) || (asksOthers && !started.has(key))) continue;
+        if (asksOthers && (hasSandbox(task) || !started.has(key))) continue;
         await this.#countHere(key, here, signal);
       }
     }
@@ -166,4 +172,20 @@ export class PromptCheck {
     const counted = this.#counted;
     return { counted, longest: this.#longest, tooLong: this.#tooLong, uncounted };
   }
+}
+
+/** Prompts that are shown one by one. */
+const SHOWN = 10;
+
+/** Empty if there was none to count. */
+export function promptLines({ counted, longest, tooLong, uncounted }: CheckedPrompts): string[] {
+  if (counted === 0 && uncounted === null) return [];
+  const most =
+    longest === null ? '' : `, the longest has ${longest.tokens} of ${longest.limit} tokens (${longest.task})`;
+  return [
+    `prompts: ${counted} counted${most}${tooLong.length === 0 ? '' : `; ${tooLong.length} too long`}`,
+    ...tooLong.slice(0, SHOWN).map(({ task, message }) => `  ${task}: ${message}`),
+    ...(tooLong.length > SHOWN ? [`  and ${tooLong.length - SHOWN} more`] : []),
+    ...(uncounted === null ? [] : [`  ${uncounted.tasks} not counted, the first is ${uncounted.message}`]),
+  ];
 }

@@ -113,6 +113,10 @@ function generateInput(attempt: Attempt, policy: ScriptedPolicy, agent: AgentSet
   };
 }
 
+/** The first turn of an attempt whose policy is a script. */
+export const firstInput = (attempt: Attempt, agent: AgentSettings): GenerateInput =>
+  generateInput(attempt, { scripted: 'empty', version: 0 }, agent);
+
 async function perform(state: LoopState, one: UnderWay, parts: Parts, signal: AbortSignal): Promise<LoopEvent> {
   const { store, tasks, catalog, agent, asking, activities } = parts;
   const { rollout, task, policy } = one;
@@ -228,7 +232,7 @@ export interface Here {
   load(task: string): Promise<Task>;
   /** The end of one rollout of a task by a scripted policy. Errors: only the signal's. */
   rollOut(task: string, policy: ScriptName, signal: AbortSignal, onPrompt?: OnPrompt): Promise<LoopState>;
-  /** Prepares a task without sandboxes. Errors: those of its `start`, and of `onPrompt`. */
+  /** With a `start` or MCP servers it prepares the task. Errors: those of its `start`, and of `onPrompt`. */
   prompt(task: string, onPrompt: OnPrompt, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
@@ -285,8 +289,10 @@ export async function openHere(
       const over = () => new EnvironmentFailed(`the prompt of ${task} was not there after ${PROMPT_SECONDS} s`);
       return within({ ms: PROMPT_SECONDS * 1000, clock: new OwnClock(), over }, signal, (own) =>
         asActivity(own, async () => {
-          await activities.prepare({ ...attempt, ...asking });
-          const input = generateInput(attempt, { scripted: 'empty', version: 0 }, agent);
+          const { task: loaded } = await tasks.load({ task, catalog });
+          if (loaded.start !== undefined || loaded.mcp !== undefined)
+            await activities.prepare({ ...attempt, ...asking });
+          const input = firstInput(attempt, agent);
           await onPrompt((tokenizer) => promptTokens(input, tokenizer, { store, tasks }));
         }),
       );

@@ -6,7 +6,7 @@ import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-polic
 import { fileUri } from '../../protocol/policy-uri.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { checkAgent } from '../../config/open-tasks.ts';
-import { checkTasks } from '../../config/sweep-config.ts';
+import { checkTasks, type SweepTasks } from '../../config/sweep-config.ts';
 import { checkPolicy } from '../../activities/orchestrator/open-policy.ts';
 import { TaskLoader } from '../../tasks/task-loader.ts';
 import type { SettledSweep, SweepConfig } from '../../protocol/eval.ts';
@@ -29,15 +29,20 @@ export async function checkContexts(config: SweepConfig): Promise<void> {
   }
 }
 
+export interface CheckedEval extends Pick<SweepTasks, 'sources'> {
+  /** The configuration with the tasks that the data has. */
+  readonly settled: SettledSweep;
+}
+
 /**
- * The configuration with the tasks that the data has. Only the workers know a run's checkpoints. Errors:
- * `UserInputError` for tasks or directories that do not exist.
+ * `loader` opens the dataset. Only the workers know a run's checkpoints. Errors: `UserInputError` for tasks or
+ * directories that do not exist.
  */
-export async function checkEvalInputs(config: SweepConfig): Promise<SettledSweep> {
+export async function checkEvalInputs(config: SweepConfig, loader = new TaskLoader()): Promise<CheckedEval> {
   const { policies } = config;
   const modules = await modulesOf(config);
   checkAgent(config.agent, modules?.digest);
-  const { tasks } = await checkTasks(config.tasks, new TaskLoader(), modules?.digest, config.judges);
+  const { tasks, sources } = await checkTasks(config.tasks, loader, modules?.digest, config.judges);
   for (const policy of policies) {
     const field = `policies.${policy.name}`;
     if ('endpoint' in policy) {
@@ -50,5 +55,5 @@ export async function checkEvalInputs(config: SweepConfig): Promise<SettledSweep
     if (reference.kind === 'starter') await checkPolicy(starter, field);
   }
   await checkContexts(config);
-  return { ...config, tasks };
+  return { settled: { ...config, tasks }, ...(sources && { sources }) };
 }

@@ -45,7 +45,6 @@ function policyLine(policy: SweepPolicy): string {
   );
 }
 
-/** The plan of an eval, as lines that are printed before it starts. */
 /** What only the workers and the store know, so that a plan without a stack leaves it unchecked. */
 export function uncheckedLines({ eval: id, policies }: SweepConfig): string[] {
   const ofRuns = policies.flatMap((one) => {
@@ -67,7 +66,7 @@ function tasksLine(tasks: TaskSelection, asked: AskedTasks): string {
   return `${tasks.name}: ${tasks.count} ${tasks.split} tasks from ${tasks.from}${chosen}`;
 }
 
-/** `asked`: the configuration as it was given. */
+/** The plan of an eval, as lines that are printed before it starts. `asked`: the configuration as it was given. */
 export function evalPlanLines(settled: SettledSweep, asked: SweepConfig = settled): string[] {
   const { eval: id, dir, seed, tasks, policies, sampling, passAt, dispatcher, bootstrap, judges, budget } = settled;
   const count = 'ids' in tasks ? tasks.ids.length : tasks.count;

@@ -47,11 +47,11 @@ interface Before {
 /** An eval that has started is read from the store alone; for any other, its inputs are checked. */
 async function before(config: SweepConfig): Promise<Before> {
   const url = storeUrlOf();
-  if (!(await storeExists(url))) return { settled: await checkEvalInputs(config) };
+  if (!(await storeExists(url))) return checkEvalInputs(config);
   const store = await openStore(url);
   try {
     const record = await store.get<EvalRecord>(evalKeys.record(config.eval));
-    if (!record) return { settled: await checkEvalInputs(config) };
+    if (!record) return checkEvalInputs(config);
     const settled = asBegun(config, record.config);
     await checkUnchanged(settled, record);
     const results = await evalResultsOf(config.eval, store);

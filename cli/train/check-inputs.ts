@@ -48,8 +48,11 @@ const unreached = (error: unknown): string | undefined =>
     ? error.message
     : undefined;
 
-/** As `checkInputs`, but what is on a hub that cannot be reached is named, and everything else is checked. */
-export async function checkPlanned(config: RunConfig): Promise<PlannedInputs> {
+/**
+ * As `checkInputs`, but what is on a hub that cannot be reached is named, and everything else is checked. `loader`
+ * opens the datasets.
+ */
+export async function checkPlanned(config: RunConfig, loader = new TaskLoader()): Promise<PlannedInputs> {
   const unchecked: string[] = [];
   const orNamed = async <T>(check: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -64,7 +67,7 @@ export async function checkPlanned(config: RunConfig): Promise<PlannedInputs> {
   refuseName(config);
   const modules = await modulesOf(config);
   checkDefinitions(config.algorithm, config.training?.mode, modules?.digest);
-  const tasks = await orNamed(() => checkTasksOfRun(config, new TaskLoader(), modules?.digest));
+  const tasks = await orNamed(() => checkTasksOfRun(config, loader, modules?.digest));
   if (checkBackend(config, modules?.digest) === undefined) await orNamed(() => checkPolicyHere(config));
   return { unchecked, ...(tasks && { tasks }) };
 }

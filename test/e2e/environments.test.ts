@@ -48,6 +48,18 @@ it.concurrent.each(['word-problems', 'guess-the-number', 'fill-a-basket', 'two-s
   },
 );
 
+it('keeps-running: what was graded in place is not graded again, but played again, as the refusal says', async () => {
+  const refused = await longhaul(['rescore', 'eval/keeps-running-eval'], dir);
+  expect(refused.code).toBe(2);
+  const [, policy = ''] = /policies: \[(replay:\S+)\]/.exec(refused.stderr) ?? [];
+  expect(policy).toBe('replay:eval/keeps-running-eval');
+  const sets = [`policies=["${policy}"]`, 'samples=2'].flatMap((set) => ['--set', set]);
+  const again = ['eval', config('keeps-running-eval'), '--eval-id', 'again', ...sets];
+  const { cells } = await longhaulJson<EvalResults>(again, dir);
+  // Of each task the gold answer and the empty one.
+  expect(cells.map(({ rollouts, graded, meanReward }) => [rollouts, graded, meanReward?.mean])).toEqual([[8, 8, 0.5]]);
+});
+
 it.each([
   ['word-problems', 'guess-the-number'],
   ['fill-a-basket', 'two-sandboxes'],

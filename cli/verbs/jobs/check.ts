@@ -5,7 +5,7 @@ import { checkTasksOfRun, EVALUATED } from '../../../config/open-tasks.ts';
 import { checkTasks } from '../../../config/sweep-config.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { checkGraders, type CheckedGraders } from '../../check/check-graders.ts';
-import { type CheckedPrompts, PromptCheck } from '../../check/check-prompts.ts';
+import { PromptCheck, promptLines } from '../../check/check-prompts.ts';
 import { openHere } from '../../check/roll-out-here.ts';
 import { type CheckedSource, checkSources, type Problem } from '../../check/check-tasks.ts';
 import { type CheckConfig, readCheck } from '../../check/read-check.ts';
@@ -75,18 +75,6 @@ function graderLines({ policies, withoutOracle, wrong }: CheckedGraders): string
     ...(withoutOracle > 0 ? [`${withoutOracle} tasks have no function oracle, which returns a gold solution`] : []),
     ...shown,
     ...(wrong.length > SHOWN ? [`  and ${wrong.length - SHOWN} more`] : []),
-  ];
-}
-
-function promptLines({ counted, longest, tooLong, uncounted }: CheckedPrompts): string[] {
-  if (counted === 0 && uncounted === null) return [];
-  const most =
-    longest === null ? '' : `, the longest has ${longest.tokens} of ${longest.limit} tokens (${longest.task})`;
-  return [
-    `prompts: ${counted} counted${most}${tooLong.length === 0 ? '' : `; ${tooLong.length} too long`}`,
-    ...tooLong.slice(0, SHOWN).map(({ task, message }) => `  ${task}: ${message}`),
-    ...(tooLong.length > SHOWN ? [`  and ${tooLong.length - SHOWN} more`] : []),
-    ...(uncounted === null ? [] : [`  ${uncounted.tasks} not counted, the first is ${uncounted.message}`]),
   ];
 }
 

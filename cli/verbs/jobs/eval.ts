@@ -1,6 +1,8 @@
 /** `longhaul eval`: pass@k and mean reward of policies on tasks. */
 
+import type { SweepConfig } from '../../../protocol/eval.ts';
 import { allowEval } from '../../connect/allow-named.ts';
+import { modulesOf } from '../../connect/run-modules.ts';
 import { checkEvalInputs } from '../../eval/check-inputs.ts';
 import { evalPlanLines, uncheckedLines } from '../../eval/format.ts';
 import { readSweepConfig } from '../../eval/read-config.ts';
@@ -16,12 +18,31 @@ interface Options {
   readonly dryRun?: boolean;
 }
 
+/** Exit code 2 if one of the first prompts leaves no room for an answer. */
+async function plan(file: string, config: SweepConfig, context: VerbContext): Promise<Outcome> {
+  // Loaded here: only a plan counts prompts.
+  const { FirstPrompts, sayPrompts } = await import('../../check/first-prompts.ts');
+  const first = await FirstPrompts.open();
+  try {
+    const { settled, sources } = await checkEvalInputs(config, first.tasks);
+    const { tasks, agent } = settled;
+    const planned =
+      'ids' in tasks ? { pools: [], ids: tasks.ids } : { pools: [{ ...tasks, source: tasks.name }], ids: [] };
+    const read = { kind: 'eval', config } as const;
+    const found = await first.count(read, { ...planned, sources }, agent, await modulesOf(config));
+    for (const line of evalPlanLines(settled, config)) context.say(line);
+    const exitCode = sayPrompts(found, shellWord(file), context);
+    for (const line of uncheckedLines(config)) context.say(line);
+    return { document: settled, exitCode };
+  } finally {
+    await first.close();
+  }
+}
+
 async function evaluate(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readSweepConfig(file, options, context.cwd);
   if (options.dryRun === true) {
-    const settled = await checkEvalInputs(config);
-    for (const line of [...evalPlanLines(settled, config), ...uncheckedLines(config)]) context.say(line);
-    return { document: settled };
+    return plan(file, config, context);
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
   const again =

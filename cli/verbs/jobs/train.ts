@@ -19,6 +19,8 @@ import { openReadModel } from '../../../reports/read-model/read-model.ts';
 import type { Store } from '../../../store/store.ts';
 import { refuseUnusableDisks, stackPlaces } from '../../../stack/disk-room.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
+import { modulesOf } from '../../connect/run-modules.ts';
+import { shellWord } from '../../terminal-text.ts';
 import { type Stack, withStack } from '../../connect/with-stack.ts';
 import type { Longhaul } from '../../../client/longhaul.ts';
 import { endOf, knownRun, type TrainEnd } from '../../train/ended-run.ts';
@@ -122,17 +124,30 @@ interface Options {
   readonly requireImprovement?: boolean;
 }
 
+/** Exit code 2 if one of the first prompts leaves no room for an answer. */
+async function plan(file: string, config: RunConfig, context: VerbContext): Promise<Outcome> {
+  // Loaded here: only a plan counts prompts.
+  const { FirstPrompts, sayPrompts } = await import('../../check/first-prompts.ts');
+  const first = await FirstPrompts.open();
+  try {
+    const { tasks, unchecked } = await checkPlanned(config, first.tasks);
+    const { train: ofSteps = [], heldOut = [], sources = {} } = tasks ?? {};
+    const planned = { pools: [...ofSteps, ...heldOut], ids: [], sources };
+    const found = await first.count({ kind: 'run', config }, planned, config.agent, await modulesOf(config));
+    for (const line of planLines(config, tasks)) context.say(line);
+    const exitCode = sayPrompts(found, shellWord(file), context);
+    const memory = await memoryLines(config, context.env, stackHome(context.env, context.cwd));
+    for (const line of [...unchecked.map((reason) => `not checked: ${reason}`), ...memory]) context.say(line);
+    return { document: config, exitCode };
+  } finally {
+    await first.close();
+  }
+}
+
 async function train(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readRunConfig(file, options, context.cwd);
   if (options.dryRun === true) {
-    const { tasks, unchecked } = await checkPlanned(config);
-    for (const line of [
-      ...planLines(config, tasks),
-      ...unchecked.map((reason) => `not checked: ${reason}`),
-      ...(await memoryLines(config, context.env, stackHome(context.env, context.cwd))),
-    ])
-      context.say(line);
-    return { document: config };
+    return plan(file, config, context);
   }
   const out = context.json ? process.stderr : process.stdout;
   const end = await runTrain(config, {
