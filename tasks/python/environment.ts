@@ -1,6 +1,7 @@
 /**
  * The environment `python`: environments that are written in Python, as they are. A subclass of SkyRL-Gym's BaseTextEnv
- * reads each message of the policy by its `step`; its rewards and metrics are the verdict.
+ * reads each message of the policy by its `step`; its rewards and metrics are the verdict. Environments of `verifiers`
+ * answer messages, and their rubrics are the verdict.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,7 +12,7 @@ import { openRecords, recordOptions } from '../data/record-options.ts';
 import type { Environment, EnvironmentIo, Task, TaskContext } from '../environment.ts';
 import { type CodeFile, codeIn, digestOfCode } from './code-folder.ts';
 import type { Answer, Episode } from './episode.ts';
-import { adapterFile, HERE, InSandbox } from './in-sandbox.ts';
+import { adapterFiles, HERE, InSandbox } from './in-sandbox.ts';
 import { OnWorker, type Player, type Recipe } from './on-worker.ts';
 import { PythonFailed, PythonTimedOut } from './python-process.ts';
 
@@ -91,7 +92,7 @@ function taskOf(
   const recipe = recipeOf(row, given);
   const { sandbox, image, memoryMiB, seconds } = given;
   const files = () => [
-    adapterFile(),
+    ...adapterFiles(),
     ...code.flatMap((folder, i) =>
       folder.map(({ path, content }) => ({ path: `${folderInSandbox(i)}/${path}`, content: new Uint8Array(content) })),
     ),
@@ -146,7 +147,7 @@ function interpreterOf({ python, path }: Options, io: EnvironmentIo) {
 }
 
 async function open(given: Options, io: EnvironmentIo) {
-  const { sandbox, image, env, data, fields, seconds, path, python } = given;
+  const { sandbox, image, env, config, data, fields, seconds, path, python } = given;
   if (image !== undefined && !sandbox)
     throw new UserInputError('task.options.image', image, 'leave it out, or give sandbox: true');
   const interpreter = sandbox
@@ -170,7 +171,7 @@ async function open(given: Options, io: EnvironmentIo) {
     (row) => taskOf(row, given, playerOf, code),
     labelOf,
   );
-  if (!sandbox && env !== undefined) await player.check(env).catch(refused);
+  if (!sandbox && env !== undefined) await player.check(env, config).catch(refused);
   const { seconds: _, ...kept } = given;
   const digest = createHash('sha256')
     .update(JSON.stringify([dataset.digest, kept, digestOfCode(code)]))
@@ -178,13 +179,13 @@ async function open(given: Options, io: EnvironmentIo) {
   return { ...dataset, digest };
 }
 
-/** What cannot be imported is refused before anything starts. */
+/** What cannot be imported, or played, is refused before anything starts. */
 function refused(error: unknown): never {
   if (!(error instanceof PythonFailed || error instanceof PythonTimedOut)) throw error;
   throw new UserInputError(
     'task.options.env',
     error.message,
-    'give what this interpreter can import (options python and path)',
+    'give what this interpreter can import and play (options python, path and config)',
   );
 }
 

@@ -4,7 +4,8 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { SandboxFile } from '../../sandboxes/sandbox.ts';
 import type { TaskContext } from '../environment.ts';
 import { answerOf, type Answer, begun, checkReplay, continued, type Episode } from './episode.ts';
@@ -15,7 +16,11 @@ import { ADAPTER, checkedReply, PythonFailed, PythonTimedOut, type Reply } from 
 export const HERE = '/tmp/longhaul';
 const OUTPUT_BYTES = 32 << 20;
 
-export const adapterFile = (): SandboxFile => ({ path: `${HERE}/adapter.py`, content: readFileSync(ADAPTER, 'utf8') });
+/** The adapter, and the programs that it imports. */
+export const adapterFiles = (): SandboxFile[] =>
+  readdirSync(dirname(ADAPTER))
+    .filter((name) => name.endsWith('.py'))
+    .map((name) => ({ path: `${HERE}/${name}`, content: readFileSync(join(dirname(ADAPTER), name), 'utf8') }));
 
 export class InSandbox implements Player {
   readonly #ctx: TaskContext;

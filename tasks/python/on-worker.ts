@@ -8,7 +8,7 @@ import { type Interpreter, PythonEnded, PythonFailed, processOf, type PythonProc
 
 /** What an environment is made of. */
 export interface Recipe {
-  /** `module:Class`, or an id of SkyRL-Gym. */
+  /** `module:Class`, `module:load_environment`, or an id of SkyRL-Gym. */
   readonly env: string;
   readonly config: Readonly<Record<string, unknown>>;
   readonly extras: Readonly<Record<string, unknown>>;
@@ -55,9 +55,9 @@ export class OnWorker implements Player {
     this.#seconds = seconds;
   }
 
-  /** Imports the environment. Errors: `PythonFailed`, `PythonTimedOut`. */
-  async check(env: string): Promise<void> {
-    await this.#inProcess((process) => process.request({ do: 'check', env }, this.#seconds));
+  /** Imports the environment, and makes one of `verifiers`. Errors: `PythonFailed`, `PythonTimedOut`. */
+  async check(env: string, config: Recipe['config']): Promise<void> {
+    await this.#inProcess((process) => process.request({ do: 'check', env, config }, this.#seconds));
   }
 
   start(recipe: Recipe, owner: string) {

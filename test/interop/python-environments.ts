@@ -4,7 +4,7 @@
  * `node test/interop/python-environments.ts [PYTHON [PYTHON]]`: interpreters that have skyrl-gym, and verifiers.
  */
 
-import { deepStrictEqual } from 'node:assert/strict';
+import { deepStrictEqual, match } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -115,7 +115,15 @@ async function verifiersEpisodes(python: string): Promise<number> {
   ]);
   const [, , last] = await played(multi, 'vf-4', ['1', '2', '3']);
   deepStrictEqual([last?.reward, last?.done, last?.metrics?.['num_turns']], [0, true, 3]);
-  return 4;
+  const tools = await (await openRows(rows, { ...env, config: { kind: 'tools' } })).load('test', 0);
+  const offered = await tools.start?.(contextOf('vf-tools/start'));
+  match(offered?.messages?.[0]?.content ?? '', /"name": "add"/u);
+  const call = '<tool_call>\n{"name": "add", "arguments": {"a": 3, "b": 4}}\n</tool_call>';
+  deepStrictEqual(said(await played(tools, 'vf-5', [call, '7'])), [
+    [0, false, '<tool_response>\n7\n</tool_response>'],
+    [1, true],
+  ]);
+  return 5;
 }
 
 try {

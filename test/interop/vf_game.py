@@ -1,7 +1,12 @@
-"""Environments of `verifiers` 0.1 for python-environments.ts: one question, and a guess in three turns."""
+"""Environments of `verifiers` before 0.4 for python-environments.ts: a question, a guess in three turns, and a tool."""
 
 import verifiers as vf
 from datasets import Dataset
+
+
+def add(a: int, b: int) -> int:
+    """Adds two numbers."""
+    return a + b
 
 
 def load_environment(kind="single", **kw):
@@ -14,6 +19,8 @@ def load_environment(kind="single", **kw):
     rubric = vf.Rubric(funcs=[exact, asked], weights=[1.0, 0.0])
     if kind == "single":
         return vf.SingleTurnEnv(dataset=ds, rubric=rubric)
+    if kind == "tools":
+        return vf.ToolEnv(dataset=ds, rubric=rubric, tools=[add], max_turns=5)
     class Guess(vf.MultiTurnEnv):
         async def setup_state(self, state):
             state["tries"] = 0

@@ -1,16 +1,14 @@
 """
 Runs environments that are written in Python for Longhaul: subclasses of SkyRL-Gym's BaseTextEnv, as they are, and
-environments of `verifiers` that answer messages. Requests and replies are lines of JSON on descriptors of their own, so
+environments and tasksets of `verifiers`. Requests and replies are lines of JSON on descriptors of their own, so
 whatever an environment prints is no part of them. `serve IN OUT` keeps instances and answers requests by several
 threads; `replay FILE OUT` makes one instance, and gives it a list of actions.
 """
 
-import asyncio
 import base64
-import contextvars
 import importlib
+import importlib.metadata
 import json
-import math
 import os
 import pickle
 import sys
@@ -18,13 +16,16 @@ import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 
-HERE = os.path.abspath(__file__)
+# Nothing is written beside the programs, which may be in a package.
+written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+import longhaul_taskset
+import longhaul_verifiers
+from longhaul_values import Wrong, messages_in, number_of, numbers_in
+
+sys.dont_write_bytecode = written
+HERE = os.path.dirname(os.path.abspath(__file__))
 THREADS = 64
 MOST_PICKLE = 4 << 20
-
-
-class Wrong(Exception):
-    """The environment does not do what one must do."""
 
 
 class Config(dict):
@@ -62,46 +63,6 @@ def target_of(spec):
     raise Wrong("%s has no %s" % (getattr(module, "__file__", module_name), name))
 
 
-def number_of(value, what):
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise Wrong("%s is %r, and must be a number" % (what, value)) from None
-    if not math.isfinite(number):
-        raise Wrong("%s is %r, and must be finite" % (what, value))
-    return number
-
-
-def numbers_in(given):
-    """As SkyRL-Gym aggregates them: numbers and booleans, and nothing else."""
-    if not isinstance(given, dict):
-        raise Wrong("the metrics are %r, and must be a dictionary" % (given,))
-    found = {}
-    for name, value in given.items():
-        try:
-            number = float(value) if not isinstance(value, (str, bytes)) else math.nan
-        except (TypeError, ValueError):
-            continue
-        if math.isfinite(number):
-            found[str(name)] = number
-    return found
-
-
-def messages_in(given, what):
-    if given is None:
-        return []
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    messages = []
-    for one in given:
-        one = one if isinstance(one, dict) else dict(one)
-        role, content = one.get("role", "user"), one.get("content")
-        if not isinstance(content, str):
-            raise Wrong("%s has a message without text: %r" % (what, one))
-        messages.append({"role": role if role in ("system", "user", "assistant") else "user", "content": content})
-    return messages
-
-
 class SkyRL:
     """An environment of SkyRL-Gym's kind."""
 
@@ -137,139 +98,62 @@ class SkyRL:
             close()
 
 
-episode_now = contextvars.ContextVar("episode")
-loop = asyncio.new_event_loop()
-
-
-def start_loop():
-    if not loop.is_running():
-        threading.Thread(target=loop.run_forever, daemon=True).start()
-
-
-def plain(messages):
-    """Messages of `verifiers`, which are objects in later versions, as dictionaries."""
-    if isinstance(messages, str):
-        return [{"role": "user", "content": messages}]
-    return [one if isinstance(one, dict) else {"role": one.role, "content": one.content} for one in messages]
-
-
-class Verifiers:
-    """
-    An environment of `verifiers` (0.1), and its rubric. Its own `rollout` runs, and waits for the policy's messages
-    where it would ask a model.
-    """
-
-    def __init__(self, env, request):
-        extras = request["extras"]
-        self.env, self.prompt, self.sent = env, request["prompt"], 0
-        self.input = {
-            "prompt": request["prompt"],
-            "answer": extras.get("answer", ""),
-            "info": extras.get("info") or {},
-            "example_id": extras.get("example_id", 0),
-            **{name: extras[name] for name in ("task",) if name in extras},
-        }
-
-    def __getstate__(self):
-        raise Wrong("an environment of verifiers is replayed by its actions: leave out replay: pickle")
-
-    async def begin(self):
-        self.asked, self.said = asyncio.Queue(), asyncio.Queue()
-        self.task = loop.create_task(self.play())
-        return await self.asked.get()
-
-    async def play(self):
-        from verifiers.types import ClientConfig
-
-        episode_now.set(self)
-        os.environ.setdefault("LONGHAUL_NO_KEY", "none")
-        nowhere = ClientConfig(api_key_var="LONGHAUL_NO_KEY", api_base_url="http://127.0.0.1:9/v1")
-        try:
-            self.state = await self.env.rollout(self.input, nowhere, "policy", {})
-            if self.state.get("error") is not None:
-                raise self.state["error"]
-            await self.env.rubric.score_rollout(self.state)
-            await self.asked.put(None)
-        except BaseException as error:
-            await self.asked.put(error)
-
-    async def ask(self, prompt):
-        from verifiers.types import Response, ResponseMessage
-
-        await self.asked.put(plain(prompt))
-        content = await self.said.get()
-        message = ResponseMessage(content=content, finish_reason="stop", is_truncated=False)
-        return Response(id="policy", created=0, model="policy", message=message)
-
-    async def told(self, action):
-        await self.said.put(action)
-        return await self.asked.get()
-
-    def wait(self, promise):
-        asked = asyncio.run_coroutine_threadsafe(promise, loop).result()
-        if isinstance(asked, BaseException):
-            raise asked
-        return asked
-
-    def init(self, prompt):
-        asked = self.wait(self.begin())
-        if asked is None:
-            raise Wrong("the rollout ended before the policy was asked")
-        self.sent = len(asked)
-        return {"messages": messages_in(asked, "the prompt"), "metrics": {}}
-
-    def step(self, action):
-        asked = self.wait(self.told(action))
-        if asked is not None:
-            new = asked[self.sent + 1 :]
-            self.sent = len(asked)
-            return {"messages": messages_in(new, "env_response"), "reward": 0.0, "done": False, "metrics": {}}
-        reward = number_of(self.state["reward"], "the reward")
-        metrics = numbers_in(self.state.get("metrics") or {})
-        return {"messages": [], "reward": reward, "done": True, "metrics": metrics}
-
-    def close(self):
-        loop.call_soon_threadsafe(self.task.cancel)
-
-
-async def asked_of_policy(state, prompt, *_, **__):
-    return await episode_now.get().ask(prompt)
-
-
+# Environments of `verifiers` by what made them, each with what plays its episodes.
 loaded = {}
-
-
-def is_verifiers(request):
-    return request["env"].endswith(":load_environment")
 
 
 def key_of(request):
     return json.dumps([request["env"], request["config"]], sort_keys=True)
 
 
+def load(request):
+    target = target_of(request["env"])
+    if key_of(request) in loaded:
+        return
+    if request["env"].endswith(":load_environment"):
+        env = longhaul_verifiers.prepared(target(**request["config"]))
+        loaded[key_of(request)] = longhaul_verifiers.Rollout, env
+    elif longhaul_taskset.is_taskset(target):
+        taskset = longhaul_taskset.prepared(target, request["config"])
+        loaded[key_of(request)] = longhaul_taskset.TaskPlay, taskset
+
+
+def of_other_version(error):
+    """What the error means if version 0.4 is installed, which has none of the classes of the versions before."""
+    try:
+        version = importlib.metadata.version("verifiers")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    if "verifiers" not in str(error) or version.startswith(("0.1.", "0.2.", "0.3.")):
+        return None
+    return Wrong(
+        "%s: this environment is for verifiers before 0.4, and %s is installed: pip install 'verifiers<0.4'"
+        % (error, version)
+    )
+
+
 def prepare(request):
     """Imports what a request names, in the main thread: some libraries set up signal handlers when they are loaded."""
-    target = target_of(request["env"])
-    if request["do"] == "check" or not is_verifiers(request) or key_of(request) in loaded:
-        return
-    env = target(**request["config"])
-    for name in ("rollout", "get_model_response", "rubric"):
-        if not hasattr(env, name):
-            raise Wrong("%s has no %s: environments of verifiers 0.1 are known here" % (type(env).__name__, name))
-    env.get_model_response = asked_of_policy
-    start_loop()
-    loaded[key_of(request)] = env
+    try:
+        load(request)
+    except (AttributeError, ImportError) as error:
+        meant = of_other_version(error)
+        if meant is None:
+            raise
+        raise meant from error
 
 
 def instance_of(request):
-    if is_verifiers(request):
-        return Verifiers(loaded[key_of(request)], request)
-    return SkyRL(target_of(request["env"]), request)
+    if key_of(request) not in loaded:
+        return SkyRL(target_of(request["env"]), request)
+    play, env = loaded[key_of(request)]
+    return play(env, request)
 
 
 def place_of(trace):
     """`FILE:LINE` of the innermost frame that is not this program's."""
-    frames = [frame for frame in traceback.extract_tb(trace) if os.path.abspath(frame.filename) != HERE]
+    all_frames = traceback.extract_tb(trace)
+    frames = [frame for frame in all_frames if os.path.dirname(os.path.abspath(frame.filename)) != HERE]
     own = [frame for frame in frames if "site-packages" not in frame.filename and "/lib/python" not in frame.filename]
     chosen = (own or frames or [None])[-1]
     return "%s:%d" % (os.path.abspath(chosen.filename), chosen.lineno) if chosen else None

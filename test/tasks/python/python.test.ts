@@ -7,14 +7,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { contextOver } from '../../../activities/task-context.ts';
 import { classOfError } from '../../../protocol/failure-policy.ts';
-import type { Sandbox, SandboxProvider } from '../../../sandboxes/sandbox.ts';
-import type { StepResult, Task, TaskContext } from '../../../tasks/environment.ts';
+import type { Task } from '../../../tasks/environment.ts';
 import type { Episode } from '../../../tasks/python/episode.ts';
 import { processOf } from '../../../tasks/python/python-process.ts';
 import { TaskLoader } from '../../../tasks/task-loader.ts';
 import { openBench } from '../../sandboxes/harness.ts';
+import { Attempt } from './attempt.ts';
 
 const fixtures = join(import.meta.dirname, 'fixtures');
 const folders = [join(fixtures, 'standin'), join(fixtures, 'envs')];
@@ -36,62 +35,6 @@ writeFileSync(
 async function taskOf(given: Record<string, unknown> = {}, index = 0, loader = new TaskLoader()): Promise<Task> {
   const options = { data: { test: 'rows.jsonl' }, env: 'game:Guess', path: folders, ...given };
   return (await loader.open({ environment: 'python', options, folder })).load('test', index);
-}
-
-let owners = 0;
-
-/** One attempt. */
-class Attempt {
-  task: Task;
-  readonly #name = `attempt-${(owners += 1)}`;
-  readonly #sandbox: Sandbox | undefined;
-  state: unknown;
-  #turn = 0;
-
-  constructor(task: Task, sandbox?: Sandbox) {
-    this.task = task;
-    this.#sandbox = sandbox;
-  }
-
-  #context(place: string, execution = 1): TaskContext {
-    const named = {
-      key: 'python-test-0',
-      id: `${this.#name}/${place}`,
-      execution,
-      signal: new AbortController().signal,
-    };
-    const ask = () => Promise.reject(new Error('no judge'));
-    const sandboxes = this.#sandbox ? { main: this.#sandbox } : {};
-    const provider = undefined as unknown as SandboxProvider;
-    return contextOver(sandboxes, provider, { ...named, ask, deadline: Number.POSITIVE_INFINITY });
-  }
-
-  async start() {
-    const started = await this.task.start!(this.#context('start'));
-    this.state = started.state;
-    return started;
-  }
-
-  /** The state goes through JSON, as a record's does. */
-  async step(action: string): Promise<StepResult> {
-    this.#turn += 1;
-    const before = JSON.parse(JSON.stringify(this.state)) as unknown;
-    const result = await this.task.step!(this.#context(`${this.#turn}/step`), before, action);
-    this.state = result.state;
-    return result;
-  }
-
-  grade() {
-    const work = {
-      transcript: [],
-      answer: '',
-      finish: 'done' as never,
-      turns: 1,
-      artifact: new Uint8Array(),
-      turnRewards: [],
-    };
-    return this.task.grade(this.#context('grade'), { ...work, state: this.state });
-  }
 }
 
 async function begun(given: Record<string, unknown> = {}): Promise<Attempt> {
