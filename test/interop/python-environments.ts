@@ -1,10 +1,11 @@
 /**
  * Runs unchanged environments of the real SkyRL-Gym by the environment `python`, on the cases of gym.json, and
  * environments of the real `verifiers`. Both come from PyPI, into virtual environments in the cache.
- * `node test/interop/python-environments.ts [PYTHON [PYTHON]]`: interpreters that have skyrl-gym, and verifiers.
+ * `node test/interop/python-environments.ts [PYTHON [PYTHON [PYTHON]]]`: interpreters that have skyrl-gym, verifiers of
+ * before 0.4, and its 0.4.
  */
 
-import { deepStrictEqual, match } from 'node:assert/strict';
+import { deepStrictEqual, match, rejects } from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,6 +19,7 @@ import { readVectors } from '../support/vectors.ts';
 
 const GYM = 'skyrl-gym==0.4.0';
 const VERIFIERS = 'verifiers==0.1.14';
+const TASKSETS = 'verifiers==0.4.0';
 const SECTIONS = { gsm8k_env: 'gsm8k', gsm8k_multi_turn: 'gsm8k_multi_turn' } as const;
 
 interface Case {
@@ -126,11 +128,25 @@ async function verifiersEpisodes(python: string): Promise<number> {
   return 5;
 }
 
+async function tasksetEpisodes(python: string): Promise<number> {
+  const env = { env: 'vf_tasks:Sums', path: [import.meta.dirname], python };
+  const rows = [{ prompt: '3 + 4?', answer: '7' }];
+  const task = await (await openRows(rows, { ...env, config: { longest: 5 } })).load('test', 0);
+  const [right] = await played(task, 'vf-6', ['7']);
+  deepStrictEqual([right?.reward, right?.done, right?.metrics], [2.5, true, { characters: 1, right: 1, short: 1 }]);
+  const [wrong] = await played(task, 'vf-7', ['twelve']);
+  deepStrictEqual([wrong?.reward, wrong?.done, wrong?.metrics], [0, true, { characters: 6, right: 0, short: 0 }]);
+  await rejects(openRows(rows, { ...env, config: { deepest: 5 } }), /deepest/u);
+  return 2;
+}
+
 try {
-  const [, , gym, verifiers] = process.argv;
+  const [, , gym, verifiers, tasksets] = process.argv;
   process.stdout.write(`${GYM}: ${JSON.stringify(await gymCases(interpreterWith(GYM, gym)))} cases as in gym.json\n`);
   const episodes = await verifiersEpisodes(interpreterWith(VERIFIERS, verifiers));
   process.stdout.write(`${VERIFIERS}: ${episodes} episodes\n`);
+  const scored = await tasksetEpisodes(interpreterWith(TASKSETS, tasksets));
+  process.stdout.write(`${TASKSETS}: ${scored} episodes\n`);
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
