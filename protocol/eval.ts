@@ -14,7 +14,7 @@ import type { ObjectRef } from './stages.ts';
 export type TaskSelection = TasksOfSplit | { readonly ids: readonly string[] };
 
 /** Consecutive tasks of one environment. */
-interface TasksOfSplit {
+export interface TasksOfSplit {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
   /** Absolute. Relative paths in `options` start there. Absent: `options` is empty. */

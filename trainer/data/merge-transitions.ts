@@ -18,6 +18,8 @@ export interface Transition {
   readonly reward?: number;
   /** The temperature of the action's sampling and of its log-probabilities; left out: 1. */
   readonly temperature?: number;
+  /** Names the agent's context. Of equally long sequences a call continues that of its own context. */
+  readonly context?: string;
 }
 
 /** A datum without its advantage. Arrays are as long as `tokens`; `mask` is 1 and `logprobs` is set on actions. */
@@ -49,7 +51,7 @@ export function transitionsOf(
     const before = call ? afterCalls[call.follows - 1] : reset ? undefined : contexts.get(context);
     const observation = [...(before ?? []), ...appended];
     const reward = rewards.get(i + 1);
-    const given = { version, temperature, ...(reward !== undefined && { reward }) };
+    const given = { version, temperature, context, ...(reward !== undefined && { reward }) };
     if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, ...given });
     if (call) afterCalls[i] = [...observation, ...sampled];
     else contexts.set(context, [...observation, ...sampled]);
@@ -62,6 +64,8 @@ function startsWith(sequence: readonly number[], prefix: readonly number[]): boo
 }
 
 interface Open extends Required<MergedTransitions> {
+  /** That of the last action. */
+  context: string | undefined;
   /** Tokens of actions so far. */
   acted: number;
 }
@@ -78,6 +82,7 @@ function extend(open: Open, observed: readonly number[], transition: Transition)
   for (const token of observed) add(token, 0, 0, 1);
   for (const [i, token] of action.entries()) add(token, 1, logprobs[i] ?? 0, temperature);
   open.acted += action.length;
+  open.context = transition.context;
   if (reward !== undefined) open.rewards.push([open.acted, reward]);
 }
 
@@ -90,18 +95,20 @@ const closed = ({ tokens, mask, logprobs, temperatures, rewards }: Open): Merged
 });
 
 /**
- * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued, and the
- * last of equally long ones; if it begins with none, a new sequence starts. A call without any token is skipped.
+ * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued; of equally
+ * long ones the last, and that of its own context before those of others. If it begins with none, a new sequence
+ * starts. A call without any token is skipped.
  */
 export function mergeTransitions(transitions: readonly Transition[]): MergedTransitions[] {
   const merged: Open[] = [];
   for (const transition of transitions) {
-    const { observation, action } = transition;
+    const { observation, action, context } = transition;
     if (observation.length + action.length === 0) continue;
     const seen = merged.filter(({ tokens }) => startsWith(observation, tokens)).toReversed();
-    let open = seen.toSorted((a, b) => b.tokens.length - a.tokens.length)[0];
+    const isOwn = (one: Open): number => Number(one.context === context);
+    let open = seen.toSorted((a, b) => b.tokens.length - a.tokens.length || isOwn(b) - isOwn(a))[0];
     if (open === undefined) {
-      open = { tokens: [], mask: [], logprobs: [], temperatures: [], rewards: [], acted: 0 };
+      open = { tokens: [], mask: [], logprobs: [], temperatures: [], rewards: [], acted: 0, context };
       merged.push(open);
     }
     extend(open, observation.slice(open.tokens.length), transition);
