@@ -34,6 +34,7 @@ export const {
   defineTool,
   EvalHandle,
   ExternalRollout,
+  fairAnswer,
   Longhaul,
   openRecords,
   readRecords,

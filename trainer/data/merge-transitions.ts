@@ -95,9 +95,9 @@ const closed = ({ tokens, mask, logprobs, temperatures, rewards }: Open): Merged
 });
 
 /**
- * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued; of equally
- * long ones the last, and that of its own context before those of others. If it begins with none, a new sequence
- * starts. A call without any token is skipped.
+ * Merges transitions in order. Of several sequences that an observation begins with, the longest is continued. Of
+ * equally long ones it is the last, and one of the call's own context before those of others. If an observation begins
+ * with none, a new sequence starts. A call without any token is skipped.
  */
 export function mergeTransitions(transitions: readonly Transition[]): MergedTransitions[] {
   const merged: Open[] = [];
