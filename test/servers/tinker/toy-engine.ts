@@ -148,14 +148,22 @@ export class ToyEngine {
     return logits.map((x) => x - most - Math.log(sum));
   }
 
+  /** Of the tokens in the mask: the geometric mean of the ratios. */
+  #sequenceRatio(state: ToyState, { tokens, targets, logprobs, ratioMask }: TinkerDatum): number {
+    const gaps = Array.from(tokens, (token, i) => this.#row(state, token)[targets[i]!]! - logprobs![i]!);
+    const counted = gaps.filter((_, i) => ratioMask![i]! > 0);
+    return Math.exp(counted.reduce((sum, gap) => sum + gap, 0) / counted.length);
+  }
+
   #pass(state: ToyState, { data, loss, config, backward }: TinkerPass): TinkerPassResult {
     let total = 0;
-    const logprobs = data.map((datum) =>
-      Float32Array.from(datum.tokens, (token, i) => {
+    const logprobs = data.map((datum) => {
+      const sequenceRatio = loss === 'gspo' ? this.#sequenceRatio(state, datum) : undefined;
+      return Float32Array.from(datum.tokens, (token, i) => {
         const row = this.#row(state, token);
         const target = datum.targets[i]!;
         const p = row[target]!;
-        const [value, slope] = lossAt(loss, p, datum, i, config);
+        const [value, slope] = lossAt(loss, p, datum, i, config, sequenceRatio);
         total += value;
         const from = token * this.#vocab;
         if (backward)
@@ -163,8 +171,8 @@ export class ToyEngine {
             (lp, j) => (state.gradient[from + j]! += SCALE * slope * ((j === target ? 1 : 0) - Math.exp(lp))),
           );
         return p;
-      }),
-    );
+      });
+    });
     return { logprobs, metrics: { 'loss:sum': total } };
   }
 
@@ -218,13 +226,16 @@ function lossAt(
   datum: TinkerDatum,
   i: number,
   config: TinkerPass['config'],
+  sequenceRatio?: number,
 ): [number, number] {
   if (loss === 'cross_entropy') {
     const weight = datum.weights?.[i] ?? 1;
     return [-weight * p, -weight];
   }
   const a = datum.advantages![i]!;
-  const ratio = Math.exp(p - datum.logprobs![i]!);
+  const gap = p - datum.logprobs![i]!;
+  if (loss === 'dro') return [-(p * a - 0.5 * config.beta! * gap ** 2), -(a - config.beta! * gap)];
+  const ratio = sequenceRatio ?? Math.exp(gap);
   const clipped = Math.min(Math.max(ratio, config.clip_low_threshold ?? 0.8), config.clip_high_threshold ?? 1.2);
   if (loss === 'importance_sampling') return [-ratio * a, -ratio * a];
   if (loss === 'cispo') return [-clipped * p * a, -clipped * a];
