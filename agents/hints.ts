@@ -1,5 +1,5 @@
 /**
- * Hints: what the policy is told if its turn had no usable call, if it repeats itself, or if it is near an end. Texts
+ * Hints: what the policy reads if its turn had no usable call, if it repeats itself, or if it is near an end. Texts
  * are short and stable. Pure: the same transcript gives the same hints.
  */
 

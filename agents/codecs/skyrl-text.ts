@@ -68,7 +68,7 @@ const textsIn = (body: string): Record<string, string> =>
 
 const CONSTANT = /(?<![\w.])(?:-?Infinity|(?<!-)NaN)(?![\w.])/uy;
 
-/** Numbers that nobody writes, which stand for Python's constants while a text is read. */
+/** Numbers that no text has, which stand for Python's constants while a text is read. */
 const STAND_INS: Readonly<Record<string, string>> = {
   NaN: '1e987654321',
   Infinity: '1e987654322',

@@ -139,7 +139,7 @@ export class Repl {
     );
   }
 
-  /** Starts the REPL that the block has ended. Returns what the policy is told. */
+  /** Starts the REPL that the block has ended. Returns what the policy reads. */
   async #afterEnd({ timedOut, exitCode, outOfMemory }: ExecResult): Promise<string> {
     await this.launch();
     const why = timedOut

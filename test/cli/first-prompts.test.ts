@@ -23,10 +23,10 @@ function writeModule(more = ''): void {
   const lines = [
     "import { appendFileSync } from 'node:fs';",
     "import { defineEnvironment } from 'longhaul';",
-    `const heard = (what) => appendFileSync(${JSON.stringify(join(dir, 'heard'))}, what + '\\n');`,
+    `const called = (what) => appendFileSync(${JSON.stringify(join(dir, 'called'))}, what + '\\n');`,
     'defineEnvironment({',
     "  name: 'words',",
-    "  open: async () => { heard('open'); return { digest: 'w', splits: { train: 50, test: 9 }, load: async (_s, i) => ({",
+    "  open: async () => { called('open'); return { digest: 'w', splits: { train: 50, test: 9 }, load: async (_s, i) => ({",
     "    messages: [{ role: 'user', content: 'word '.repeat(i === 1 ? 200 : 1) }],",
     '    tools: [],',
     "    grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),",
@@ -50,7 +50,7 @@ async function plan(verb: 'train' | 'eval', config: object, ...more: string[]) {
   });
   return { code, out, err, file };
 }
-const heard = () => readFileSync(join(dir, 'heard'), 'utf8').trim().split('\n');
+const called = () => readFileSync(join(dir, 'called'), 'utf8').trim().split('\n');
 const evalOf = (maxContextTokens: number) => ({
   policies: [starter],
   tasks: { name: 'words', split: 'test' },
@@ -72,7 +72,7 @@ it('a plan counts the first prompts, names one that is too long, and says what c
     /words-train-1: the prompt has \d+ tokens, and the context of policy.base 300: .*maxContextTokens/,
   );
   expect(code).toBe(2);
-  expect(heard()).toEqual(['open']);
+  expect(called()).toEqual(['open']);
 });
 
 it('an eval’s plan does too, also beside its document; with room for all there is nothing wrong', async () => {
@@ -87,9 +87,9 @@ it('an eval’s plan does too, also beside its document; with room for all there
 
 it('what start says is left to check: a plan calls nothing of a task', async () => {
   writeModule(
-    "start: async () => { heard('start'); return { state: 0 }; }, step: async () => ({ state: 0, messages: [] }),",
+    "start: async () => { called('start'); return { state: 0 }; }, step: async () => ({ state: 0, messages: [] }),",
   );
   const { code, out } = await plan('eval', evalOf(300));
   expect(out).toContain('prompts: none counted; npx longhaul check ');
-  expect([code, heard()]).toEqual([0, ['open']]);
+  expect([code, called()]).toEqual([0, ['open']]);
 });

@@ -1,5 +1,5 @@
 /**
- * Hunts an attempt of `rlm` that goes on without its variables after its sandbox was lost, that asks its model again,
+ * Hunts an attempt of `rlm` that continues without its variables after its sandbox was lost, that asks its model again,
  * or that continues although its blocks said something else. Real bubblewrap sandboxes, a real store, and a model
  * behind HTTP; the policy's messages are written by the test.
  */

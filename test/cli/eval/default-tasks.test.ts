@@ -49,9 +49,9 @@ async function call(verb: readonly string[], tasks: object) {
   writeFileSync(join(dir, 'mine.yaml'), stringify({ policies: ['oracle'], tasks }));
   const say = async (...more: string[]) => {
     let out = '';
-    const hear = (text: string) => void (out += text);
+    const add = (text: string) => void (out += text);
     const { signal } = new AbortController();
-    const around = { out: hear, err: () => undefined, env: process.env, cwd: dir, signal };
+    const around = { out: add, err: () => undefined, env: process.env, cwd: dir, signal };
     await runCommandLine([verb[0] ?? '', join(dir, 'mine.yaml'), ...verb.slice(1), ...more], around);
     return out;
   };
