@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import type { SamplerPolicy } from '../../protocol/sampler-uri.ts';
 
 export interface Checkpoint {
@@ -35,20 +36,32 @@ const COMPLETE = 'give the folder of a complete checkpoint, in safetensors';
 const digests = new Map<string, Promise<string>>();
 const MOST_DIGESTS = 64;
 
-/** The first file that an index of weights names and that is not there. vLLM would keep its earlier tensors for it. */
-async function missingPart(index: string, files: readonly string[]): Promise<string | undefined> {
-  const { weight_map: parts } = JSON.parse(await readFile(index, 'utf8')) as { weight_map?: Record<string, string> };
-  return Object.values(parts ?? {}).find((part) => !files.includes(part));
+const indexOfWeights = z.object({ weight_map: z.record(z.string(), z.string()) });
+
+/**
+ * Each file that an index of weights names must be there: vLLM would keep its earlier tensors for one that is not.
+ * Errors: `CheckpointMissing`, also for an index that is cut off.
+ */
+async function checkParts(folder: string, index: string, files: readonly string[]): Promise<void> {
+  const refuse = (what: string): never => {
+    throw new CheckpointMissing(`${folder} ${what}: ${COMPLETE}`);
+  };
+  const text = await readFile(join(folder, index), 'utf8');
+  let parts: readonly string[];
+  try {
+    parts = Object.values(indexOfWeights.parse(JSON.parse(text)).weight_map);
+  } catch {
+    return refuse(`has a ${index} that is no index of weights`);
+  }
+  const part = parts.find((one) => !files.includes(one));
+  if (part !== undefined) refuse(`lacks ${part}, which ${index} names`);
 }
 
 /** Errors: `CheckpointMissing`. */
 async function digestOf(folder: string, files: readonly string[]): Promise<string> {
   const hash = createHash('sha256');
   for (const file of files) {
-    if (file.endsWith('.index.json')) {
-      const part = await missingPart(join(folder, file), files);
-      if (part !== undefined) throw new CheckpointMissing(`${folder} lacks ${part}, which ${file} names: ${COMPLETE}`);
-    }
+    if (file.endsWith('.index.json')) await checkParts(folder, file, files);
     const own = createHash('sha256');
     for await (const chunk of createReadStream(join(folder, file))) own.update(chunk as Buffer);
     hash.update(`${file}\n${own.digest('hex')}\n`);

@@ -99,8 +99,11 @@ test('weights in parts are not pushed before each part is there', () =>
     await using server = await SamplerTestServer.start('vllm');
     const folder = await checkpoint(dir, 'whole', 2);
     const index = { weight_map: { a: 'model.safetensors', b: 'model-2.safetensors' } };
-    await writeFile(path.join(folder, 'model.safetensors.index.json'), JSON.stringify(index));
+    const text = JSON.stringify(index);
+    await writeFile(path.join(folder, 'model.safetensors.index.json'), text.slice(0, 20));
     const uri = uriOf([server], folder, 2);
+    await expect(ask(uri)).rejects.toThrow(/CheckpointMissing: .* is no index of weights/);
+    await writeFile(path.join(folder, 'model.safetensors.index.json'), text);
     await expect(ask(uri)).rejects.toThrow(/CheckpointMissing: .* lacks model-2.safetensors, which model/);
     expect(server.asked).toEqual([]);
     await writeFile(path.join(folder, 'model-2.safetensors'), 'the rest');
