@@ -121,7 +121,7 @@ class Rollout:
         )
         return Response(id="policy", created=0, model="policy", message=message)
 
-    async def told(self, action):
+    async def answered(self, action):
         await self.said.put(action)
         return await self.asked.get()
 
@@ -151,7 +151,7 @@ class Rollout:
         return messages_in(in_text(after[1:]), "env_response")
 
     def step(self, action):
-        asked = self.wait(self.told(action))
+        asked = self.wait(self.answered(action))
         if asked is not None:
             return {"messages": self.new_messages(*asked), "reward": 0.0, "done": False, "metrics": {}}
         reward = number_of(self.state["reward"], "the reward")
