@@ -1,8 +1,8 @@
 /**
  * Tokens per second through the Tinker API beside the same calls in process, in turn in one run: `node
- * benchmarks/engine/tinker-api.ts [ROUNDS [empty]]`. Server, worker and this client are processes, as in a stack; the
- * client is small, so that what is measured is the server's and the worker's. `empty`: no engine, so that a sample's
- * cost is the API's alone. With `PYTHON=python` of an environment with the SDK, `test/interop/tinker_speed.py` runs
+ * benchmarks/engine/tinker-api.ts [ROUNDS [empty | qwen3-60m]]`. Server, worker and this client are processes, as in a
+ * stack; the client is small, so that what is measured is the server's and the worker's. `empty`: no engine, so that a
+ * sample's cost is the API's alone. `qwen3-60m`: a larger model than that of SkyRL's published numbers. With `PYTHON=python` of an environment with the SDK, `test/interop/tinker_speed.py` runs
  * after it, against the same server.
  */
 
@@ -16,7 +16,7 @@ import { encodePassRequest } from '../../endpoints/tinker/wire/pass-request.ts';
 import type { TinkerPass, TinkerSample } from '../../protocol/tinker.ts';
 import { storeUrl } from '../../connection/store-url.ts';
 import { openTinkerJournal } from '../../store/tinker/sqlite-journal.ts';
-import { median, randomIds, TINKER_MODEL, writeTinkerModel } from './bench-models.ts';
+import { benchModel, median, randomIds, TINKER_MODEL, writeTinkerModel } from './bench-models.ts';
 import type { Place, FromPart, ToPart } from './tinker-api-parts.ts';
 
 const [SAMPLED, PROMPT, SEQUENCES, LENGTH] = [64, 32, 8, 128];
@@ -193,7 +193,10 @@ function report(name: string, direct: readonly Round[], through: readonly Round[
 }
 
 const rounds = Number(process.argv[2] ?? 8);
-const isEmpty = process.argv[3] === 'empty';
+const variant = process.argv[3];
+if (variant !== undefined && variant !== 'empty' && variant !== 'qwen3-60m')
+  throw new Error(`${variant} is neither empty nor qwen3-60m`);
+const isEmpty = variant === 'empty';
 
 /** A model's passes, measured; then its sampler. */
 async function trained(
@@ -270,13 +273,9 @@ const scratch = await mkdtemp(path.join(tmpdir(), 'longhaul-tinker-api-'));
 const parts: Part[] = [];
 try {
   const store = storeUrl(path.join(scratch, 'state'));
-  const place = {
-    store,
-    dir: await writeTinkerModel(path.join(scratch, 'tiny')),
-    vocabSize: 512,
-    contextTokens: 2048,
-    isEmpty,
-  };
+  const isLarge = variant === 'qwen3-60m';
+  const dir = isLarge ? await benchModel(variant, scratch) : await writeTinkerModel(path.join(scratch, 'tiny'));
+  const place = { store, dir, vocabSize: isLarge ? 32_000 : 512, contextTokens: 2048, isEmpty };
   const onWake = (message: ToPart): void => parts[1]?.send(message);
   const server = new Part('server', place, onWake);
   const { url } = await server.received('ready');
