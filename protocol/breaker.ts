@@ -44,8 +44,14 @@ export function ungradedTrip({
   return { failure, failed, of, message: `no rollout of step ${step} was graded, so the policy is unchanged` };
 }
 
-/** A sentence for a person: what failed, and what to do. */
-export function tripLine({ failure, failed, of, message, work }: Trip): string {
+/** `text` with `name` in the place of RUN in its commands: a remedy is written for any run. */
+export const remediesOf = (text: string, name: string): string =>
+  text.replaceAll(/(npx longhaul \w+) RUN\b/g, (_all, verb: string) => `${verb} ${name}`);
+
+/** A sentence for a person: what failed, and what to do. `name`: of the run, the eval or the rollout. */
+export const tripLine = (trip: Trip, name = 'RUN'): string => remediesOf(lineOf(trip), name);
+
+function lineOf({ failure, failed, of, message, work }: Trip): string {
   if (work !== undefined && failure === 'cancelled') {
     return (
       `paused: ${work} was ended by hand (${message}); \`npx longhaul resume RUN\` starts it again, ` +

@@ -134,7 +134,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['gpu'],
     recovery: 'hold',
     breaks: true,
-    remedy: 'fix what the message names, then `npx longhaul resume RUN`; a run with another name gets a changed module',
+    remedy: 'fix what the message names (a changed module needs a run with another name)',
   },
   'endpoint-unavailable': {
     detected: 'an endpoint gave no answer to any request of a call',
@@ -256,9 +256,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'hold',
     breaks: true,
-    remedy:
-      'restore the files that the message names, or the way to the hub, then `npx longhaul resume RUN`; ' +
-      'or start a run with another name',
+    remedy: 'restore the files that the message names, or the way to the hub; or start a run with another name',
   },
   timeout: {
     detected: 'an activity ran over its time limit on every try, or no worker polled its queue for a week',

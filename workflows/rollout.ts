@@ -155,7 +155,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined, s
     sampledTokens,
     worker,
     lines,
-    doing: held ? tripLine(held) : '',
+    doing: held ? tripLine(held, input.run ?? rollout) : '',
     paused,
     held,
     resumed,
@@ -328,7 +328,7 @@ async function enter(state: LoopState, stage: GatedStage, context: Context): Pro
 async function hold(failure: Failure, state: LoopState, context: Context): Promise<LoopState> {
   const trip = heldTrip(failure, state, context.rollout);
   context.held = trip;
-  context.doing = tripLine(trip);
+  context.doing = tripLine(trip, context.input.run ?? context.rollout);
   showDoing(context);
   await reportHeld(trip, context.resumed);
   return state;

@@ -103,7 +103,7 @@ export class Sweep {
   pause(paused: boolean): void {
     this.paused = paused;
     if (!paused) this.#tripped = null;
-    this.#details.paused(this.#tripped && tripLine(this.#tripped));
+    this.#details.paused(this.#tripped && tripLine(this.#tripped, `eval/${this.opened.eval}`));
     this.#relay.set(paused);
     this.#hours.changed(paused);
   }
@@ -116,7 +116,7 @@ export class Sweep {
     if (held && this.#relay.isResumed(held.name, held.resumed)) return;
     if (held) this.#relay.markHeld(held.name);
     this.#tripped = trip;
-    log.warn(tripLine(trip), { eval: this.opened.eval });
+    log.warn(tripLine(trip, `eval/${this.opened.eval}`), { eval: this.opened.eval });
     this.pause(true);
   }
 

@@ -2,8 +2,8 @@
  * Tokens per second through the Tinker API beside the same calls in process, in turn in one run: `node
  * benchmarks/engine/tinker-api.ts [ROUNDS [empty | qwen3-60m]]`. Server, worker and this client are processes, as in a
  * stack; the client is small, so that what is measured is the server's and the worker's. `empty`: no engine, so that a
- * sample's cost is the API's alone. `qwen3-60m`: a larger model than that of SkyRL's published numbers. With `PYTHON=python` of an environment with the SDK, `test/interop/tinker_speed.py` runs
- * after it, against the same server.
+ * sample's cost is the API's alone. `qwen3-60m`: a larger model than that of SkyRL's published numbers. With
+ * `PYTHON=python` of an environment with the SDK, `test/interop/tinker_speed.py` runs after it on the same server.
  */
 
 import { type ChildProcess, fork, spawn } from 'node:child_process';

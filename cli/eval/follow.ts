@@ -42,7 +42,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
       const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       for (const cell of status?.done.slice(shown) ?? []) screen.line(cellLine(cell));
       shown = Math.max(shown, status?.done.length ?? 0);
-      const held = status?.tripped ? tripLine(status.tripped) : '';
+      const held = status?.tripped ? tripLine(status.tripped, `eval/${id}`) : '';
       if (status && held !== '' && held !== why) screen.line(held);
       if (status) why = held;
       if (!running) break;

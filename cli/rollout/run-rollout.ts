@@ -87,8 +87,8 @@ class Follower {
     await this.#printer.print(attempt);
     if (paused !== this.#paused) this.#say(paused ? '── paused' : '── continues');
     this.#paused = paused;
-    const why = held ? tripLine(held) : '';
-    if (why !== this.#held) this.#say(why === '' ? '── resumed' : `── ${why} (npx longhaul resume ${this.#rollout})`);
+    const why = held ? tripLine(held, this.#rollout) : '';
+    if (why !== this.#held) this.#say(why === '' ? '── resumed' : `── ${why}`);
     this.#held = why;
   }
 }

@@ -61,8 +61,8 @@ class StatusPrinter {
   }
 
   /** Prints one line each time the circuit breaker opens. */
-  warn({ tripped }: Partial<Pick<TrainStatus, 'tripped'>>): void {
-    const line = tripped ? tripLine(tripped) : '';
+  warn({ tripped, run }: Pick<TrainStatus, 'tripped' | 'run'>): void {
+    const line = tripped ? tripLine(tripped, run) : '';
     if (line !== '' && line !== this.#tripped) this.#screen.line(line);
     this.#tripped = line;
   }

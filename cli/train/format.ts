@@ -97,7 +97,7 @@ export function liveLines(status: TrainStatus, progress: BatchProgress): string[
   const rollouts =
     `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ` +
     `${started - ended} running`;
-  const why = status.tripped ? [tripLine(status.tripped)] : [];
+  const why = status.tripped ? [tripLine(status.tripped, status.run)] : [];
   const ahead = overlap
     ? [`${overlap.running} batches are running, ${overlap.waiting} have ended and wait for their step`]
     : [];

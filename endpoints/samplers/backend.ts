@@ -13,9 +13,9 @@ import type { BackendDefinition, SampleAnswer, SampleRequest } from '../../train
 import { builtInBackend } from '../../trainer/backends/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { type Checkpoint, CheckpointMissing, readCheckpoint } from './checkpoint.ts';
-import { patienceOf } from './hold-version.ts';
+import { type Patience, patienceOf, waitInPatience } from './hold-version.ts';
 import { sampleVersion } from './sample-version.ts';
-import { SamplerServer } from './sampler-server.ts';
+import { isAway, SamplerServer } from './sampler-server.ts';
 
 /** More than a server is waited for, so that the error says what it waited for. */
 const CALL_SECONDS = 1800;
@@ -52,15 +52,18 @@ async function describedCheckpoint(uri: string, policy: SamplerPolicy): Promise<
   );
 }
 
-async function sample(request: SampleRequest, signal: AbortSignal): Promise<SampleAnswer> {
-  const { uri, tokens, sampling, stopTokenIds, noiseKey, rollout } = request;
-  const policy = parseSamplerUri(uri);
-  refuseTemperature(policy.kind, sampling.temperature);
-  const checkpoint = await describedCheckpoint(uri, policy);
+/** By the first server that answers. A string: all are away, and why. */
+async function sampleByFirst(
+  policy: SamplerPolicy,
+  checkpoint: Checkpoint,
+  request: SampleRequest,
+  patience: Patience,
+  signal: AbortSignal,
+): Promise<SampleAnswer | string> {
+  const { tokens, sampling, stopTokenIds, noiseKey, rollout } = request;
   const seed = createHash('sha256').update(noiseKey).digest().readUInt32BE() >>> 1;
   const call = { tokens, sampling, stopTokenIds, seed };
-  const patience = patienceOf(policy.patience);
-  const lost: string[] = [];
+  const lost: EndpointError[] = [];
   for (const address of inOrder(policy, rollout)) {
     const server = new SamplerServer(address, policy.apiKeyEnv, process.env);
     try {
@@ -71,10 +74,29 @@ async function sample(request: SampleRequest, signal: AbortSignal): Promise<Samp
       return { tokens: answer.tokens, logprobs, finish: isFull ? 'context' : answer.finish };
     } catch (error) {
       if (!(error instanceof EndpointError) || !error.isTransient) throw error;
-      lost.push(error.message);
+      lost.push(error);
     }
   }
-  throw new EndpointError('unavailable', `no server of the policy answers: ${lost.join('; ')}`);
+  const what = lost.map(({ message }) => message).join('; ');
+  if (lost.every(isAway)) return what;
+  throw new EndpointError('unavailable', `no server of the policy answers: ${what}`);
+}
+
+/** A server that is away is waited for as one that is behind: if it starts again, it loads its model for minutes. */
+async function sample(request: SampleRequest, signal: AbortSignal): Promise<SampleAnswer> {
+  const policy = parseSamplerUri(request.uri);
+  refuseTemperature(policy.kind, request.sampling.temperature);
+  const checkpoint = await describedCheckpoint(request.uri, policy);
+  const patience = patienceOf(policy.patience);
+  for (let tries = 0; ; tries += 1) {
+    const answer = await sampleByFirst(policy, checkpoint, request, patience, signal);
+    if (typeof answer !== 'string') return answer;
+    if (await waitInPatience(patience, tries, signal)) continue;
+    throw new EndpointError(
+      'unavailable',
+      `no server of the policy answered within ${policy.patience} s (${answer}): start one of them, or raise patience`,
+    );
+  }
 }
 
 const exists = (file: string): Promise<boolean> =>

@@ -24,22 +24,28 @@ export const patienceOf = (seconds: number): Patience => ({ seconds, until: Date
 export const isBusy = (error: unknown): error is EndpointError =>
   error instanceof EndpointError && error.status === 503;
 
+/** Waits before the try `tries` + 1. False, at once, after the deadline. Errors: the reason of `signal`. */
+export async function waitInPatience({ until }: Patience, tries: number, signal: AbortSignal): Promise<boolean> {
+  const left = until - Date.now();
+  if (left <= 0) return false;
+  await sleep(Math.min(left, LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(tries, 10)), undefined, { signal });
+  return true;
+}
+
 /** Waits before the try `tries` + 1. Errors: `SamplerBehind` after the deadline; the reason of `signal`. */
 export async function waitTurn(
   server: SamplerServer,
   { label }: Checkpoint,
-  { seconds, until }: Patience,
+  patience: Patience,
   tries: number,
   last: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const left = until - Date.now();
-  if (left <= 0)
-    throw new SamplerBehind(
-      `${server.address} did not have ${label} within ${seconds} s (${last}): ` +
-        'check whether it can read the checkpoint and has its routes to change weights, or raise patience',
-    );
-  await sleep(Math.min(left, LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(tries, 10)), undefined, { signal });
+  if (await waitInPatience(patience, tries, signal)) return;
+  throw new SamplerBehind(
+    `${server.address} did not have ${label} within ${patience.seconds} s (${last}): ` +
+      'check whether it can read the checkpoint and has its routes to change weights, or raise patience',
+  );
 }
 
 /** The end of the last push of each server, which the next one waits for. */

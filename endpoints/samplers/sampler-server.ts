@@ -13,6 +13,17 @@ import { Permissions } from '../permissions.ts';
 const REQUEST_SECONDS = 900;
 /** A look at the server's state: a server that hangs must not hold those who could ask the next one. */
 const LOOK_SECONDS = 30;
+/** What a proxy answers for a server that is not there. */
+const AWAY_STATUS = [502, 504];
+/** Node's codes of a connection that was not made. */
+const AWAY_CODES = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT'];
+
+/** Nobody received the request: the server is down, or starts. One that ends during a request is not meant. */
+export function isAway({ kind, status, cause }: EndpointError): boolean {
+  if (kind !== 'unavailable') return false;
+  if (status !== undefined) return AWAY_STATUS.includes(status);
+  return cause instanceof Error && AWAY_CODES.includes((cause as NodeJS.ErrnoException).code ?? '');
+}
 
 export class SamplerServer {
   /** Without `/v1`. */

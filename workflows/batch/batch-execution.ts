@@ -252,7 +252,7 @@ export class BatchExecution {
 
   #show(): void {
     const { ended, passed } = this.#ledger.counts;
-    const why = this.#pause.held ? [inCode(tripLine(this.#pause.held))] : [];
+    const why = this.#pause.held ? [inCode(tripLine(this.#pause.held, this.#input.run))] : [];
     setCurrentDetails([...why, `${ended} of ${this.total} rollouts ended, ${passed} passed`].join('\n\n'));
   }
 

@@ -51,7 +51,7 @@ export class RunPause {
     this.#hours = hours;
     this.#tripped = tripped;
     this.#recorded = recorded;
-    if (tripped) details.paused(tripLine(tripped));
+    if (tripped) details.paused(tripLine(tripped, run));
   }
 
   get at(): PausePoint | null {
@@ -100,8 +100,8 @@ export class RunPause {
   trip(trip: Trip, step: number): void {
     this.#tripped = trip;
     this.#trippedIn = step;
-    log.warn(tripLine(trip), { run: this.#run });
-    this.#details.paused(tripLine(trip));
+    log.warn(tripLine(trip, this.#run), { run: this.#run });
+    this.#details.paused(tripLine(trip, this.#run));
   }
 
   /**

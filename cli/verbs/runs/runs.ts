@@ -91,7 +91,7 @@ async function show(given: string, context: VerbContext): Promise<Outcome> {
     if (id !== undefined) {
       const results = await localEval(id, local);
       const tripped = results.status === 'running' ? await heldEval(id, context) : undefined;
-      if (tripped) context.say(tripLine(tripped));
+      if (tripped) context.say(tripLine(tripped, run));
       for (const line of evalReportLines(results)) context.say(line);
       return { document: tripped ? { ...results, tripped } : results };
     }

@@ -5,6 +5,7 @@
 
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { vllmBackend } from '../../../endpoints/samplers/backend.ts';
 import { resolvePolicy } from '../../../activities/orchestrator/sweep/resolve-policy.ts';
@@ -125,9 +126,26 @@ describe.each(cases)('%s, %s weights', (kind, form) => {
       expect(Math.min(one.count(route), two.count(route))).toBeGreaterThan(1);
       await one.stop();
       for (const id of [1, 2, 3, 4, 5, 6, 7, 8]) await sampledBy(uri, 5, [id], `rollout ${id}`);
-      await two.stop();
-      await expect(ask(uri)).rejects.toThrow(/BackendFailed|no server of the policy answers/);
-      await Promise.all([one.listen(), two.listen()]);
+    }));
+
+  test('servers that are all away are waited for, and then named', () =>
+    inScratch(async (dir) => {
+      await using one = await SamplerTestServer.start(kind);
+      await using two = await SamplerTestServer.start(kind);
+      const folder = await checkpoint(dir, form, 5);
+      await sampledBy(uriOf([one, two], folder, 5), 5);
+      await Promise.all([one.stop(), two.stop()]);
+      const impatient = uriOf([one, two], folder, 5, 1);
+      await expect(ask(impatient)).rejects.toThrow(
+        /no server .* within 1 s \(.*ECONNREFUSED.*; .*\): start one of them/,
+      );
+      const waiting = sampledBy(uriOf([one, two], folder, 5), 5);
+      await sleep(500);
+      // One of them starts again, with the weights of its start.
+      two.restart();
+      await two.listen();
+      await waiting;
+      await one.listen();
     }));
 
   test('a server that never says that it has the version is waited for, and then named', () =>

@@ -42,4 +42,12 @@ export const agents: readonly Mutation[] = [
     after: 'if (sizeOf !== undefined) return true;',
     tests: [{ file: AGENTS_TEST, test: 'that makes the context no smaller ends it' }],
   },
+  {
+    name: 'an environment is not told who speaks',
+    fault: MIXED,
+    file: 'activities/agent-run/environment-step.ts',
+    before: ', ...(agentPath && { agentPath }) };',
+    after: ' };',
+    tests: [{ file: AGENTS_TEST, test: 'speaks to the environment, which knows who speaks' }],
+  },
 ];

@@ -7,6 +7,7 @@ const KINDS = 'a GPU worker on another kind of machine, or of another build, joi
 const GENERATE_TEST = 'test/activities/generate/generate.test.ts';
 const OPEN_ENGINE_TEST = 'test/activities/generate/open-engine.test.ts';
 const KINDS_TEST = 'test/workflows/engine-kinds.test.ts';
+const FIRST_PROMPTS_TEST = 'test/cli/first-prompts.test.ts';
 
 export const engines: readonly Mutation[] = [
   {
@@ -41,5 +42,21 @@ export const engines: readonly Mutation[] = [
     before: 'if (known && !isOwn(known, deps)) return opened(known);',
     after: 'if (known) return { kinds: { sampling: kinds?.sampling.id ?? "" } };',
     tests: [{ file: OPEN_ENGINE_TEST, test: 'of the first worker that is asked makes the products' }],
+  },
+  {
+    name: 'a plan with a first prompt that is too long is a good one',
+    fault: PROMPT,
+    file: 'cli/check/first-prompts.ts',
+    before: 'return isTooLong ? 2 : 0;',
+    after: 'return 0;',
+    tests: [{ file: FIRST_PROMPTS_TEST, test: 'names one that is too long' }],
+  },
+  {
+    name: 'a plan calls the start of a task',
+    fault: PROMPT,
+    file: 'cli/check/first-prompts.ts',
+    before: '      if (await this.#asksOthers(key, ref)) continue;\n',
+    after: '',
+    tests: [{ file: FIRST_PROMPTS_TEST, test: 'what start says is left to check' }],
   },
 ];

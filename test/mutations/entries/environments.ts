@@ -9,9 +9,11 @@ const MODULES_TEST = 'test/activities/modules.test.ts';
 const IMPORT_TEST = 'test/modules/import-bundle.test.ts';
 const DEFINITIONS_TEST = 'test/tasks/definitions.test.ts';
 const OTHER_TOOLS = 'the packages of an agent in a folder of tools change between two openings of a run or an eval';
+const REPL = "a block ends its task's REPL, asks without end, or loses its worker";
 const TOOLS_TEST = 'test/activities/orchestrator/tools-of-tasks.test.ts';
 const TOOLS_DIGEST_TEST = 'test/sandboxes/tools-digest.test.ts';
 const TEXT_ROLLOUTS_TEST = 'test/activities/text-rollouts.test.ts';
+const RLM_TEST = 'test/tasks/rlm/rlm.test.ts';
 
 export const environments: readonly Mutation[] = [
   {
@@ -69,5 +71,29 @@ export const environments: readonly Mutation[] = [
     before: 'if (there !== undefined && isOf(digest, there)) return file;',
     after: 'if (there !== undefined) return file;',
     tests: [{ file: IMPORT_TEST, test: 'bytes that are not those of the digest never run' }],
+  },
+  {
+    name: 'a block that finds no REPL is lost with it',
+    fault: REPL,
+    file: 'tasks/rlm/repl.ts',
+    before: 'if (first.exitCode !== NOT_RUNNING) return',
+    after: 'if (first.exitCode !== -1) return',
+    tests: [{ file: RLM_TEST, test: 'that a block has ended starts again' }],
+  },
+  {
+    name: 'a repeated step runs its blocks again',
+    fault: REPL,
+    file: 'tasks/rlm/repl.ts',
+    before: 'return `${this.#ctx.id}/${what}-${this.#calls}`;',
+    after: 'return `${this.#ctx.id}/${what}-${this.#calls}-${Date.now()}`;',
+    tests: [{ file: RLM_TEST, test: 'in the middle of a block: the block runs once' }],
+  },
+  {
+    name: 'a block asks as many prompts as it likes',
+    fault: REPL,
+    file: 'tasks/rlm/programs/repl.py',
+    before: '        self.queries_left -= len(prompts)\n',
+    after: '',
+    tests: [{ file: RLM_TEST, test: 'is asked a bounded number of prompts in a turn' }],
   },
 ];

@@ -29,6 +29,7 @@ import { sharedPool } from './processes/shared-pool.ts';
 import { stuck } from './processes/stuck.ts';
 import { mcp } from './mcp.ts';
 import { supervisor } from './sandboxes/supervisor.ts';
+import { samplers } from './samplers.ts';
 import { shards } from './training/shards.ts';
 import { tinker } from './tinker.ts';
 import { temperatures } from './training/temperatures.ts';
@@ -59,6 +60,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...lateExecutions,
   ...backends,
   ...endpoints,
+  ...samplers,
   ...judges,
   ...mcp,
   ...inputs,

@@ -41,4 +41,12 @@ export const judges: readonly Mutation[] = [
     after: 'if (!asked && ofJudge)',
     tests: [{ file: ASK_TEST, test: 'budget ends its questions' }],
   },
+  {
+    name: 'the time of a judge’s calls is no part of what it used',
+    fault: SPENT,
+    file: 'protocol/budget.ts',
+    before: 'hours: seconds / SECONDS_PER_HOUR',
+    after: 'hours: 0',
+    tests: [{ file: ASK_TEST, test: 'a judge’s hours are the time of its calls' }],
+  },
 ];

@@ -59,7 +59,7 @@ it.each([
     await expect
       .poll(async () => (await state()).held)
       .toMatchObject({ failure: 'quarantined', work: `${work} of ${id}`, message: '50 workers ended in it' });
-    const line = `paused: ${work} of ${id} is quarantined (50 workers ended in it); ${FAILURES.quarantined.remedy}; then \`npx longhaul resume RUN\` retries it`;
+    const line = `paused: ${work} of ${id} is quarantined (50 workers ended in it); ${FAILURES.quarantined.remedy}; then \`npx longhaul resume ${id}\` retries it`;
     expect((await world.details(id)).split('\n').at(-1)).toBe(inCode(line));
     if (['generate', 'agentRun', 'collect'].includes(activity)) {
       await expect.poll(() => calls('holdSandbox', id)).toBeGreaterThanOrEqual(2);
@@ -125,7 +125,7 @@ it.each([
     expect(paused).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
     const line = liveLines(paused, none)[0] ?? '';
     expect(line).toContain(FAILURES[failure].remedy);
-    expect(line).toContain('`npx longhaul resume RUN` retries it');
+    expect(line).toContain(`\`npx longhaul resume ${run}\` retries it`);
     expect(await world.details(`train/${run}`)).toBe(inCode(line));
     broken = false;
     await handle.signal('resume');

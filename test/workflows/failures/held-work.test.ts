@@ -65,7 +65,7 @@ it.each(['sync', 'one-step-off', 'async'] as const)(
       'the update of step 1',
       () => void (full = false),
     );
-    const line = `paused: the update of step 1 failed as store-unavailable on all its tries (No space is left at /runs); ${FAILURES['store-unavailable'].remedy}; then \`npx longhaul resume RUN\` retries it`;
+    const line = `paused: the update of step 1 failed as store-unavailable on all its tries (No space is left at /runs); ${FAILURES['store-unavailable'].remedy}; then \`npx longhaul resume held-${mode}\` retries it`;
     expect(paused.tripped).toEqual({
       failure: 'store-unavailable',
       failed: 1,
@@ -248,7 +248,7 @@ it.each([
       .poll(async () => (await status()).tripped)
       .toMatchObject({ failure: 'cancelled', work: `the batch ${name}` });
     expect(liveLines(await status(), none)[0]).toMatch(
-      /^paused: the batch \S+ was ended by hand \(.*\); `npx longhaul resume RUN` starts it again, `npx longhaul cancel RUN` ends the run$/,
+      /^paused: the batch \S+ was ended by hand \(.*\); `npx longhaul resume (ended-\S+)` starts it again, `npx longhaul cancel \1` ends the run$/,
     );
     held = false;
     await handle.signal('resume');
