@@ -6,7 +6,7 @@ import { classOfCause } from '../../workflows/failures/classify-failure.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { chooseWorkflows, type OpenWorkflow } from './choose-workflows.ts';
 import { failedTaskOf, millis } from './failed-task.ts';
-import { FAILING_ATTEMPT, type Pending, type Stall, stallOf, WORKFLOW_TASK } from './stall.ts';
+import { FAILING_ATTEMPT, type Pending, type Stall, stallsOf, WORKFLOW_TASK } from './stall.ts';
 
 /** The most open workflows that are listed, the newest first; older ones stay unknown. */
 const LISTED = 10_000;
@@ -143,17 +143,13 @@ async function pendingIn(client: Client, workflow: string): Promise<Pending[]> {
  */
 export async function findStalls(client: Client, run: string, now = Date.now()): Promise<Stall[]> {
   const ids = await workflowsToAsk(client, run);
-  const pollers = pollersOf(client);
-  const stalls: Stall[] = [];
+  const found: Pending[] = [];
   for (let from = 0; from < ids.length; from += ASKED_AT_ONCE) {
     const some = await Promise.allSettled(ids.slice(from, from + ASKED_AT_ONCE).map((id) => pendingIn(client, id)));
     throwIfUnanswered(some);
-    for (const pending of some.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))) {
-      const stall = stallOf(pending, await pollers(pending), now);
-      if (stall) stalls.push(stall);
-    }
+    found.push(...some.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])));
   }
-  return stalls;
+  return stallsOf(found, pollersOf(client), now);
 }
 
 /** A workflow that is not found has ended meanwhile; any other error means that the server did not answer. */

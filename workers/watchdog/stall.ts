@@ -128,7 +128,25 @@ function verdictOn(pending: Pending, pollers: number, now: number): Pick<Stall, 
   return undefined;
 }
 
-/** `pollers`: workers that poll its queue. */
+/**
+ * The stalls among what a run waits for. `pollers`: workers that poll its queue. One whose places are all taken polls
+ * no more: what it works on says that it is there.
+ */
+export async function stallsOf(
+  found: readonly Pending[],
+  pollers: (pending: Pending) => Promise<number>,
+  now: number,
+): Promise<Stall[]> {
+  const served = new Set(found.flatMap(({ state, queue }) => (state === 'started' ? [queue] : [])));
+  const stalls: Stall[] = [];
+  for (const pending of found) {
+    const stall = stallOf(pending, Math.max(await pollers(pending), served.has(pending.queue) ? 1 : 0), now);
+    if (stall) stalls.push(stall);
+  }
+  return stalls;
+}
+
+/** `pollers`: workers that poll its queue, or have all their places taken. */
 export function stallOf(pending: Pending, pollers: number, now: number): Stall | undefined {
   const verdict = verdictOn(pending, pollers, now);
   if (!verdict) return undefined;

@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { chooseWorkflows, type OpenWorkflow } from '../../../workers/watchdog/choose-workflows.ts';
 import { pendingOf } from '../../../workers/watchdog/find-stalls.ts';
-import { type Pending, stallLines, stallOf } from '../../../workers/watchdog/stall.ts';
+import { type Pending, stallLines, stallOf, stallsOf } from '../../../workers/watchdog/stall.ts';
 import { FAILURES } from '../../../protocol/failure-policy.ts';
 
 const MINUTE = 60_000;
@@ -31,6 +31,21 @@ describe('what is stuck', () => {
     expect(stallOf(pending({ activity: 'agentRun', queue: 'agent-run@host-7' }), 0, T0 + MINUTE)?.remedy).toMatch(
       /on host-7/,
     );
+  });
+
+  it('is not what waits for a worker that polls no more, since all its places are taken', async () => {
+    const found = [pending(), pending({ state: 'started', workflow: 'another' }), pending({ queue: 'init' })];
+    const kinds = async (waited: number) =>
+      (await stallsOf(found, async () => await Promise.resolve(0), T0 + waited)).map(({ kind, queue }) => [
+        kind,
+        queue,
+      ]);
+    expect(await kinds(2 * MINUTE)).toEqual([['no-worker', 'init']]);
+    expect(await kinds(10 * MINUTE)).toEqual([
+      ['no-slot', 'gpu'],
+      ['slow', 'gpu'],
+      ['no-worker', 'init'],
+    ]);
   });
 
   it('is what waits among busy workers, or runs, for ten minutes; an update for an hour', () => {
