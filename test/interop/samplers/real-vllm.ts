@@ -8,7 +8,7 @@
  */
 
 import { deepStrictEqual as equal, match, ok, rejects } from 'node:assert/strict';
-import { rm, mkdtemp, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { vllmBackend } from '../../../endpoints/samplers/backend.ts';
@@ -265,6 +265,7 @@ await check('whole weights of another shape: the server does not sample, and the
 
 if (out !== undefined) {
   const kept = path.resolve(out);
+  await mkdir(kept, { recursive: true });
   await writeFile(path.join(kept, 'samples.json'), JSON.stringify(samples));
 }
 console.log(failed === 0 ? 'all passed' : `${failed} failed`);
