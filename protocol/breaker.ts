@@ -45,7 +45,7 @@ export function ungradedTrip({
 }
 
 /** `text` with `name` in the place of RUN in its commands: a remedy is written for any run. */
-export const remediesOf = (text: string, name: string): string =>
+const remediesOf = (text: string, name: string): string =>
   text.replaceAll(/(npx longhaul \w+) RUN\b/g, (_all, verb: string) => `${verb} ${name}`);
 
 /** A sentence for a person: what failed, and what to do. `name`: of the run, the eval or the rollout. */
