@@ -8,7 +8,7 @@
 
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -16,7 +16,8 @@ import { encodePassRequest } from '../../endpoints/tinker/wire/pass-request.ts';
 import type { TinkerPass, TinkerSample } from '../../protocol/tinker.ts';
 import { storeUrl } from '../../connection/store-url.ts';
 import { openTinkerJournal } from '../../store/tinker/sqlite-journal.ts';
-import { benchModel, median, randomIds, TINKER_MODEL, writeTinkerModel } from './bench-models.ts';
+import { parseModelConfig } from '../../trainer/model/config.ts';
+import { benchModel, median, randomIds, writeTinkerModel } from './bench-models.ts';
 import type { Place, FromPart, ToPart } from './tinker-api-parts.ts';
 
 const [SAMPLED, PROMPT, SEQUENCES, LENGTH] = [64, 32, 8, 128];
@@ -202,7 +203,7 @@ const isEmpty = variant === 'empty';
 async function trained(
   bench: Bench,
   session: string,
-  { store, dir }: Place,
+  { store, dir, vocabSize }: Place,
 ): Promise<{ sampler: string; adapter: string }> {
   const { client } = bench;
   const made = { session_id: session, model_seq_id: 0, base_model: dir, lora_config: { rank: 8 } };
@@ -210,7 +211,7 @@ async function trained(
   const model = `${session}:train:0`;
   let seq = 0;
   const data = (round: number) =>
-    randomIds(SEQUENCES, LENGTH + 1, TINKER_MODEL.vocab_size, `pass ${round}`).map((ids) => ({
+    randomIds(SEQUENCES, LENGTH + 1, vocabSize, `pass ${round}`).map((ids) => ({
       tokens: Int32Array.from(ids.slice(0, -1)),
       targets: Int32Array.from(ids.slice(1)),
     }));
@@ -273,9 +274,11 @@ const scratch = await mkdtemp(path.join(tmpdir(), 'longhaul-tinker-api-'));
 const parts: Part[] = [];
 try {
   const store = storeUrl(path.join(scratch, 'state'));
-  const isLarge = variant === 'qwen3-60m';
-  const dir = isLarge ? await benchModel(variant, scratch) : await writeTinkerModel(path.join(scratch, 'tiny'));
-  const place = { store, dir, vocabSize: isLarge ? 32_000 : 512, contextTokens: 2048, isEmpty };
+  const dir =
+    variant === 'qwen3-60m' ? await benchModel(variant, scratch) : await writeTinkerModel(path.join(scratch, 'tiny'));
+  const config: unknown = JSON.parse(await readFile(path.join(dir, 'config.json'), 'utf8'));
+  const { vocabSize, maxPositions: contextTokens } = parseModelConfig(config);
+  const place = { store, dir, vocabSize, contextTokens, isEmpty };
   const onWake = (message: ToPart): void => parts[1]?.send(message);
   const server = new Part('server', place, onWake);
   const { url } = await server.received('ready');
@@ -291,7 +294,7 @@ try {
   for (const many of [1, 16, 64]) {
     const [directs, throughs]: [Round[], Round[]] = [[], []];
     for (let round = -2; round < rounds; round++) {
-      const samples = randomIds(many, PROMPT, TINKER_MODEL.vocab_size, `samples ${round}`).map(sampleOf);
+      const samples = randomIds(many, PROMPT, vocabSize, `samples ${round}`).map(sampleOf);
       const direct = await bench.direct({ say: 'samples', adapter, samples });
       const through = await bench.through(
         samples.map((one) => () => bench.sample(sampler, one)),

@@ -137,10 +137,12 @@ export async function stallsOf(
   pollers: (pending: Pending) => Promise<number>,
   now: number,
 ): Promise<Stall[]> {
-  const served = new Set(found.flatMap(({ state, queue }) => (state === 'started' ? [queue] : [])));
+  /** One worker polls for a workflow's code and for activities separately. */
+  const placeOf = ({ activity, queue }: Pending): string => `${activity === WORKFLOW_TASK} ${queue}`;
+  const served = new Set(found.filter(({ state }) => state === 'started').map(placeOf));
   const stalls: Stall[] = [];
   for (const pending of found) {
-    const stall = stallOf(pending, Math.max(await pollers(pending), served.has(pending.queue) ? 1 : 0), now);
+    const stall = stallOf(pending, Math.max(await pollers(pending), served.has(placeOf(pending)) ? 1 : 0), now);
     if (stall) stalls.push(stall);
   }
   return stalls;

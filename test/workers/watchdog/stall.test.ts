@@ -5,7 +5,7 @@
 import { describe, expect, it } from 'vitest';
 import { chooseWorkflows, type OpenWorkflow } from '../../../workers/watchdog/choose-workflows.ts';
 import { pendingOf } from '../../../workers/watchdog/find-stalls.ts';
-import { type Pending, stallLines, stallOf, stallsOf } from '../../../workers/watchdog/stall.ts';
+import { type Pending, stallLines, stallOf, stallsOf, WORKFLOW_TASK } from '../../../workers/watchdog/stall.ts';
 import { FAILURES } from '../../../protocol/failure-policy.ts';
 
 const MINUTE = 60_000;
@@ -34,17 +34,22 @@ describe('what is stuck', () => {
   });
 
   it('is not what waits for a worker that polls no more, since all its places are taken', async () => {
-    const found = [pending(), pending({ state: 'started', workflow: 'another' }), pending({ queue: 'init' })];
+    const task = pending({ activity: WORKFLOW_TASK });
+    const found = [pending(), pending({ state: 'started', workflow: 'another' }), pending({ queue: 'init' }), task];
     const kinds = async (waited: number) =>
       (await stallsOf(found, async () => await Promise.resolve(0), T0 + waited)).map(({ kind, queue }) => [
         kind,
         queue,
       ]);
-    expect(await kinds(2 * MINUTE)).toEqual([['no-worker', 'init']]);
+    expect(await kinds(2 * MINUTE)).toEqual([
+      ['no-worker', 'init'],
+      ['no-worker', 'gpu'],
+    ]);
     expect(await kinds(10 * MINUTE)).toEqual([
       ['no-slot', 'gpu'],
       ['slow', 'gpu'],
       ['no-worker', 'init'],
+      ['no-worker', 'gpu'],
     ]);
   });
 
